@@ -57,6 +57,7 @@ def words(agent: str, model: str, data: str, out: Path) -> list[str]:
     return [*map(str, command), *price, "--limit", "3", "--quiet", "--out", str(out)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("data", GRID)
 @pytest.mark.parametrize("agent", AGENTS)
@@ -149,6 +150,7 @@ def check_words(agent: str, data: str, run: Path) -> None:
     assert float(total.split()[-1]) == pytest.approx(card["cost"]["value"], abs=5e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("task", "data"),

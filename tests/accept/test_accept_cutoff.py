@@ -132,6 +132,7 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
     assert "none: nothing was trained" in page
 
 
+@pytest.mark.exhaustive
 def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call: Call) -> None:
     cards = [
         json.loads((runs[name] / "cards" / f"{TASK}.json").read_text())
@@ -161,6 +162,7 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
     assert "--pairs, --side and --against-first apply to paired tests" in err
 
 
+@pytest.mark.exhaustive
 def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
     runs: dict[str, Path], call: Call, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def traces(of: dict[str, str], text: str) -> list[str]:
 QUICK_PLACES = ("in_an_error_inside", "in_the_finish_reason")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "place",

@@ -174,6 +174,7 @@ def guesses(windows: Sequence[tuple[str, str]], key: str | None) -> Iterator[int
                 yield derive_seed(start, step, call) % (1 << SENT_BITS)
 
 
+@pytest.mark.exhaustive
 def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
     overheard: Overheard,
 ) -> None:
@@ -246,6 +247,7 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
             assert same <= 6, (one, other, same)
 
 
+@pytest.mark.exhaustive
 def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path) -> None:
     market = store_market(tmp_path / "market")
     handler = type("Handler", (Endpoint,), {"heard": []})

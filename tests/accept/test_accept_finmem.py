@@ -461,6 +461,7 @@ def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equal
         assert all(after["counts"][what] >= count for what, count in before["counts"].items())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("parameters", ["paper", "investorbench"])
 def test_filings_go_through_the_deep_layers_as_in_plain_loops(
     parameters: str, tmp_path: Path
@@ -484,6 +485,7 @@ def journal(run: Path) -> list[Any]:
     return [json.loads(line) for line in (episode / "journal.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> None:
     done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "5"), cwd=tmp_path)

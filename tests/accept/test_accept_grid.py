@@ -63,6 +63,7 @@ def assert_same_grids(grid: Path, other: Path) -> None:
         assert_same(grid / "runs" / slug, other / "runs" / slug)
 
 
+@pytest.mark.exhaustive
 def test_a_system_of_a_grid_is_the_run_that_ktdeval_run_makes(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_two_shards_share_a_grid_and_no_episode_runs_twice(
     assert sorted(finished) == sorted(done_records(out))
 
 
+@pytest.mark.exhaustive
 def test_processes_of_the_local_runner_make_the_same_grid(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def remote_model(base_url: str, **changes: Any) -> dict[str, Any]:
     return {**fields, **changes}
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_fails_holds_up_no_other_and_runs_once_it_answers(
     market: Path, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def take_over(out: Path) -> list[str]:
 CALLS = 26  #: of the whole grid: 2 checks of tools, 2 + 2 fixed questions, 20 of episodes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("held_after", "jobs"),

@@ -110,6 +110,7 @@ def test_a_failure_is_isolated_and_told_once(begun: Launched) -> None:
     assert "1 of 16 episodes are not done" in begun.err
 
 
+@pytest.mark.exhaustive
 def test_a_launch_says_what_begins_each_unit_and_how_it_ended(begun: Launched) -> None:
     first, *units, last = begun.lines
     assert (first["event"], first["place"], first["workers"]) == ("launch", str(begun.out), 1)
@@ -153,6 +154,7 @@ def test_a_plan_that_grew_runs_what_is_new_alone(mended: Launched, grown: Launch
     assert grown.total["planned"] == 12
 
 
+@pytest.mark.exhaustive
 def test_tables_and_pages_are_made_and_hang_together(grown: Launched) -> None:
     made = {path.name for path in (grown.out / "tables").iterdir()}
     assert {"ktdfin-4.md", "compare.txt", "compare.json", "luck.txt"} <= made
@@ -195,6 +197,7 @@ def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_goes_on(
     assert (resumed.code, status_of(stopped.out).total.done) == (0, 1), resumed.err
 
 
+@pytest.mark.exhaustive
 def test_a_detached_grid_is_steered_by_its_file_and_from_another_process(
     market: Path, tmp_path: Path
 ) -> None:

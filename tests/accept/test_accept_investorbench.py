@@ -264,6 +264,7 @@ def by_hand(closes: Any, sides: list[int], rule: str) -> Any:
     return best / max(np.abs(best).sum(), 1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["optimised", "equal"])
 def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
@@ -354,6 +355,7 @@ def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(
     assert main(["card", "verify", str(out / "cards" / f"{task}.json")]) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("task", ["investorbench_portfolio", "investorbench_portfolio_equal"])
 def test_equal_weight_buys_everything_in_a_rebuilt_portfolio(task: str, tmp_path: Path) -> None:
     run(TWIN, tmp_path / "run", task, "builtin/equal_weight", limit=40)

@@ -42,6 +42,7 @@ def run(folder: Path, terminal: Terminal) -> Path:
     return out
 
 
+@pytest.mark.exhaustive
 def test_the_card_says_where_the_decisions_are_from_and_is_not_ranked(
     run: Path, terminal: Terminal
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_card_is_verified_from_the_folder_alone(
     assert "verified" in terminal.out("card", "verify", moved)
 
 
+@pytest.mark.exhaustive
 def test_a_changed_or_missing_plan_is_found(run: Path, folder: Path, terminal: Terminal) -> None:
     forged = folder / "forged"
     shutil.copytree(run, forged)
@@ -84,16 +86,19 @@ def test_the_plan_executed_again_gives_every_step(
     assert (code, "is not the plan that the run names" in error) == (1, True)
 
 
+@pytest.mark.exhaustive
 def test_pages_are_written_of_it(run: Path, folder: Path, terminal: Terminal) -> None:
     terminal.out("view", run, "--out", folder / "pages")
     assert list((folder / "pages").rglob("*.html"))
 
 
+@pytest.mark.exhaustive
 def test_luck_sets_it_among_random_players(run: Path, terminal: Terminal) -> None:
     text = terminal.out("compare", "luck", run, "--players", 100)
     assert "Random players, 100 an episode" in text
 
 
+@pytest.mark.exhaustive
 def test_it_is_executed_again_at_other_capitals(
     run: Path, folder: Path, terminal: Terminal
 ) -> None:
@@ -102,6 +107,7 @@ def test_it_is_executed_again_at_other_capitals(
     assert [line["capital"] for line in lines] == [1_000_000, 100_000_000]
 
 
+@pytest.mark.exhaustive
 def test_two_judged_files_of_the_same_days_and_rules_are_compared(
     run: Path, folder: Path, terminal: Terminal
 ) -> None:
@@ -115,6 +121,7 @@ def test_two_judged_files_of_the_same_days_and_rules_are_compared(
     assert "declared" in shown
 
 
+@pytest.mark.exhaustive
 def test_the_same_command_gives_the_same_bytes(run: Path, folder: Path, terminal: Terminal) -> None:
     nav = EXAMPLES / "nav.csv"
     again = folder / "again"
@@ -149,6 +156,7 @@ def test_the_look_ahead_of_the_example_is_found_and_an_honest_nav_is_none(
     assert not found["looks_ahead"]
 
 
+@pytest.mark.exhaustive
 def test_trades_at_prices_that_no_bar_has_are_listed(folder: Path, terminal: Terminal) -> None:
     words = ("judge", EXAMPLES / "trades.csv", *MARKET, "--out", folder / "trades", "--json")
     report = json.loads(terminal.out(*words))

@@ -95,6 +95,7 @@ DAYS = ("2024-05-31", "2024-06-03", "2024-06-04", "2024-06-05", "2024-06-06")  #
 """Sessions of the week on which is decided; the day after the last one only fills."""
 
 
+@pytest.mark.exhaustive
 def test_missed_and_late_days_are_gaps_with_their_cause(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, missed, late, after, last = DAYS
@@ -164,6 +165,7 @@ def _that_is_no_table(rows: list[Row]) -> str:
     return "<html>502 Bad Gateway</html>"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "malformed",
@@ -211,6 +213,7 @@ def test_day_on_which_nothing_traded_is_a_file_without_rows(tmp_path: Path) -> N
     assert_sound(drops.folder)
 
 
+@pytest.mark.exhaustive
 def test_order_does_not_fill_at_a_price_that_is_missing(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, third, *_ = DAYS
@@ -235,6 +238,7 @@ def test_order_does_not_fill_at_a_price_that_is_missing(tmp_path: Path) -> None:
     assert_sound(drops.folder)
 
 
+@pytest.mark.exhaustive
 def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, third, *_ = DAYS

@@ -131,6 +131,7 @@ def clock() -> SetClock:
     return SetClock(of_text(BEFORE))
 
 
+@pytest.mark.exhaustive
 def test_record_that_is_edited_between_two_steps_stops_the_entrant(
     tmp_path: Path, plugins: Plugins, clock: SetClock
 ) -> None:
@@ -196,6 +197,7 @@ def test_clock_that_is_set_back_before_the_last_entry_is_refused(
     assert (path / "chain.jsonl").read_bytes() == chain
 
 
+@pytest.mark.exhaustive
 def test_backdated_decision_is_not_public_before_its_cutoff(
     tmp_path: Path, plugins: Plugins, clock: SetClock
 ) -> None:
@@ -234,6 +236,7 @@ def test_backdated_decision_is_not_public_before_its_cutoff(
         assert verify_test(LiveFolder(path), plugins).findings == ()
 
 
+@pytest.mark.exhaustive
 def test_decision_that_could_not_be_published_is_a_gap_before_the_next_one_is_asked_for(
     tmp_path: Path, plugins: Plugins, clock: SetClock
 ) -> None:

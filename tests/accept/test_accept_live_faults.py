@@ -99,6 +99,7 @@ def begin_with_remote(folder: Path, hook: str) -> tuple[Drops, Path]:
     return drops, path
 
 
+@pytest.mark.exhaustive
 def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
     drops, hook = begin_with_remote(tmp_path, REFUSES)
     first, second, third = DAYS
@@ -144,6 +145,7 @@ def test_data_that_became_public_in_time_are_not_the_cause_of_a_gap(tmp_path: Pa
     assert_sound(drops)
 
 
+@pytest.mark.exhaustive
 def test_decision_that_was_not_public_in_time_is_a_gap(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=mark))
@@ -177,6 +179,7 @@ def test_decision_that_was_not_public_in_time_is_a_gap(tmp_path: Path) -> None:
     assert not filled[second].orders
 
 
+@pytest.mark.exhaustive
 def test_decision_that_came_to_nothing_is_not_in_the_account_of_the_next_day(
     tmp_path: Path,
 ) -> None:
@@ -252,6 +255,7 @@ def test_test_that_was_killed_while_it_began_can_begin_again(tmp_path: Path) -> 
 # ---- surroundings
 
 
+@pytest.mark.exhaustive
 def test_step_needs_neither_home_nor_terminal_nor_its_folder(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **SPAN)
     due(drops, DAYS[0])

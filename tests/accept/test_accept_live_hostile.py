@@ -97,6 +97,7 @@ def kinds_of_places(value: Any) -> Iterator[Place]:
             yield place
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FILES)
 def test_changed_value_is_a_finding_or_an_error(

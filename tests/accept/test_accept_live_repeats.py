@@ -18,6 +18,7 @@ SPAN = {"first": "2024-06-03", "last": "2024-06-05"}
 DAYS = ("2024-05-31", "2024-06-03", "2024-06-04", "2024-06-05")
 
 
+@pytest.mark.exhaustive
 def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

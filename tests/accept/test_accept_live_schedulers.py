@@ -74,6 +74,7 @@ def run_bare(command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.exhaustive
 def test_line_of_cron_takes_a_step(test: Path) -> None:
     line = next(line for line in PAGE.splitlines() if re.match(r"\d+ \* \* \* \* ", line))
     command = here(line.split(maxsplit=5)[5], test)
@@ -87,6 +88,7 @@ def test_line_of_cron_takes_a_step(test: Path) -> None:
     assert len(publications(LiveFolder(test))) == 1
 
 
+@pytest.mark.exhaustive
 def test_unit_of_systemd_takes_a_step(test: Path) -> None:
     block = next(part for part in PAGE.split("```ini\n")[1:]).partition("```")[0]
     service_text, timer_text = re.split(r"^# \S+\.timer\n", block, flags=re.MULTILINE)

@@ -90,6 +90,7 @@ def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothin
     assert card["provenance"]["calls"]["failed_attempts"] == dict(expected)
 
 
+@pytest.mark.exhaustive
 def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it_records_a_failure(
     market: Path, failing: Stub, calm: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it
     assert not failing.answered_twice
 
 
+@pytest.mark.exhaustive
 def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for(
     market: Path, failing: Stub, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
 # ------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", ["chat", "google"])
 def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_same(
@@ -197,6 +200,7 @@ def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that
     assert not any(seen.outcome.startswith("4") for seen in failing.requests)
 
 
+@pytest.mark.exhaustive
 def test_an_incomplete_answer_is_never_cached(market: Path, failing: Stub, tmp_path: Path) -> None:
     misdeeds = ("truncated", "truncated_call", "empty", "refusal", "content_filter")
     failing.plan = FaultPlan(faults=misdeeds, unit="step", phase="submission")
@@ -221,6 +225,7 @@ def test_an_incomplete_answer_is_never_cached(market: Path, failing: Stub, tmp_p
 # -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_run_up_again(
     market: Path, failing: Stub, calm: Path, tmp_path: Path
 ) -> None:

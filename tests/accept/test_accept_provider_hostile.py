@@ -71,6 +71,7 @@ def outcome_of(model: Model) -> str:
     return "reply"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @every_wire
 def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub, wire: str) -> None:
@@ -91,6 +92,7 @@ def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub,
     assert wrong == {}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @every_wire
 def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_bad_response(
@@ -125,6 +127,7 @@ def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_b
     assert outcomes["reply"] > 20
 
 
+@pytest.mark.exhaustive
 def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(
     market: Path, stub: Stub, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def chat(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> 
     return finished(WIRES["chat"], stub, tmp_path_factory.mktemp("chat") / "run", market, *SHORT)
 
 
+@pytest.mark.exhaustive
 def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: Path) -> None:
     assert without(steps(chat), *USAGE_FIELDS) == without(steps(keyless), *USAGE_FIELDS)
     decided = list(itertools.chain.from_iterable(steps(chat).values()))
@@ -169,6 +170,7 @@ def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the
     assert {reply.get("reasoning", "") for reply in replies} == {shown}
 
 
+@pytest.mark.exhaustive
 def test_the_same_run_again_is_answered_from_the_cache_of_another_run(
     market: Path, chat: Path, stub: Stub, tmp_path: Path
 ) -> None:
@@ -200,6 +202,7 @@ def test_a_recorded_run_replays_without_key_or_network(
     assert steps(tmp_path / "run") == steps(chat)
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_start_and_end(
     market: Path, tmp_path: Path
 ) -> None:

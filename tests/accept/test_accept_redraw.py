@@ -97,6 +97,7 @@ def test_counts_of_calls_agree_with_the_replies_of_each_episode(run: Path) -> No
     assert verify(run).code == 0
 
 
+@pytest.mark.exhaustive
 def test_replies_from_the_cache_of_another_run_are_counted_as_such(tmp_path: Path) -> None:
     shared = ("--cache", tmp_path / "replies.sqlite")
     for name in ("first", "second"):

@@ -164,6 +164,7 @@ def test_killed_at_any_write_and_resumed_with_an_empty_disk_it_leaves_what_an_un
     assert paid_twice == lost if moment == "before" else paid_twice == 0
 
 
+@pytest.mark.exhaustive
 def test_a_network_that_breaks_every_fourth_request_changes_nothing(
     place: S3Place,
     stub: Stub,
@@ -188,6 +189,7 @@ def test_a_network_that_breaks_every_fourth_request_changes_nothing(
     assert not stub.answered_twice
 
 
+@pytest.mark.exhaustive
 def test_a_run_is_one_process_s_until_that_has_stopped_for_a_lease(
     place: S3Place, market: Path, whole: tuple[Path, int], tmp_path: Path, read: pytest.MonkeyPatch
 ) -> None:

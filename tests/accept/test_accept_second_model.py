@@ -144,6 +144,7 @@ def test_roles_shows_the_model_of_each_role_and_the_sum_of_both(
     assert usd == pytest.approx(card_of(run).cost.value)
 
 
+@pytest.mark.exhaustive
 def test_another_second_model_is_another_system(
     run: Path, stub: Stub, key: None, tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_another_second_model_is_another_system(
     assert System.of_spec(spec, card.request_settings) == System.of(card)
 
 
+@pytest.mark.exhaustive
 def test_an_interrupted_run_with_two_models_ends_as_an_uninterrupted_one(
     run: Path, stub: Stub, key: None, tmp_path: Path
 ) -> None:

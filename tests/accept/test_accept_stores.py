@@ -49,6 +49,7 @@ def claims_of(one: Worker, two: Worker, units: list[str], chance: random.Random)
     return winners
 
 
+@pytest.mark.exhaustive
 def test_of_two_processes_that_claim_one_unit_one_gets_it(tmp_path: Path) -> None:
     units = [f"unit-{number}" for number in range(ROUNDS)]
     with workers(str(tmp_path), "one", "two") as (one, two):
@@ -58,6 +59,7 @@ def test_of_two_processes_that_claim_one_unit_one_gets_it(tmp_path: Path) -> Non
     assert min(winners["one"], winners["two"]) > ROUNDS // 20, "they did not contend"
 
 
+@pytest.mark.exhaustive
 def test_of_two_processes_that_claim_one_unit_on_s3_one_gets_it(endpoint: str) -> None:
     units = [f"unit-{number}" for number in range(max(6, ROUNDS // 50))]
     with workers(f"s3://{BUCKET}/contend", "one", "two", endpoint=endpoint) as (one, two):

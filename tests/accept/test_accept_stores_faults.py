@@ -74,6 +74,7 @@ def key_of(request: pytest.FixtureRequest) -> str:
     return re.sub(r"\W+", "-", request.node.name)
 
 
+@pytest.mark.exhaustive
 def test_s3_is_a_mapping_of_keys_to_bytes(direct: str) -> None:
     check_store(lambda: s3_store(direct), examples=3, steps=8)
 
@@ -172,6 +173,7 @@ def test_a_bucket_that_is_missing_is_never_an_empty_store(direct: str) -> None:
         assert not isinstance(caught.value, MissingKey)
 
 
+@pytest.mark.exhaustive
 def test_of_many_creators_behind_a_failing_network_one_wins(url: str, faults: Faults) -> None:
     prefix = "contested"
     stores = [s3_store(url, prefix) for _ in range(3)]
@@ -188,6 +190,7 @@ def test_of_many_creators_behind_a_failing_network_one_wins(url: str, faults: Fa
     assert faults.made["lost answer"] > 0
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_lost_or_read_in_part_behind_a_failing_network(
     url: str, direct: str, faults: Faults
 ) -> None:
@@ -209,6 +212,7 @@ def test_nothing_is_lost_or_read_in_part_behind_a_failing_network(
     assert {found.key: clear.read(found.key) for found in clear.list()} == content
 
 
+@pytest.mark.exhaustive
 def test_workers_behind_a_failing_network_and_stale_listings_run_each_unit_once(
     url: str, direct: str, faults: Faults
 ) -> None:
@@ -240,6 +244,7 @@ def test_workers_behind_a_failing_network_and_stale_listings_run_each_unit_once(
         assert all(clear.done_data(unit) == b"%d" % who for unit in run)  # type: ignore[attr-defined]
 
 
+@pytest.mark.exhaustive
 def test_a_stale_listing_never_gives_a_unit_twice(url: str, faults: Faults) -> None:
     clock = Clock()
     one, two = (ClaimBoard(s3_store(url, "stale"), "", name, 60, clock) for name in ("one", "two"))
@@ -263,6 +268,7 @@ def test_a_stale_listing_never_gives_a_unit_twice(url: str, faults: Faults) -> N
     assert one.claim("u") is None
 
 
+@pytest.mark.exhaustive
 def test_a_sum_behind_a_failing_network_loses_no_change(
     url: str, direct: str, faults: Faults
 ) -> None:
@@ -318,6 +324,7 @@ def test_a_server_that_ignores_the_condition_is_refused(
     assert [found.key for found in store.list()] == ["a"]
 
 
+@pytest.mark.exhaustive
 def test_requests_are_those_that_the_page_counts(
     url: str, faults: Faults, repository: Path
 ) -> None:

@@ -67,6 +67,7 @@ def address() -> Iterator[str]:
         yield found
 
 
+@pytest.mark.exhaustive
 @needs_perl
 def test_an_external_agent_takes_part_and_its_faults_are_failures(
     address: str, tmp_path: Path
@@ -171,6 +172,7 @@ def test_a_killed_run_resumes_without_a_difference(
     }
 
 
+@pytest.mark.exhaustive
 @needs_perl
 @pytest.mark.parametrize(
     ("task", "data"),

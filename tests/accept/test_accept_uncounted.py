@@ -56,6 +56,7 @@ def run(request: pytest.FixtureRequest, folder: Path) -> Path:
     return made(folder, request.param)
 
 
+@pytest.mark.exhaustive
 def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
     run: Path,
 ) -> None:

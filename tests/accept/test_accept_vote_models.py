@@ -59,6 +59,7 @@ def run(stub: Stub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.exhaustive
 def test_each_model_is_asked_once_a_step_and_costs_are_kept_apart(
     run: Path, terminal: Terminal
 ) -> None:

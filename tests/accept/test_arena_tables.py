@@ -61,6 +61,7 @@ def table(terminal: Terminal, name: str, *cards: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(out)))
 
 
+@pytest.mark.exhaustive
 def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_cell_without_a_card_is_a_dash_and_differences_from_the_paper_are_prin
     assert "strict" not in text
 
 
+@pytest.mark.exhaustive
 def test_what_can_not_stand_in_one_table_is_refused(
     arena: dict[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -127,6 +129,7 @@ def test_what_can_not_stand_in_one_table_is_refused(
     assert "of one task" in refusal(arena["one"], name="deepfund-3")
 
 
+@pytest.mark.exhaustive
 def test_a_fund_has_a_row_for_each_model_their_vote_and_the_index(
     tmp_path: Path, terminal: Terminal
 ) -> None:

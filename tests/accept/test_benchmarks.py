@@ -50,6 +50,7 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
     assert shares == list(product(("0", "20"), ("a2c", "ppo", "dqn")))
 
 
+@pytest.mark.exhaustive
 def test_one_command_measures_beside_each_peer_and_writes_a_valid_report(tmp_path: Path) -> None:
     kept = (REPOSITORY / "benchmarks" / "history.jsonl").read_bytes()
     words = ("--quick", "--only", "kernels", "--json", "report.json")
@@ -218,6 +219,7 @@ def test_the_process_scores_tell_planted_claims_apart(tmp_path: Path) -> None:
     assert re.search(r"^\| all of `final` \| 1\.000 ", printed, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_recorded_tables_of_the_process_scores_are_printed(tmp_path: Path) -> None:
     printed = run("process_scores.py", "--tables", cwd=tmp_path)

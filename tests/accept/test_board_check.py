@@ -363,6 +363,7 @@ def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path:
 # ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_baseline_without_records_is_run_again(market: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "baseline", market, "builtin/equal_weight")
     board = make_board(tmp_path / "board", market, run)
@@ -427,6 +428,7 @@ def test_a_baseline_that_can_not_be_run_is_self_reported(market: Path, tmp_path:
     )
 
 
+@pytest.mark.exhaustive
 def test_the_maintainers_run_is_shown_next_to_the_submitted_one(
     checked_board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -450,6 +452,7 @@ def test_the_maintainers_run_is_shown_next_to_the_submitted_one(
     assert tree(board) == before
 
 
+@pytest.mark.exhaustive
 def test_a_run_of_another_plan_is_no_rerun(
     checked_board: Path, run: Path, other_run: Path, market: Path, tmp_path: Path
 ) -> None:

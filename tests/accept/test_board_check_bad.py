@@ -115,6 +115,7 @@ def listing(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_the_good_submission_is_let_through(full: BadBoard) -> None:
     findings, sound = full.look()
     assert findings == []
@@ -223,6 +224,7 @@ def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
     assert texts(good.card, "https", "http") == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("document", ["submission", "list"])
 def test_markup_is_found_in_every_text_of_submission_and_list(
     full: BadBoard, document: str

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval_board.attempts import state_of
 from ktdeval_board.board_entries import Board, load_board
@@ -33,6 +35,7 @@ def commands() -> list[str]:
     return block.strip().splitlines()
 
 
+@pytest.mark.exhaustive
 def test_the_whole_path_of_the_page_ends_in_a_ranked_row(tmp_path: Path) -> None:
     shutil.copytree(PRACTICE, tmp_path / "leaderboards" / "practice")
     environment = {

@@ -112,6 +112,7 @@ def test_a_submission_under_a_drawn_key_is_forged_as_well(tmp_path: Path, market
     assert {outcome for outcome, _ in outcomes(done).values()} == {"refused"}
 
 
+@pytest.mark.exhaustive
 def test_each_kind_is_refused_by_its_rule_and_the_board_is_only_read(board: Path) -> None:
     before = digests(board)
     done = run(board, *DOCUMENTS, *EXECUTED)

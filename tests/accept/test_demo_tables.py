@@ -49,6 +49,7 @@ def without_warnings(done: Done) -> list[str]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_memory_helps_with_visible_codes_and_days_and_not_behind_the_mask(
     demo: tuple[Path, Done],
 ) -> None:

@@ -81,6 +81,7 @@ def runnable() -> Iterator[tuple[Path, list[str]]]:
             yield page, new
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("page", "new"), [pytest.param(*each, id=each[0].stem) for each in runnable()]

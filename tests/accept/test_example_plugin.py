@@ -71,6 +71,7 @@ def python(
     )
 
 
+@pytest.mark.exhaustive
 def test_the_installed_example_is_found_with_all_it_offers(site: Path, repository: Path) -> None:
     done = python(site, "-m", "ktdeval", "list", "plugins", "--json")
     (entry,) = (entry for entry in json.loads(done.stdout) if entry["name"] == "ktdeval_example")
@@ -92,6 +93,7 @@ def test_the_installed_example_is_found_with_all_it_offers(site: Path, repositor
     assert "example_two_weeks" in from_folder.stdout
 
 
+@pytest.mark.exhaustive
 def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> None:
     own, base = (
         json.loads(python(site, "-m", "ktdeval", "tasks", "show", name, "--json").stdout)
@@ -112,6 +114,7 @@ def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> Non
     assert own["harness"] == {**base["harness"], "max_candidates": 10, "max_tool_calls": 4}
 
 
+@pytest.mark.exhaustive
 def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
     site: Path, repository: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +163,7 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
 NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_60:-0.1"}}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",

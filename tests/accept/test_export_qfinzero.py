@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from export_runs import export, metadata, rows
 from paths import REPOSITORY
 from run_support import ktdeval
@@ -13,6 +15,7 @@ TASK = ("--tasks", "qfinzero_calling", "--limit", "6", "--plugin", PLUGIN)
 NOTHING = '{"otherwise": {"submit": {"status": "done", "summary": "I did nothing."}}}'
 
 
+@pytest.mark.exhaustive
 def test_right_answers_are_rows_and_beat_wrong_ones(tmp_path: Path) -> None:
     (tmp_path / "nothing.json").write_text(NOTHING)
     idle = ("builtin/script", "--model-args", "file=nothing.json")

@@ -103,6 +103,7 @@ def marked(statement: Statement) -> Any:
     return pytest.param(statement, marks=marks, id=name)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("statement", [marked(each) for each in recomputed()])
 def test_a_figure_is_what_its_command_prints(statement: Statement, report_of: ReportOf) -> None:

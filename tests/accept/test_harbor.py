@@ -156,6 +156,7 @@ def test_the_solution_plays_an_episode_whose_card_is_verified(trial: Trial) -> N
     assert trial.figures()["figures"]["abstention_rate"]["value"] == 1.0
 
 
+@pytest.mark.exhaustive
 def test_an_agent_plays_through_the_relay_of_its_container(trial: Trial) -> None:
     def call(number: int, tool: str, **arguments: Any) -> str:
         params = {"name": tool, "arguments": arguments}
@@ -241,6 +242,7 @@ def test_a_card_that_somebody_changed_is_no_reward(trial: Trial) -> None:
     assert "total_return" in trial.figures()["reason"]
 
 
+@pytest.mark.exhaustive
 def test_two_exports_are_the_same_bytes(task: Path, tmp_path: Path) -> None:
     assert content(exported(tmp_path / "again")) == content(task)
 

@@ -168,6 +168,7 @@ def test_what_that_model_saw_did_differ(session: Session) -> None:
     assert len({spec.chance_seed for spec in specs}) == 4
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
     paths = session.draws("test/low_labels", 3)
     found = session.report(*paths)
@@ -212,6 +213,7 @@ def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
         assert (row["low"], row["high"]) == pytest.approx((max(low, 0), min(high, 1)))
 
 
+@pytest.mark.exhaustive
 def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(session: Session) -> None:
     paths = session.draws("test/low_labels", 3)
     found = session.report(*paths)
@@ -235,6 +237,7 @@ def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(sessio
     assert session.report(*reversed(paths)) == found  # in any order
 
 
+@pytest.mark.exhaustive
 def test_chance_of_the_call_seed_is_separated_from_labels(session: Session) -> None:
     """Random trades by its seed from a ranking: labels change nothing, the seed all."""
     found = session.report(*session.draws("builtin/random", 2))
@@ -463,6 +466,7 @@ def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Ses
     assert rows["bright_memory_only", FIRST]["own"] != rows["blinded_memory_only", FIRST]["own"]
 
 
+@pytest.mark.exhaustive
 def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session) -> None:
     """Of 200 keys that somebody tries without a call, the best is at the top for a model that buys
     the first listed.

@@ -101,6 +101,7 @@ def steps(runs: Path, model: str, mask: str) -> list[Any]:
     return list(chain.from_iterable(folder.load_ledger(spec).steps for spec in specs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("mask", MASKS)
 def test_the_memory_is_used_in_bright_and_nowhere_else(mask: str, runs: Path) -> None:

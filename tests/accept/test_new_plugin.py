@@ -28,6 +28,7 @@ CHOICES = [
 PIP = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("names", CHOICES, ids="-".join)
 def test_a_new_plugin_passes_its_own_tests_and_ci(names: tuple[str, ...], tmp_path: Path) -> None:
     folder = tmp_path / "my-lab"

@@ -91,6 +91,7 @@ def nav_of(folder: Path, task: str) -> pd.Series[float]:
 # ---- AMA
 
 
+@pytest.mark.exhaustive
 def test_agents_are_means_over_models_and_a_vote_is_a_line_among_the_models(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
@@ -121,6 +122,7 @@ def test_agents_are_means_over_models_and_a_vote_is_a_line_among_the_models(
     ]
 
 
+@pytest.mark.exhaustive
 def test_the_gap_is_the_first_run_less_the_second_and_events_follow_the_news(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
@@ -152,6 +154,7 @@ def test_the_gap_is_the_first_run_less_the_second_and_events_follow_the_news(
     assert list(named.loc[named["event"].notna(), "day"]) == [day]
 
 
+@pytest.mark.exhaustive
 def test_decisions_are_those_submitted_and_a_vote_is_their_majority(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
@@ -210,6 +213,7 @@ def test_lines_of_a_fund_are_means_over_seeds_beside_the_index_and_its_sharpe_ra
     assert f"(SR {sharpe:.2f})" in index["line"].iloc[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_each_sector_is_a_panel(funds: list[Path], terminal: Terminal) -> None:
     rows = rows_of(terminal, "deepfund-6", *funds)
@@ -222,6 +226,7 @@ def test_each_sector_is_a_panel(funds: list[Path], terminal: Terminal) -> None:
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_bills_nothing_has_no_return_per_dollar(
     funds: list[Path], terminal: Terminal
@@ -243,6 +248,7 @@ def attackers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run("builtin/trivial", folder / "trivial", "deanon_probe", None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_attackers_have_the_rates_intervals_and_chance_of_their_cards(
     attackers: Path, terminal: Terminal
@@ -311,6 +317,7 @@ def test_classes_have_the_table_s_percentages_and_intervals_over_models(
 # ---- refusals
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_runs_of_another_paper_are_refused(
     arena: dict[str, Path], funds: list[Path], terminal: Terminal
@@ -323,6 +330,7 @@ def test_runs_of_another_paper_are_refused(
     )
 
 
+@pytest.mark.exhaustive
 def test_what_figure_three_of_ama_can_t_show_is_refused(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
@@ -336,6 +344,7 @@ def test_what_figure_three_of_ama_can_t_show_is_refused(
     )
 
 
+@pytest.mark.exhaustive
 def test_other_limits_other_rules_and_a_second_card_of_a_system_are_refused(
     arena: dict[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -351,6 +360,7 @@ def test_other_limits_other_rules_and_a_second_card_of_a_system_are_refused(
     assert "give one of them" in terminal.refusal(*figure, again)
 
 
+@pytest.mark.exhaustive
 def test_a_figure_without_runs_says_which_and_an_ending_must_be_known(
     arena: dict[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -360,6 +370,7 @@ def test_a_figure_without_runs_says_which_and_an_ending_must_be_known(
     )
 
 
+@pytest.mark.exhaustive
 def test_without_a_name_all_figures_are_listed(terminal: Terminal) -> None:
     listed = terminal.report("paper", "figure")
     assert [one["name"] for one in listed] == [
@@ -378,6 +389,7 @@ def test_without_a_name_all_figures_are_listed(terminal: Terminal) -> None:
 # ---- files
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", ["svg", "html", "json"])
 def test_equal_runs_give_equal_files(
     arena: dict[str, Path], tmp_path: Path, terminal: Terminal, form: str
@@ -392,6 +404,7 @@ def test_equal_runs_give_equal_files(
     assert (tmp_path / f"a.{form}").read_bytes() == (tmp_path / f"b.{form}").read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_an_svg_and_a_spec_have_the_same_figures(
     arena: dict[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:

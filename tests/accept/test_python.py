@@ -172,6 +172,7 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
     assert run.metrics.value[TASK, "steps"] == 2.0
 
 
+@pytest.mark.exhaustive
 def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: Path) -> None:
     other = ktdeval.evaluate(
         "builtin/random",
@@ -226,6 +227,7 @@ def test_the_text_of_a_card_is_short_and_names_what_a_reader_needs(run: ktdeval.
     assert names[-2:] == ["provenance", "verification"]
 
 
+@pytest.mark.exhaustive
 def test_functions_of_commands_have_examples_that_run(
     run: ktdeval.Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +250,7 @@ def test_functions_of_commands_have_examples_that_run(
         run_example(example, dict(words))
 
 
+@pytest.mark.exhaustive
 def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:
     def state() -> list[object]:
         return [
@@ -337,6 +340,7 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         assert words in str(caught.value)
 
 
+@pytest.mark.exhaustive
 def test_the_notebook_shows_what_its_cells_give_today() -> None:
     shown = json.loads(BOOK.read_text(encoding="utf-8"))
     now = notebook.executed(BOOK)

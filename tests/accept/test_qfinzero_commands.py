@@ -225,6 +225,7 @@ def test_a_market_is_generated_by_its_options(
     assert printed(capsys, "data", "check", tmp_path / "a") == f"{tmp_path / 'a'}: sound\n"
 
 
+@pytest.mark.exhaustive
 def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def made_up_calls(seed: int, count: int) -> list[Call]:
 # ---- side by side
 
 
+@pytest.mark.exhaustive
 @given(st.integers(0, 2**32), st.integers(0, 2**32), st.randoms(use_true_random=True))
 @settings(max_examples=6, derandomize=True)
 def test_two_clients_in_any_order_get_what_each_gets_alone(
@@ -235,6 +236,7 @@ def switching_often() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
+@pytest.mark.exhaustive
 def test_threads_over_one_dataset_of_files_get_what_each_gets_alone(filed: Dataset) -> None:
     scripts = [busy_calls(filed, seed) for seed in range(2)]
     expected = [alone(filed, script) for script in scripts]

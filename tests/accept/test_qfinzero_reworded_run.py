@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_qfinzero.suite.samples import embedded_items
@@ -18,6 +20,7 @@ variants:
 """
 
 
+@pytest.mark.exhaustive
 def test_recorded_wordings_are_asked_and_held_to_the_same_gold(tmp_path: Path) -> None:
     load_plugins()  # the embedded dataset is made once
     items = embedded_items(0, "calling", 0)[:3]

@@ -92,6 +92,7 @@ def decisions_of(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@pytest.mark.exhaustive
 def test_decisions_are_elected_as_an_independent_count_elects_them(
     stances: list[Path], elected: Path, terminal: Terminal
 ) -> None:
@@ -150,6 +151,7 @@ def orders_of(path: Path) -> pd.DataFrame:
     return frame.drop_duplicates(["filled_on", "code"], keep="last")
 
 
+@pytest.mark.exhaustive
 def test_orders_are_elected_as_an_independent_count_elects_them(
     orders: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -197,6 +199,7 @@ def test_the_card_says_that_it_is_a_vote_and_of_whom(
     assert "voter 3 (python/voter2)" in terminal.text("view", "roles", elected)
 
 
+@pytest.mark.exhaustive
 def test_equal_elections_give_equal_bytes_and_no_handles_of_a_voter(
     stances: list[Path], elected: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -311,6 +314,7 @@ def test_runs_of_another_plan_are_refused_by_what_differs(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_vote_needs_two_different_finished_runs_and_a_new_folder(
     stances: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -383,6 +387,7 @@ def script(name: str, trades: Mapping[str, tuple[str, int]]) -> Callable[..., st
     return decide
 
 
+@pytest.mark.exhaustive
 def test_an_elected_sale_of_what_only_the_voters_hold_is_left_out(
     tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -124,6 +124,7 @@ def card_of(session: Path, run: str = "one", task: str = "blinded_open_research"
     return card
 
 
+@pytest.mark.exhaustive
 def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Path) -> None:
     # A card is shown with all its plots.
     titles = [figure.all("figcaption")[0].text for figure in one.all("figure")]
@@ -318,6 +319,7 @@ def test_a_run_whose_market_is_gone_is_drawn_without_it(
     assert len(report(session, run, "--data", session / "market").all("svg")) == 6
 
 
+@pytest.mark.exhaustive
 def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -> None:
     file = session / "one" / "cards" / "blinded_open_research.json"
     before = file.read_bytes()
@@ -366,6 +368,7 @@ def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
 # -- bad input
 
 
+@pytest.mark.exhaustive
 def test_bad_input_is_one_line(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def exact(run: Path, task: str) -> dict[str, bool]:
     return {answer.sample: bool(answer.scores.get("exact", False)) for answer in answers}
 
 
+@pytest.mark.exhaustive
 def test_scores_are_compared_sample_by_sample(
     runs: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

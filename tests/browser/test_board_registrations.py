@@ -43,6 +43,7 @@ def forged_site(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "site"
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
     session: Reader,
@@ -79,6 +80,7 @@ def test_a_card_states_who_chose_its_key(session: Reader, forged_site: Path) -> 
     assert "own key: its mask key was not drawn by the board" in own
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_the_page_of_a_task_tells_to_register_first(session: Reader) -> None:
     text = session.open(f"task.html#division={DIVISION}").inner_text("main")

@@ -102,6 +102,7 @@ def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
     )
 
 
+@pytest.mark.exhaustive
 def test_the_address_holds_filters_order_fees_and_the_lit_agent(
     session: Reader, forged_site: Path
 ) -> None:
@@ -196,6 +197,7 @@ def seen(tab: Any, title: str) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_funds_are_compared_with_the_index_and_agents_side_by_side(

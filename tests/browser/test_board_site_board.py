@@ -77,6 +77,7 @@ def values_of(tab: Any, key: str) -> list[float]:
 # -- the table
 
 
+@pytest.mark.exhaustive
 def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)
     shown = rows_of(tab)
@@ -508,6 +509,7 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
     assert tab.evaluate(background) == "rgb(255, 255, 255)", "remembered from page to page"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])

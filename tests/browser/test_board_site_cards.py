@@ -87,6 +87,7 @@ def library_test(site: Path, first: str, second: str, metric: str) -> tuple[Any,
     )
 
 
+@pytest.mark.exhaustive
 def test_a_head_to_head_gives_the_figures_of_the_library(
     session: Reader, forged_site: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_the_metric_is_chosen_and_stays_in_the_address(session: Reader, forged_s
     assert "metric=sharpe" in tab.url
 
 
+@pytest.mark.exhaustive
 def test_cards_of_two_divisions_are_refused_in_words(session: Reader, forged_site: Path) -> None:
     first = ranked(forged_site)[0]
     second = ranked(forged_site, OTHER)[0]
@@ -414,6 +416,7 @@ def pages_of(site: Path) -> list[str]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("index", range(3), ids=["model", "compare", "card"])
 @pytest.mark.parametrize(
@@ -484,6 +487,7 @@ def test_keys_alone_reach_everything(session: Reader, forged_site: Path) -> None
     wait_until(tab, "document.activeElement.matches('.days-slider')")
 
 
+@pytest.mark.exhaustive
 def test_hostile_words_are_shown_as_words(
     session: Reader, forged_site: Path, tmp_path: Path
 ) -> None:

@@ -391,6 +391,7 @@ def test_bounds_are_called_quartiles_only_where_they_are(
     )
 
 
+@pytest.mark.exhaustive
 def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None:
     board = read_data(forged_site, "board")
     cards = list(chain.from_iterable(model["cards"] for model in board["models"]))
@@ -441,6 +442,7 @@ def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, row: An
     )
 
 
+@pytest.mark.exhaustive
 def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: Path) -> None:
     tab = session.open(link("model.html", model=ranked(forged_site)[0]["model"]))
     draw_all(tab)
@@ -473,6 +475,7 @@ def test_nothing_trained_and_not_known_are_two_words(
     assert {cells[4] for cells in table_rows(tab, "Windows")} == {word}
 
 
+@pytest.mark.exhaustive
 def test_one_window_with_one_seed_is_a_sentence_and_no_chart_of_one_point(
     session: Reader, tmp_path: Path
 ) -> None:

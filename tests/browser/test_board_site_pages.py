@@ -353,6 +353,7 @@ def test_a_page_without_its_data_reports_it(
     session.close()
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(
     chromium: Any, tmp_path: Path
@@ -487,6 +488,7 @@ def test_the_one_change_to_a_library_can_be_undone() -> None:
     assert hashlib.sha256(original.encode()).hexdigest() == entry["sha256_in_package"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "package",
     [

@@ -119,6 +119,7 @@ def test_a_bar_that_is_null_is_not_drawn(tab: Any) -> None:
     assert heights == ["10.0", "20.0"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_intervals_are_drawn_for_rows_that_have_one(tab: Any, scheme: str) -> None:
     rows = [

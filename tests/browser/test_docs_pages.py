@@ -68,6 +68,7 @@ def is_local(route: Any) -> bool:
 # ---- files of the site
 
 
+@pytest.mark.exhaustive
 def test_every_page_is_built(site: Path) -> None:
     for page in not_empty(nav_pages()):
         assert (site / page.path).with_suffix(".html").is_file(), page.path
@@ -125,6 +126,7 @@ def test_the_first_hit_of_a_search_answers_it(search: Any, words: str, page: str
 # ---- pages
 
 
+@pytest.mark.exhaustive
 @needs_browser
 @pytest.mark.parametrize(
     ("width", "scheme"),

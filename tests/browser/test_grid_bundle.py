@@ -25,6 +25,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     return Path(site / "index.html").as_uri()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -255,6 +255,7 @@ def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_page_that_is_opened_again_shows_the_same_moment(session: Reader, page: Page) -> None:
     game, tab = play(session, page, REQUEST)
 

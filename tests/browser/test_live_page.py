@@ -132,6 +132,7 @@ def signed(value: float) -> str:
 # ---- readable
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_large_page_fits_its_screen_and_can_be_read_by_all(
@@ -401,6 +402,7 @@ def test_page_that_is_not_renewed_says_so(session: Reader, home: Path, big: Live
     assert open_page(session, fresh).locator("#overdue").count() == 0
 
 
+@pytest.mark.exhaustive
 def test_test_that_has_just_begun_has_a_page(session: Reader, home: Path, big: LivePage) -> None:
     page = generated_page(Shape(entrants=2, days=1))
     entries = []

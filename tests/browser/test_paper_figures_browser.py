@@ -64,6 +64,7 @@ def draw(home: Path, name: str, runs: list[Path], *words: str) -> Path:
     return page
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*RUNS, "ama-3"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -87,6 +88,7 @@ def test_a_figure_is_drawn_and_fits(
         assert axe_violations(tab) == []
 
 
+@pytest.mark.exhaustive
 def test_the_table_below_a_figure_has_its_rows(session: Reader, pages: dict[str, Path]) -> None:
     tab = session.open(pages["ama-3"].as_uri(), ready="document.readyState === 'complete'")
     wait_until(tab, DRAWN)

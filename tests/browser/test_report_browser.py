@@ -62,6 +62,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "report.html"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("width", "dark"),

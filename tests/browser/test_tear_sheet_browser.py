@@ -52,6 +52,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "run" / "view" / "tear-sheet-bright_open_research.html"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     session: Reader, page: Path, width: int, scheme: str

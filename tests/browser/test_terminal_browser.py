@@ -59,6 +59,7 @@ def check_readable(page: TerminalPage, *screens: tuple[int, str]) -> None:
     page.tab.emulate_media(color_scheme="null")
 
 
+@pytest.mark.exhaustive
 def test_an_account_is_traded_by_keyboard_and_the_preview_is_what_happens(session: Reader) -> None:
     guarded = AccessRules(None, TOKEN)
     with serving(terminal_catalogue(), security=guarded, dataset=flat_market()) as served:

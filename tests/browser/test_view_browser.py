@@ -100,6 +100,7 @@ def chosen(tab: Any) -> tuple[str, str, str]:
 # -- the look of it
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("width", "dark"),
     [
@@ -290,6 +291,7 @@ def test_the_list_narrows_and_keys_stay_in_it(session: Reader, talk: Path) -> No
     assert chosen(tab)[0] == str(MUDDLED)
 
 
+@pytest.mark.exhaustive
 def test_the_search_finds_messages_and_stocks_by_their_true_names(
     session: Reader, runs_folder: Path, talk: Path
 ) -> None:
@@ -363,6 +365,7 @@ def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> N
                 at = start
 
 
+@pytest.mark.exhaustive
 def test_text_of_a_model_is_shown_escaped_next_to_its_withheld_parts(
     session: Reader, talk: Path
 ) -> None:
@@ -477,6 +480,7 @@ def test_days_without_orders_show_the_reason_and_replies_their_cost(
     assert "submit_action" in tab.evaluate(last)
 
 
+@pytest.mark.exhaustive
 def test_figures_and_true_names_are_shown_as_written(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
     made = tab.evaluate("""(() => {
@@ -511,6 +515,7 @@ def test_figures_and_true_names_are_shown_as_written(session: Reader, talk: Path
     assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
 
+@pytest.mark.exhaustive
 def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
     days = days_of(talk)
     number = next(number for number, day in enumerate(days) if day["step"]["orders"])
@@ -656,6 +661,7 @@ def test_an_unfinished_episode_is_marked(session: Reader, runs_folder: Path) -> 
     assert "not begun" in tab.inner_text("tbody tr:nth-child(2)")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -280,6 +280,7 @@ def choose(tab: Any, selector: str, value: str) -> int:
     return int(tab.evaluate("document.querySelectorAll('#list li:not([hidden])').length"))
 
 
+@pytest.mark.exhaustive
 def test_a_sample_has_prompt_reply_expected_and_score(session: Reader, samples: Path) -> None:
     tab = open_sample(session, samples, "sample=3")
     assert tab.inner_text("#day-title").startswith("Sample 3 · ")
@@ -325,6 +326,7 @@ def test_samples_are_chosen_by_outcome_kind_and_words(session: Reader, samples: 
     assert tab.evaluate("document.querySelectorAll('#list li:not([hidden])').length") >= 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_its_screen(session: Reader, samples: Path, width: int) -> None:
     tab = open_sample(session, samples, "sample=0", width=width)

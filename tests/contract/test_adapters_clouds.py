@@ -200,7 +200,6 @@ def test_azure_gets_deployment_and_version_in_the_address_and_its_own_header(
     assert path == "/openai/deployments/mine/chat/completions?api-version=2025-03-01-preview"
 
 
-@pytest.mark.slow
 def test_what_the_sdk_sends_to_azure_has_the_same_path_and_header() -> None:
     import openai
 
@@ -239,7 +238,6 @@ def test_a_parameter_that_would_change_the_address_is_refused(
 # ---- Bedrock
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "path", "version_in"),
     [
@@ -300,7 +298,6 @@ def sign_in_to_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", SESSION)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anthropic.claude-opus-4-7", "anthropic.claude-3-haiku-v1:0"])
 def test_bedrock_signs_with_the_credentials_of_the_machine(
     monkeypatch: pytest.MonkeyPatch, name: str
@@ -316,7 +313,6 @@ def test_bedrock_signs_with_the_credentials_of_the_machine(
     assert headers["authorization"].endswith(f"Signature={expected}")
 
 
-@pytest.mark.slow
 def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in_to_aws(monkeypatch)
     echo = Prepared({"error": {"message": f"who is {SECRET} with {SESSION}?"}}, 400)

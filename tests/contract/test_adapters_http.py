@@ -132,7 +132,6 @@ BEGINNINGS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", BEGINNINGS)
 def test_the_timeout_holds_for_the_whole_call_however_the_server_drips(where: str) -> None:
     def drip(connection: socket.socket) -> None:

@@ -351,7 +351,6 @@ def test_the_responses_api_streams_the_response_that_it_ends_with() -> None:
     assert server.bodies[1]["stream"] is True
 
 
-@pytest.mark.slow
 def test_anthropic_streams_blocks_that_add_up_to_the_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -446,6 +445,7 @@ def test_events_of_any_shape_are_an_answer_or_a_malformed_body(
         assert isinstance(json.loads(assembler.answer()), dict)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_events_do_not_depend_on_where_their_bytes_are_cut(body: bytes, at: int) -> None:
     def read(*chunks: bytes) -> list[StreamEvent]:

@@ -244,6 +244,7 @@ def package_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part_of", [whole_name, package_of])
 def test_there_are_no_circles_of_modules_and_of_packages(part_of: Callable[[str], str]) -> None:
     """Imports of types count: who reads an annotation must know the type, too."""

@@ -111,7 +111,6 @@ def test_a_link_to_a_heading_or_page_that_is_missing_is_found(tmp_path: Path) ->
 # ---- words
 
 
-@pytest.mark.slow
 def test_no_sentence_has_more_than_40_words() -> None:
     found = []
     for page in not_empty([page for page in WRITTEN if page not in QUOTED]):
@@ -149,7 +148,6 @@ def test_copies_of_pages_are_current() -> None:
     assert set(FOLDER.glob("*.md")) == set(copies)
 
 
-@pytest.mark.slow
 def test_the_index_for_language_models_is_current() -> None:
     assert _text(LLMS) == llms_text(), "run `make docs`"
 

@@ -181,6 +181,7 @@ def cases() -> list[Any]:
     return [*names, pytest.param("check_plugin", marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cases())
 def test_the_example_of_a_public_name_runs_as_shown(
     readers_words: dict[str, Any], name: str

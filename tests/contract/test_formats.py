@@ -158,7 +158,6 @@ ASKS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKS)
 def test_a_later_version_is_refused_before_a_model_is_asked(
     name: str, tmp_path: Path, terminal: Terminal

@@ -46,6 +46,7 @@ def test_each_parsing_module_is_fuzzed_or_named_with_its_reason() -> None:
     assert sorted(set(reasons) & fuzzed) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
 def test_seeds_and_hostile_inputs_end_in_a_value_or_a_typed_error(parser: Parser) -> None:
     hostile = (b"", b"\x00", b"\xff\xfe", b"[" * 2000, b'{"a\\ud800":1}', b"PK\x03\x04", b"PAR1")

@@ -126,7 +126,6 @@ def test_each_name_in_an_example_is_offered_by_a_plugin() -> None:
     assert seen > 5
 
 
-@pytest.mark.slow
 def test_help_pages_fit_80_columns() -> None:
     wide = []
     for path, command in COMMANDS.items():

@@ -100,6 +100,7 @@ def assert_refused(door: Door, folder: Path, content: bytes, words: str, suffix:
     assert len(message) < 600
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(30)
 @pytest.mark.parametrize(("form", "door", "outcome"), [*at_each_door("texts")])
 def test_a_text_is_read_or_refused_on_one_line(

@@ -287,7 +287,6 @@ def test_a_single_submission_writes_its_rules_alone_and_its_second_retry_reads_t
 # --- teams
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "heeds_choice", "least"),
     [("deepfund", True, 80.0), ("deepfund", False, 80.0), ("trade", True, 85.0)],

@@ -99,7 +99,6 @@ QUICK_FIRST = [
 
 @pytest.mark.timeout(1200)  # one automaton of outlines-core takes minutes
 @pytest.mark.parametrize("engine", QUICK_FIRST, ids=lambda engine: engine.name)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "of_services",
     [False, pytest.param(True, marks=pytest.mark.exhaustive)],
@@ -202,7 +201,6 @@ def test_every_schema_is_of_the_portable_subset() -> None:
     assert not odd
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not has_ajv(),
     reason="ajv is not here: run `make test-schemas`, or `npm ci` in tests/support/schemas/ajv",
@@ -213,7 +211,6 @@ def test_ajv_in_strict_mode_takes_every_schema() -> None:
     assert {tuple(row[AJV]) for row in CELLS.values()} == {()}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not has_ajv(),
     reason="ajv is not here: run `make test-schemas`, or `npm ci` in tests/support/schemas/ajv",

@@ -47,6 +47,7 @@ def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_not
     check()
 
 
+@pytest.mark.exhaustive
 @given(SEEDS, st.integers(0, SCENES - 1))
 @settings(max_examples=20, derandomize=True, database=None)
 def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(
@@ -70,6 +71,7 @@ def test_after_any_calls_the_book_is_whole_and_the_log_brings_it_about(
     assert rerun(lines, workspace.dataset) == lines
 
 
+@pytest.mark.exhaustive
 def test_the_made_up_arguments_get_answers_too() -> None:
     """The test has teeth: each operation takes some of them."""
     for operation in not_empty(OPERATIONS):

@@ -195,6 +195,7 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
     return filled, different
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_nothing_that_is_sent_inside_a_bar_changes_what_it_fills(first: int) -> None:
@@ -203,6 +204,7 @@ def test_nothing_that_is_sent_inside_a_bar_changes_what_it_fills(first: int) -> 
     assert [seed for seed, (_, different) in enumerate(played, first) if different] == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("field", ["order_id", "session_id", "contract"])
 def test_a_broker_that_lets_orders_be_taken_back_is_found_at_once(
     field: str, monkeypatch: pytest.MonkeyPatch

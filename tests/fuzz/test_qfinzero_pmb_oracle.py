@@ -715,6 +715,7 @@ STOPS_INSIDE_A_BAR: dict[str, Any] = {
 """The clock stops inside the bar whose open fills an order: it is told at the bar's end."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("frequency", ["1d", "1m"])
 @example(plan=STOPS_INSIDE_A_BAR)

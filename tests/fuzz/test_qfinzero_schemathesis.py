@@ -117,6 +117,7 @@ def operation_paths() -> Iterator[tuple[str, str]]:
             yield path, method.upper()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(("path", "method"), list(operation_paths()))
 def test_an_operation_answers_like_the_document(

@@ -154,6 +154,7 @@ def short_run(task: str, folder: Path) -> Path:
     return result.folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_short_run_leaves_the_same_records_and_figures_as_ever(task: str, tmp_path: Path) -> None:
     run = short_run(task, tmp_path / "run")

@@ -62,6 +62,7 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
     return {name: bare(item, parts.get(name, {})) for name, item in fields.items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothing(
@@ -117,6 +118,7 @@ def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
     return calls, workspace
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
@@ -133,6 +135,7 @@ def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(
 # ---- through the sitting and the reference agent
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_sample_of_each_variant_goes_through_a_real_session(variant: str) -> None:
@@ -232,6 +235,7 @@ def _tamper(out: Path) -> None:
     (folder.episode_path(spec) / ANSWERS).write_bytes(pack_lines(answers))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_of_silent_and_chaotic_models_state_their_failures(tmp_path: Path) -> None:
     silent = run(tmp_path / "silent", "qfinzero_calling", "agent/silent", "--limit", "15")["scores"]

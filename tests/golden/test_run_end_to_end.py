@@ -136,7 +136,6 @@ def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> N
     assert "[synthetic] [limited] [mask not tested for this model]" in done.out
 
 
-@pytest.mark.slow
 def test_progress_goes_to_stderr_with_day_nav_orders_rejections_and_tokens(
     first: tuple[Path, Done],
 ) -> None:
@@ -236,6 +235,7 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
 # ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_and_goes_back(
     chaos: Path, tmp_path: Path
@@ -282,6 +282,7 @@ def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_a
     ) == [f"{name}/{TASK}.json" for name in ("paper", "scored-2")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     session: Path, chaos: Path, tmp_path: Path
@@ -311,6 +312,7 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
     chaos: Path, tmp_path: Path
@@ -346,6 +348,7 @@ def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
 # ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_config_file_is_the_same_run_as_the_options_it_holds(
     session: Path, tmp_path: Path
@@ -382,6 +385,7 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(
     assert card_of(tmp_path / "less")["coverage"]["steps"] == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_windows_by_name_are_episodes_of_one_card(tmp_path: Path) -> None:
     done = ktdeval(*MOMENTUM, "--windows", "W1,W4", "--limit", "2", "--out", "run", cwd=tmp_path)
@@ -468,6 +472,7 @@ def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
     words = (
@@ -503,7 +508,6 @@ def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
     assert done.out.count(": verified (episodes: 1, steps executed again: 3,") == 12
 
 
-@pytest.mark.slow
 def test_chaos_counts_every_failure_under_its_kind_and_ends_well(chaos: Path) -> None:
     card = card_of(chaos)
     assert len(card["failures"]) >= 6

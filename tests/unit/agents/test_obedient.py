@@ -35,6 +35,7 @@ def _cases() -> Iterator[Any]:
                 yield pytest.param(agent, task, marks=marks, id=f"{agent}-{task}")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(12)
 @pytest.mark.slow
 @pytest.mark.parametrize(("agent", "task"), [*_cases()])
@@ -59,7 +60,6 @@ def test_an_obedient_model_buys_keeps_and_finds_no_contradiction(agent: str, tas
         assert {order.side for order in filled} == {"BUY"}, "what it was told to keep was sold"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "task"),
     [(agent, task) for agent, tasks in TABLES["refused"].items() for task in tasks],

@@ -134,6 +134,7 @@ def roles_of(step: Step) -> list[ModelRequest]:
     return [request for request in step.requests[:-1] if request.role != "reflection"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("agent", TEAMS)

@@ -77,6 +77,7 @@ HISTORIES = st.lists(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(HISTORIES, st.sets(st.integers(0, 29), max_size=20))
 def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_another(
@@ -134,7 +135,6 @@ def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_thos
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize("assets", [1, 12, 50, 400])
 def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets: int) -> None:
     labels = [f"asset_{number:04}" for number in range(assets)]

@@ -94,6 +94,7 @@ def cells(text: str) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     run: Path, terminal: Terminal
@@ -132,6 +133,7 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     assert {role["uncounted"] for role in report.values()} == {0}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_reused_prefix_of_a_role_is_that_of_its_recorded_requests(
     run: Path, terminal: Terminal
@@ -201,6 +203,7 @@ def longest(text: str, others: list[str]) -> int:
     return max(lengths)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_where_a_role_has_replies_without_counts_its_cost_and_that_of_all_are_not_known(
     folder: Path, terminal: Terminal

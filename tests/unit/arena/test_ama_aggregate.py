@@ -114,7 +114,6 @@ ARTICLES = st.builds(
 )
 
 
-@pytest.mark.slow
 @examples(10)
 @given(st.lists(ARTICLES, max_size=25), st.lists(ARTICLES, max_size=10), st.integers(0, 100))
 def test_what_becomes_known_later_changes_no_summary(
@@ -325,7 +324,6 @@ def ktdeval_models():
 '''
 
 
-@pytest.mark.slow
 def test_a_blank_summary_is_a_failed_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,7 @@ def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(
     assert len(list(scene.lessons(market[1].as_of(row)))) == sessions
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["ama_tsla", "ama_eth"])
 def test_every_reversal_is_filled_at_the_close_of_the_decision(

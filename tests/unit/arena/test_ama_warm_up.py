@@ -89,6 +89,7 @@ def outcomes_in(lines: list[str]) -> list[float]:
     return [float(line.partition("then changed by ")[2].partition(" %")[0]) for line in lines]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_team_decides_on_each_day_of_the_warm_up_and_remembers_what_came_of_it(
     market: MarketSnapshot, data: Path, tmp_path: Path
@@ -138,6 +139,7 @@ def spoiled(market: MarketSnapshot, row: int) -> MarketSnapshot:
     return replace(market, **fields, documents=poisoned_news(market, row), id="")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("days_before", [0, 1, 30])
@@ -196,6 +198,7 @@ class Scripted:
         monkeypatch.setattr(RandomModel, "reply", reply)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("at", "asked_again"), [(50, 92 + 3), (95, 1)])
@@ -303,6 +306,7 @@ def estimate(data: Path, out: Path, agent: str, **args: Any) -> RunEstimate:
     return estimate_run(settings, PLUGINS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -343,6 +343,7 @@ def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_
     assert [(row["nav"], row["max_drawdown"]) for row in rows] == [(75.0, 0.5)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> None:
     run = tmp_path / "run"
@@ -629,6 +630,7 @@ def rows_of(terminal: Terminal, name: str, *paths: object) -> list[dict[str, Any
     return rows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
     tmp_path: Path, terminal: Terminal
@@ -710,6 +712,7 @@ def test_a_table_of_more_rows_than_are_read_is_refused(
         read_database(path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_systems_of_one_name_are_distinguished_by_their_parameters(
     tmp_path: Path, terminal: Terminal

@@ -171,6 +171,7 @@ def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
     assert fitted.dropped[2, 1:].all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.floats(1e-6, 1e6))
 def test_neither_other_days_nor_the_unit_of_the_weights_matter(scale: float) -> None:
@@ -375,6 +376,7 @@ def test_planted_factor_returns_are_recovered(
         assert abs(error.mean()) < 3.0 * error.std() / np.sqrt(len(error)), name
 
 
+@pytest.mark.exhaustive
 def test_intervals_cover_the_planted_factor_returns_at_their_nominal_rate(
     planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
 ) -> None:
@@ -438,6 +440,7 @@ def with_extra_returns(snapshot: MarketSnapshot, extra: FloatArray) -> MarketSna
     return replace(snapshot, **{name: getattr(snapshot, name) * growth for name in PRICES})
 
 
+@pytest.mark.exhaustive
 def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
@@ -493,6 +496,7 @@ def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_again(
     planted: tuple[MarketSnapshot, Truth], rows: range

@@ -279,6 +279,7 @@ def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) ->
     np.testing.assert_array_equal(trailing_count(values > 0, width), (windows > 0).sum(axis=-1))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.lists(
@@ -396,6 +397,7 @@ def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
     assert_equal_to_kernels(spiked, range(330))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.6))

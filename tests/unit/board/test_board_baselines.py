@@ -67,6 +67,7 @@ def test_a_regression_by_hand() -> None:
     np.testing.assert_allclose(coefficients, [3 / 2.3], rtol=1e-15)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     from sklearn.linear_model import Ridge
@@ -85,6 +86,7 @@ def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     np.testing.assert_allclose(ridge_coefficients(exposures, targets), expected, rtol=1e-10)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_markets_give_equal_ones(
     snapshot: MarketSnapshot,
@@ -121,6 +123,7 @@ def test_a_market_that_begins_too_late_is_refused_in_words(snapshot: MarketSnaps
 # ---- run and submitted
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
@@ -149,6 +152,7 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_baselines_of_one_model_stand_beside_each_other_and_an_entrant_of_it(
     market: Path, tmp_path: Path
@@ -219,6 +223,7 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(
     assert {name for name in first if first[name] != second[name]} <= {"provenance"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_where_they_are_wanted(
     empty_board: Path, tmp_path: Path

@@ -146,6 +146,7 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
 # -- what is there
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> None:
     pages = {"index", "model", "compare", "task", "market", "card", "history", "about", "404"}
@@ -315,6 +316,7 @@ def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alo
 # -- equal boards, equal bytes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_path: Path) -> None:
     report = build_site(board, tmp_path / "one", workers=1)
@@ -324,6 +326,7 @@ def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_pa
     assert report.size == sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_nothing(
     small: Path, tmp_path: Path
@@ -359,7 +362,6 @@ def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_
 # -- where it is put
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / "out"
@@ -592,6 +594,7 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
 # -- the command
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_command_builds_next_to_the_board_and_lists_the_files(
     small: Path, tmp_path: Path

@@ -92,6 +92,7 @@ def submit_another(board: BadBoard) -> None:
     board.forge(lambda card: card["model"].update(name="openai/gpt-4.1"), stored="elsewhere")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_main(
     board: BadBoard,

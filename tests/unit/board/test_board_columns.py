@@ -289,6 +289,7 @@ def test_rows_name_submitter_and_system() -> None:
     assert expected.items() <= row.items()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_column_is_described(forged, forged_tables) -> None:
     words = describe_metrics(forged)

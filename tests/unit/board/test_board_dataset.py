@@ -18,6 +18,7 @@ def records_in(board: Path, out: Path) -> list[Path]:
     return sorted((out / "records").glob("*"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_dataset_has_run_folders_of_executed_cards_whose_bytes_are_the_listed_ones(
     board: Path, run: Path, tmp_path: Path

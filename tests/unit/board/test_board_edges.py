@@ -90,7 +90,6 @@ def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
     assert sound == set()
 
 
-@pytest.mark.slow
 def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path) -> None:
     reopen(board)
     first, second = BoardFolder(board).submitted()
@@ -189,7 +188,6 @@ def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
 # -- pages of models
 
 
-@pytest.mark.slow
 def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones(
     board: Path,
 ) -> None:

@@ -455,6 +455,7 @@ def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path
 # ---- Parquet and CSV
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
     export: Callable[[str], Path], cards: pd.DataFrame
@@ -472,6 +473,7 @@ def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
     assert set(listed[listed["frame"] == "cards"]["column"]) == set(cards.columns)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "form", ["parquet", "csv", "hf-dataset", "every-eval-ever", "eval-results"]
@@ -508,6 +510,7 @@ def test_csv_has_no_cell_that_a_spreadsheet_would_run(scoring: Path, tmp_path: P
 # ---- datasets
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow  # the library takes seconds to import
 def test_datasets_loads_every_configuration_offline(
     export: Callable[[str], Path], tmp_path: Path, cards: pd.DataFrame, daily: pd.DataFrame
@@ -750,6 +753,7 @@ def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_records_follow_the_shared_schema_and_state_the_boards_trust(
     export: Callable[[str], Path], cards: pd.DataFrame

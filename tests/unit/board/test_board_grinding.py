@@ -92,6 +92,7 @@ def messages(board: Path, rule: str) -> list[str]:
 # -- the honest way
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
     board: Path, run: Path
@@ -126,6 +127,7 @@ def test_a_card_was_made_between_the_drawing_of_its_key_and_today(
     assert findings(board) == [("provenance", f"created_at of the card: {words}")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
     board: Path, run: Path
@@ -207,6 +209,7 @@ def test_a_card_that_names_a_registration_under_another_key_is_refused(
     assert rules_of(board) == {"registered"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_key_of_another_registration_is_refused(
     board: Path, market: Path, tmp_path: Path
@@ -242,6 +245,7 @@ def test_a_drawn_key_without_its_registration_is_refused_and_stays_unused(
     assert message.startswith("mask_key: is the key drawn for registration")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
     board: Path, market: Path, tmp_path: Path
@@ -511,6 +515,7 @@ def test_who_registers_submits(board: Path, run: Path, option: str, other: str, 
 # -- abandoned registrations
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_submitter(
     board: Path, run: Path, market: Path, tmp_path: Path
@@ -713,6 +718,7 @@ def test_a_pull_request_may_change_no_registration_and_no_key(
 # -- what readers see
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_site_shows_open_unused_and_used_registrations(
     board: Path, run: Path, tmp_path: Path
@@ -767,6 +773,7 @@ def test_the_site_shows_open_unused_and_used_registrations(
     assert kinds == ["registered"] * 3 + ["drawn"] * 2 + ["submitted"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_export_states_who_chose_the_key(
     board: Path, run: Path, market: Path, tmp_path: Path

@@ -93,6 +93,7 @@ def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_strangers_registration_of_a_system_keeps_nobody_else_from_theirs(
     board: Path, market: Path, tmp_path: Path
@@ -318,6 +319,7 @@ def test_an_unused_key_is_not_shed_with_the_key_that_signed_it(
     assert abandoned.id[:12] in reason
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, run: Path) -> None:
     drawn = signed(keyed, VOLATILITY)

@@ -271,6 +271,7 @@ def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_default
 # ---- what is refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -521,6 +522,7 @@ def test_the_readme_explains_submission_and_refusals(board: Path) -> None:
 # ---- the command
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_command_prints_the_new_board_and_passes_data_arguments(
     tmp_path: Path,

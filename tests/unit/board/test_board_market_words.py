@@ -62,6 +62,7 @@ def checked(board: Path) -> CheckReport:
     return check_board(board, load_plugins(), CheckOptions(today=ON))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", ["repository", "elsewhere"])
 def test_the_first_card_that_misdescribes_the_market_is_refused_and_the_honest_one_is_not(
@@ -84,7 +85,6 @@ def test_the_first_card_that_misdescribes_the_market_is_refused_and_the_honest_o
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("field", LIES)
 def test_a_board_that_opened_its_market_needs_no_other_card_to_tell(
     board: Path, runs: Path, field: str
@@ -129,7 +129,6 @@ def test_days_of_windows_are_those_of_the_market(board: Path, runs: Path) -> Non
     )
 
 
-@pytest.mark.slow
 def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path) -> None:
     liar = lied(board, submit(board, runs / "chaos", "elsewhere"))
     honest = submit(board, runs / "momentum", "elsewhere")
@@ -184,7 +183,6 @@ def test_where_it_was_opened_the_board_says_what_the_market_says(
     assert (entry.card.snapshot.name, entry.card.snapshot.source) == ("market", NOT_OPENED)
 
 
-@pytest.mark.slow
 def test_the_first_card_does_not_say_which_way_is_better(board: Path, runs: Path) -> None:
     def turn(card: dict[str, Any]) -> None:
         card["metrics"]["total_return"]["better"] = "lower"

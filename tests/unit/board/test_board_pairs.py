@@ -411,7 +411,6 @@ def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) ->
     assert len(pages["builtin/momentum"]["cards"]) == 2
 
 
-@pytest.mark.slow
 def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forged_tables) -> None:
     cards = {each.card_id: each.card.plain for each in forged.entries}
     own = next(

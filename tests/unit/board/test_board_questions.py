@@ -99,6 +99,7 @@ def test_a_registration_without_a_question_has_the_id_that_it_had(governed: Path
     assert filed.id == content_hash(plain)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_question_is_part_of_the_id(open_board: Path, asked: Board) -> None:
     (filed,) = asked.registrations.filed
@@ -138,7 +139,6 @@ def test_windows_of_a_question_are_those_of_the_run(open_board: Path) -> None:
     assert made.problems == ("question.windows: W1, W2: not among those of the run",)
 
 
-@pytest.mark.slow
 def test_windows_that_share_days_are_no_question(asked: Board) -> None:
     (filed,) = asked.registrations.filed
     first, second = filed.registration.windows

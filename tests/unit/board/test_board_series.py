@@ -81,6 +81,7 @@ def ledgers(run: RunFolder) -> dict[str, Ledger]:
     return {spec.id: run.load_ledger(spec) for spec in run.manifest.specs}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_episodes_follow_the_order_of_the_card(series: Any, decisions: Any, run: RunFolder) -> None:
     wanted = [
@@ -99,7 +100,6 @@ def test_episodes_follow_the_order_of_the_card(series: Any, decisions: Any, run:
     assert len(wanted) == 4
 
 
-@pytest.mark.slow
 def test_levels_and_lines_match_the_ledger_and_the_card(
     series: Any, run: RunFolder, ledgers: dict[str, Ledger]
 ) -> None:
@@ -408,6 +408,7 @@ def board(frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return arena_board(tmp_path_factory.mktemp("arena") / "board", [(frame, play_ama)], models=1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
     market = open_snapshot(load_plugins(()), "synthetic_arena", {})
@@ -436,7 +437,6 @@ def has_sold(step: Any) -> bool:
     return any(order.side == "SELL" and order.filled for order in step.orders)
 
 
-@pytest.mark.slow
 def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders(
     frame: Frame, board: Path
 ) -> None:
@@ -506,6 +506,7 @@ def test_signals_are_counted_by_analyst_where_a_transcript_has_any() -> None:
     assert list(signal_counts([many])) == [f"r{n:03}" for n in range(40)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Path) -> None:
     series = fund[1]

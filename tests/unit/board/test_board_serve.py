@@ -292,6 +292,7 @@ def test_a_host_that_is_no_address_is_refused(tmp_path: Path, host: str, reason:
         SiteServer((host, 0), LiveSite(tmp_path, tmp_path))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -343,6 +344,7 @@ def test_body_is_no_further_request(served: Served) -> None:
     assert statuses(answer_to(served.port, head.encode() + SECOND)) == [200]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_servers_own_process_refuses_them(tmp_path: Path) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)

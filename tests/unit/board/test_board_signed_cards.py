@@ -80,6 +80,7 @@ def test_a_signature_next_to_the_card_is_taken_along_where_the_board_can_check_i
     assert not signature_path(card_of(plain)).exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_submission_without_the_submitters_own_signature_is_refused(
     board: Path, run: Path

@@ -112,7 +112,6 @@ def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_r
     }
 
 
-@pytest.mark.slow
 def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
     submitted: Path, empty_board: Path
 ) -> None:
@@ -127,7 +126,6 @@ def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-executed"])
 
 
-@pytest.mark.slow
 def test_paths_of_the_submitters_machine_do_not_leave_it(
     run: Path, market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -271,7 +269,6 @@ def test_a_run_of_something_else_is_not_taken(
         assert any(message in line for line in outcome.missing), outcome.missing
 
 
-@pytest.mark.slow
 def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
     submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
     model = {"name": "builtin/momentum", "cutoff_date": "none", "cutoff_source": "a rule"}
@@ -373,7 +370,6 @@ def test_a_card_of_the_board_precedes_a_submitted_one_on_any_stated_days(
     assert "duplicate: builtin/momentum with agent react has a card in division" in line
 
 
-@pytest.mark.slow
 def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> None:
     before = tree(submitted)
     (line,) = submit(submitted, run).missing
@@ -384,6 +380,7 @@ def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> Non
     assert tree(submitted) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     market: Path, submitted: Path, tmp_path: Path
@@ -411,6 +408,7 @@ def test_another_reasoning_effort_is_another_system_and_a_further_attempt(
     assert submit(board, harder, replace(CLAIMS, attempts=2)).submitted
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_runs_in_one_folder_are_attempts_even_when_interrupted(
     market: Path, board: Path, tmp_path: Path
@@ -456,6 +454,7 @@ def test_of_several_cards_those_of_the_board_are_taken(
     assert named.startswith("bright_open_research.json: task: the board has no division")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:
     import deanon_plugin
@@ -645,7 +644,6 @@ def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     assert tree(board) == before
 
 
-@pytest.mark.slow
 def test_a_problem_of_the_board_is_named_by_its_path_and_nothing_is_written(
     run: Path, board: Path
 ) -> None:
@@ -702,6 +700,7 @@ def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> 
 # ---- records that are kept elsewhere
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_records_elsewhere_are_written_where_they_can_be_published_from(
     market: Path, board: Path, tmp_path: Path
@@ -877,6 +876,7 @@ def test_records_at_an_address_are_kept_elsewhere(run: Path, board: Path) -> Non
 # ---- transplants
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.needs("ktdeval_compare")
 def test_a_transplant_is_refused_even_in_the_dress_of_its_run(

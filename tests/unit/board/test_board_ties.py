@@ -33,6 +33,7 @@ def noise(seed: int, days: int, agents: int) -> np.ndarray:
 # -- planted truths
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("agents", "days"), [(2, 43), (6, 43), (20, 43), (6, 400)])
 def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
@@ -99,6 +100,7 @@ def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
     return np.array([float(test.pvalues["Pvalue"].loc[agent]) for agent in range(returns.shape[1])])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
@@ -108,6 +110,7 @@ def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
     assert np.allclose(ties.p, arch_p(returns), atol=0.04)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> None:
     returns = noise(3, 1000, 8) + np.repeat([0.003, 0.0015, 0.0, -0.0015], 2)

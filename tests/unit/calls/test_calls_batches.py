@@ -66,7 +66,6 @@ def answers(run: BatchRun) -> list[Any]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.slow
 @over(*WIRES)
 def test_samples_are_asked_in_one_batch_and_recorded_at_half_price(run: BatchRun) -> None:
     result = run.go()
@@ -151,7 +150,6 @@ def test_it_waits_longer_from_look_to_look_and_tells_how_much_is_done(run: Batch
     assert run.clock.now == pytest.approx(5 + 7.5 + 11.25)
 
 
-@pytest.mark.slow
 def test_progress_is_a_line_where_there_is_news(
     stub: Stub, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -164,7 +162,6 @@ def test_progress_is_a_line_where_there_is_news(
     assert "batch: 6 of 6 done\n" in err
 
 
-@pytest.mark.slow
 @over(*VENDORS)
 def test_an_answer_that_submits_nothing_is_asked_again_in_a_further_batch(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(fates={2: "invalid"})
@@ -228,6 +225,7 @@ def test_killed_before_it_learnt_of_its_batch_it_finds_it_at_the_provider(run: B
     assert run.card["scores"]["accuracy"]["value"] == 1
 
 
+@pytest.mark.slow
 @over(*VENDORS)
 def test_a_batch_whose_answer_is_lost_is_looked_for_twice_before_it_is_submitted_again(
     run: BatchRun,
@@ -253,7 +251,6 @@ def test_a_batch_that_the_provider_never_took_is_submitted_again(run: BatchRun) 
     assert run.stub.batches.paid.total() == SAMPLES
 
 
-@pytest.mark.slow
 @over("anthropic")
 def test_another_batch_of_the_same_time_and_size_is_not_taken_for_ours(run: BatchRun) -> None:
     other = BatchRun(run.stub, run.folder.with_name("other"), run.wire)
@@ -673,6 +670,7 @@ def test_a_request_is_known_by_its_place_under_its_batch_alone() -> None:
 # -- a run folder at a URL
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_another_machine_goes_on_with_the_batch_of_a_run_at_a_url(
     run: BatchRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -75,6 +75,7 @@ def test_another_process_takes_nothing_over_from_it(blank: Path) -> None:
     assert [call.episode for call in read_calls(own)] == ["other"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_new_file_is_never_seen_without_its_tables(tmp_path: Path) -> None:
     """Killed at the first statement of SQLite on the file, the process leaves a record."""

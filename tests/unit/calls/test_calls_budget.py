@@ -181,6 +181,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(50)
 @given(st.lists(plans(), min_size=1, max_size=5), prices, parts, parts)

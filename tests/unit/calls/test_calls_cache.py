@@ -323,6 +323,7 @@ cache.close()
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
     processes = [python(WRITER, path, name, 25, stdin=subprocess.PIPE) for name in range(4)]
@@ -343,7 +344,6 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
         assert cache_admin.verify() == CheckedReplies(100, ())
 
 
-@pytest.mark.slow
 def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkeypatch):
     monkeypatch.setattr(database, "BUSY_S", 0.2)
     with CallDatabase(path) as cache:
@@ -460,7 +460,6 @@ def test_a_maximum_size_applies_to_the_remaining_entries(stocked):
         assert 5_000 - 2 * largest < sum(use.bytes for use in cache_admin.models()) <= 5_000
 
 
-@pytest.mark.slow
 def test_many_replies_go_in_several_transactions_while_another_process_reads(path):
     with CallDatabase(path) as cache:
         cache.put([entry_of(number) for number in range(1_300)])

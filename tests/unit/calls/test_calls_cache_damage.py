@@ -119,6 +119,7 @@ def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_righ
         assert [finding.key for finding in cache_admin.verify().findings] == [key_of(1)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
     answers = {
@@ -216,6 +217,7 @@ def test_a_file_that_is_not_a_cache_of_this_version_is_refused_unchanged(tmp_pat
     assert keys_in(empty) == set()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
     """In a process of an ordinary user, for the superuser may write everything; so in folders that

@@ -112,7 +112,6 @@ def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, ru
     assert log.reply(sha256_hex("b")) is None
 
 
-@pytest.mark.slow
 def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
     log.record(call_of("a"), durable=False)
     log.record(call_of("b"))
@@ -314,6 +313,7 @@ def play(run: Run, program: str) -> str:
     return out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(run):
     out = play(
@@ -347,6 +347,7 @@ def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(r
     assert set(recorded.values()) == {1}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
     play(
@@ -369,6 +370,7 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_end(
     run,

@@ -126,6 +126,7 @@ def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> Non
     ] == [True] * 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
     def ask(request: ModelRequest) -> Reply:

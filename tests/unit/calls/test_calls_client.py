@@ -279,7 +279,6 @@ def test_an_interrupt_ends_every_wait_for_a_slot_and_records_running_calls(run):
 # --- addresses that nobody answers, and replies of older runs
 
 
-@pytest.mark.slow
 def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_waited_for(run):
     model = failing(ModelError("connection", "connection refused"))
     with pytest.raises(

@@ -95,6 +95,7 @@ def run(folder: Path, address: str, *words: str) -> int:
     return main([*fixed, "--out", str(folder), "--max-failures", "100", *words])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "refused"), [([], 1), (["--context-tokens", "6000"], 0)])
 def test_the_call_that_does_not_fit_is_refused_once_at_most(
@@ -117,6 +118,7 @@ def test_the_call_that_does_not_fit_is_refused_once_at_most(
     assert main(["card", "verify", str(tmp_path)]) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_plan_of_a_run_that_was_begun_tells_of_prompts_that_did_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

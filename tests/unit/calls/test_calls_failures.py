@@ -210,7 +210,6 @@ def test_a_pause_requested_by_the_provider_applies_to_other_calls(run):
     assert run.notes == [("rate_limited", 2.0, 0, 1, "slow down")]
 
 
-@pytest.mark.slow
 def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuses(run):
     """Some questions are asked by several; half of the first attempts fail; no more than three
     calls are taken at once.
@@ -288,7 +287,6 @@ def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(
     assert (attempts.made, len(attempts.waits)) == (made, made - 1)
 
 
-@pytest.mark.slow
 def test_waits_are_random_below_a_bound_that_doubles_up_to_the_cap():
     bounds = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
     played = [Attempts(*failures(len(bounds))) for _ in range(400)]
@@ -317,7 +315,6 @@ def test_calls_that_got_the_same_retry_after_do_not_come_back_together():
 wishes = st.lists(st.none() | st.floats(0, 200), max_size=30)
 
 
-@pytest.mark.slow
 @examples(60)
 @given(wishes, st.integers(0, 15), st.floats(0, 500), st.integers(0, 1000))
 def test_attempts_and_waits_never_exceed_their_limits(wanted, max_retries, max_wait_s, seed):

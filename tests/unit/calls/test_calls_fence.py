@@ -76,7 +76,6 @@ def test_a_call_that_failed_is_not_tried_again(run: RunClients, fenced: Fenced) 
     assert model.asked == {"a": 1}
 
 
-@pytest.mark.slow
 def test_a_call_that_waited_for_a_slot_is_not_made(run: RunClients, fenced: Fenced) -> None:
     """The provider asks for a pause; during the wait for its end the episode is taken over."""
     pause = ModelError("rate_limited", "HTTP 429", retry_after_s=0.6)

@@ -66,7 +66,6 @@ def test_each_kind_of_token_has_its_own_price(price, usage, cost):
 amounts = st.floats(0, 1000)
 
 
-@pytest.mark.slow
 @examples(40)
 @given(
     st.builds(Price, amounts, amounts, st.none() | amounts, st.none() | amounts),
@@ -80,7 +79,6 @@ def test_no_usage_costs_more_than_the_most_for_as_many_tokens(price, inputs, out
     assert 0 <= price.cost(usage) <= price.most(inputs, outputs) * (1 + 1e-9)
 
 
-@pytest.mark.slow
 @examples(40)
 @given(st.lists(st.builds(Usage, st.integers(0, 10**6), st.integers(0, 10**6)), max_size=5))
 def test_costs_add_up(usages):

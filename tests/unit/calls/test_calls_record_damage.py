@@ -93,6 +93,7 @@ def problems(
     return count, bad
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_high_byte_anywhere_in_the_names_of_tables_is_one_line(
     tmp_path: Path, whole: bytes
@@ -112,6 +113,7 @@ def test_a_high_byte_anywhere_in_the_names_of_tables_is_one_line(
     assert count > 100
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_values_of_another_type_are_one_line(tmp_path: Path, whole: bytes) -> None:
     (tmp_path / "schema").write_bytes(whole)

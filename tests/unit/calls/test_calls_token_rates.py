@@ -117,7 +117,6 @@ def test_sizes_in_the_table_are_those_of_the_texts_beside_the_script(path: Path)
     assert text_bytes(path.read_text("utf-8")) == size_of(row)
 
 
-@pytest.mark.slow
 @needs_tokenizers
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "benchmarks/token_texts").glob("*.txt")))
 def test_the_tokenizers_count_what_the_table_says(path: Path) -> None:

@@ -719,6 +719,7 @@ def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(
 # ---- the schemas
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_schemas_are_those_of_the_types_and_close_every_object_but_those_that_others_fill() -> (
     None

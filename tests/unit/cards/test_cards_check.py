@@ -52,6 +52,7 @@ def test_a_tampered_card_is_refused_with_file_line_and_field(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "whole", "facts"),
@@ -189,6 +190,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(json_values, json_values)
 def test_a_difference_is_found_exactly_when_the_written_forms_differ(left: Any, right: Any) -> None:

@@ -112,6 +112,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_new_field_is_gathered_derived_and_read_again(seen: dict[str, Any]) -> None:
     steps = sum(episode["steps"] for episode in card((0, 1))["episodes"])
@@ -119,7 +120,6 @@ def test_a_new_field_is_gathered_derived_and_read_again(seen: dict[str, Any]) ->
     assert seen["read"] == [2, steps]
 
 
-@pytest.mark.slow
 def test_a_new_field_is_a_row_of_the_printed_card(seen: dict[str, Any]) -> None:
     steps = seen["file"][1]
     assert ["haste", "2", "of", "2", "in", "haste"] in seen["lines"]
@@ -130,7 +130,6 @@ def test_a_new_field_is_a_row_of_the_printed_card(seen: dict[str, Any]) -> None:
     assert titles.index("haste") < titles.index("Activity") < titles.index("spread")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "refusal"),
     [
@@ -142,7 +141,6 @@ def test_a_new_field_is_checked(seen: dict[str, Any], case: str, refusal: str) -
     assert refusal in seen[case]
 
 
-@pytest.mark.slow
 def test_a_new_field_has_words_and_a_schema(seen: dict[str, Any]) -> None:
     assert seen["words"] == ["episodes that finished in haste", "steps"]
     assert seen["docs"] == ["trading"]

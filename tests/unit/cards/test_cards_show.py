@@ -598,7 +598,6 @@ def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
 # ---- the commands
 
 
-@pytest.mark.slow
 def test_card_show_and_verify_take_a_card_or_the_cards_of_a_run(
     tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -38,6 +38,7 @@ def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
     return out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_scoring_names_its_cards(run: Path, terminal: Terminal) -> None:
     cards = [str(run / "cards" / f"{TASK}.json")]
@@ -64,6 +65,7 @@ def test_a_card_that_verifies_has_no_findings(run: Path, terminal: Terminal) -> 
     }
 
 
+@pytest.mark.slow
 def test_a_card_that_differs_names_where_and_the_command_fails(
     run: Path, terminal: Terminal
 ) -> None:

@@ -52,6 +52,7 @@ for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json"
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_package_help_and_listings_import_nothing_heavy() -> None:
     """In a process of their own, one after the other: what is not loaded at the end was not loaded

@@ -158,7 +158,6 @@ def test_a_parameter_with_the_name_of_a_common_option_is_refused(
     assert f"its parameter '{name}' has the name of an option of `ktdeval data make`" in refused
 
 
-@pytest.mark.slow
 def test_without_the_plugin_of_a_form_the_rest_works(
     tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

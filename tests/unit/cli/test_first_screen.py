@@ -29,7 +29,6 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
-@pytest.mark.slow
 def test_the_first_screen_imports_few_modules() -> None:
     done = subprocess.run(
         [sys.executable, "-c", COUNT_MODULES], capture_output=True, text=True, check=True

@@ -58,7 +58,6 @@ def test_a_forked_command_that_fails_ends_with_its_code_and_one_line(tmp_path: P
     assert err.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_a_command_that_waits_begins_after_a_byte_and_never_without_one(tmp_path: Path) -> None:
     for byte, printed in ((b"1", True), (b"", False)):
         reading, writing = os.pipe()

@@ -115,7 +115,6 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(
     assert size(plugins, behaviour, task).requests == requests
 
 
-@pytest.mark.slow
 def test_a_step_is_measured_with_results_and_all_that_is_sent_again(plugins: Plugins) -> None:
     few = size(plugins, replace(HIGH, research_share=0.25))
     many = size(plugins, HIGH)
@@ -229,6 +228,7 @@ def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
     assert not Path("run").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positions_of_the_measure() -> (
     None
@@ -243,6 +243,7 @@ def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positi
     assert plan(load_plugins(), model="builtin/zigzag", **of).warnings == ()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     plugins = load_plugins()
@@ -273,6 +274,7 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     assert learns.left["typical"].hours > react.left["typical"].hours
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_of_it() -> None:
     custom = "2020-11-02:2020-11-13"
@@ -298,6 +300,7 @@ def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_
     assert sum(line.startswith(note) for line in both.warnings) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_last_attempt_is_valid(
     plugins: Plugins,
@@ -336,6 +339,7 @@ def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) ->
     assert plan(plugins, out=f"file://{session}/new").folder == f"{session}/new"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
     made = plan(plugins)
@@ -371,6 +375,7 @@ def test_a_model_that_makes_its_calls_by_itself_costs_what_is_given_or_is_unknow
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
 
 
+@pytest.mark.slow
 def test_a_model_of_this_machine_costs_nothing_and_keeps_limits(plugins: Plugins) -> None:
     own = plan(plugins, model="builtin/momentum")  # of this machine
     assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (
@@ -394,6 +399,7 @@ def test_no_price_is_taken_for_a_model_of_this_machine(plugins: Plugins, option:
         plan(plugins, model="builtin/momentum", **option)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("lanes", "longest"), [(1, 3), (2, 2), (50, 1)])
 def test_episodes_side_by_side_take_as_long_as_their_longest_lane(
@@ -428,7 +434,6 @@ def test_a_budget_that_would_end_the_run_is_named(
     assert shown == f"{warning} stop the run before its end, resumably"
 
 
-@pytest.mark.slow
 def test_a_budget_that_suffices_is_not_mentioned(plugins: Plugins) -> None:
     assert plan(plugins, max_cost=1e9, max_tokens=10**9, max_hours=1e9).warnings == ()
 
@@ -477,6 +482,7 @@ def begun(session: Path) -> Path:
     return session / "begun"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
     begun: Path, plugins: Plugins, terminal: Terminal
@@ -553,6 +559,7 @@ def test_plan_takes_the_options_of_run_and_repeats_none(terminal: Terminal) -> N
     assert "--temperature" in refused
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
     printed = []
@@ -620,6 +627,7 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     plugins: Plugins, session: Path, terminal: Terminal

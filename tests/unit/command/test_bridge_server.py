@@ -305,6 +305,7 @@ def test_a_connection_that_falls_silent_is_answered_and_closed() -> None:
         assert b"the body did not come in time" in received(connection)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_connections_beyond_the_limit_are_closed_and_room_comes_back() -> None:
     with bridge(TEXT, limits=BridgeLimits(connections=1)) as running:

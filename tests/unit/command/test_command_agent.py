@@ -72,6 +72,7 @@ def test_a_program_has_the_figures_of_react_with_the_same_decisions(
     assert f"own submission: {STEPS})" in verified.out
 
 
+@pytest.mark.exhaustive
 def test_what_a_program_writes_is_there_at_the_next_step(place: Place) -> None:
     done = place.play(
         """
@@ -92,6 +93,7 @@ def test_what_a_program_writes_is_there_at_the_next_step(place: Place) -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_is_cut_and_taken_up_again_is_as_one_that_was_not(place: Place) -> None:
     """Killed between two steps, a program finds its folder as it left it."""
     whole = Place(place.folder / "whole", place.market)
@@ -117,6 +119,7 @@ def assert_same_acts(place: Place, other: Place) -> None:
     assert found(place) == found(other)
 
 
+@pytest.mark.exhaustive
 def test_a_program_may_ask_a_further_model(place: Place) -> None:
     done = place.play(
         """
@@ -137,6 +140,7 @@ def test_a_program_may_ask_a_further_model(place: Place) -> None:
 # ---- an episode's program
 
 
+@pytest.mark.exhaustive
 def test_a_program_of_an_episode_is_told_its_days(place: Place) -> None:
     done = place.play(
         """
@@ -161,6 +165,7 @@ def test_a_program_of_an_episode_is_told_its_days(place: Place) -> None:
     assert place.verified().code == 0
 
 
+@pytest.mark.exhaustive
 def test_a_program_of_an_episode_that_ends_early_holds_its_other_days(place: Place) -> None:
     done = place.play(
         """
@@ -182,6 +187,7 @@ def test_a_program_of_an_episode_that_ends_early_holds_its_other_days(place: Pla
     assert place.verified().code == 0
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_lives_through_one_day_only_is_started_for_each(place: Place) -> None:
     done = place.play(
         """
@@ -198,6 +204,7 @@ def test_a_program_that_lives_through_one_day_only_is_started_for_each(place: Pl
     assert place.verified().code == 0
 
 
+@pytest.mark.exhaustive
 def test_a_program_of_an_episode_that_is_too_slow_holds_and_is_started_again(place: Place) -> None:
     done = place.play(
         """
@@ -237,6 +244,7 @@ def test_a_program_that_fails_after_a_resume_holds_as_it_does_without_one(place:
     assert (place.steps[1].provenance, place.steps[1].failures) == ("error", {"program_exited": 1})
 
 
+@pytest.mark.exhaustive
 def test_a_program_of_an_episode_decides_no_day_before_it_asked_for_it(place: Place) -> None:
     """A second submission is not taken for that of the next day, which it does not know."""
     done = place.play(

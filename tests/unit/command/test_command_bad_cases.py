@@ -57,6 +57,7 @@ def line(done: Done) -> str:
 # ---- programs that can't be started, or do nothing
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_a_program_that_is_not_there_ends_the_run_with_its_name(place: Place, sandbox: str) -> None:
     done = place.play("", run="no-such-program --x", sandbox=sandbox)
@@ -72,12 +73,14 @@ def test_a_file_that_is_no_program_ends_the_run_with_its_name(place: Place) -> N
     assert "notes.txt: not executable; install it, or correct run=" in line(done)
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_fails_at_once_ends_the_run_with_its_last_line(place: Place) -> None:
     done = place.play("sys.exit('no account: log in first')")
 
     assert "exited 1 before it did anything: no account: log in first" in line(done)
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_submits_nothing_holds(place: Place) -> None:
     step = held(place, place.play("tool('absent')"))
 
@@ -85,6 +88,7 @@ def test_a_program_that_submits_nothing_holds(place: Place) -> None:
     assert step.failures == {"no_submission": 1, "unknown_tool": 1}
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_fails_later_is_an_error_of_its_step(place: Place) -> None:
     done = place.play(
         """
@@ -111,6 +115,7 @@ def test_a_program_that_is_killed_after_its_submission_has_decided(place: Place)
 # ---- programs that do too much
 
 
+@pytest.mark.exhaustive
 def test_the_first_of_two_submissions_stands(place: Place) -> None:
     done = place.play(
         """
@@ -124,6 +129,7 @@ def test_the_first_of_two_submissions_stands(place: Place) -> None:
     assert place.acts[-1] == {"kind": "refused", "failure": "submitted_again"}
 
 
+@pytest.mark.exhaustive
 def test_submissions_that_are_no_decision_are_held(place: Place) -> None:
     done = place.play(
         """
@@ -137,6 +143,7 @@ def test_submissions_that_are_no_decision_are_held(place: Place) -> None:
     assert step.failures["no_attempts"] == 6 - step.submissions
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_a_program_that_never_ends_is_stopped_without_a_decision(
     place: Place, sandbox: str
@@ -147,6 +154,7 @@ def test_a_program_that_never_ends_is_stopped_without_a_decision(
     assert (step.provenance, step.failures) == ("error", {"program_timed_out": 1})
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_goes_on_after_its_submission_is_stopped_and_has_decided(
     place: Place,
 ) -> None:
@@ -156,6 +164,7 @@ def test_a_program_that_goes_on_after_its_submission_is_stopped_and_has_decided(
     assert place.report["outcome"]["kind"] == "stopped"
 
 
+@pytest.mark.exhaustive
 def test_a_fork_bomb_is_held_to_its_processes(place: Place, bwrap: object) -> None:
     done = place.play(
         """
@@ -201,6 +210,7 @@ def test_a_fork_bomb_without_an_end_is_stopped_with_all_its_processes(
     assert set(step.failures) <= {"program_timed_out", "program_killed", "program_exited"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_a_full_disk_is_not_kept_and_is_said(place: Place, sandbox: str) -> None:
     done = place.play(
@@ -227,6 +237,7 @@ def test_a_full_disk_is_not_kept_and_is_said(place: Place, sandbox: str) -> None
     assert sum(path.stat().st_size for path in kept) < 9 << 20
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_a_gigabyte_of_output_is_read_in_bounded_memory(place: Place, sandbox: str) -> None:
@@ -253,6 +264,7 @@ def test_a_gigabyte_of_output_is_read_in_bounded_memory(place: Place, sandbox: s
 # ---- programs that ask oddly
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "path", ["/v1/completions", "/v1/embeddings", "/api/chat", "/v1/images/generations"]
@@ -274,6 +286,7 @@ def test_a_form_that_the_bridge_does_not_speak_is_answered_with_those_that_it_do
         assert form in place.report["output"]
 
 
+@pytest.mark.exhaustive
 def test_a_stream_that_the_program_cuts_is_on_record_whole(place: Place) -> None:
     with provider() as asked:
         done = place.play(
@@ -297,6 +310,7 @@ def test_a_stream_that_the_program_cuts_is_on_record_whole(place: Place) -> None
     assert replies == [ANSWER] * 3
 
 
+@pytest.mark.exhaustive
 def test_a_request_that_the_program_does_not_wait_for_is_finished_and_on_record(
     place: Place,
 ) -> None:
@@ -362,6 +376,7 @@ def test_ten_thousand_calls_of_tools_end_at_the_budget(place: Place) -> None:
     assert len(place.acts) < 60
 
 
+@pytest.mark.exhaustive
 def test_tools_at_once_are_called_one_after_the_other(place: Place) -> None:
     done = place.play(
         """
@@ -382,6 +397,7 @@ def test_tools_at_once_are_called_one_after_the_other(place: Place) -> None:
     assert (kinds.count("tool"), kinds.count("ask"), kinds[-1]) == (8, 8, "submit")
 
 
+@pytest.mark.exhaustive
 def test_submissions_at_once_are_one(place: Place) -> None:
     done = place.play(
         """
@@ -395,6 +411,7 @@ def test_submissions_at_once_are_one(place: Place) -> None:
     assert decided(place, done).failures == {"submitted_again": 11}
 
 
+@pytest.mark.exhaustive
 def test_calls_after_the_step_reach_nobody(place: Place) -> None:
     """A child that outlives the program asks on: no model is asked, and nothing is recorded."""
     with provider() as asked:
@@ -414,6 +431,7 @@ def test_calls_after_the_step_reach_nobody(place: Place) -> None:
         assert asked.bodies == []
 
 
+@pytest.mark.exhaustive
 def test_research_after_the_submission_is_refused(place: Place) -> None:
     done = place.play(
         """
@@ -429,6 +447,7 @@ def test_research_after_the_submission_is_refused(place: Place) -> None:
 # ---- what ends the model
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_fails_is_told_to_the_program_which_may_go_on(place: Place) -> None:
     with provider(lambda _: 400) as asked:
         done = place.play(
@@ -444,6 +463,7 @@ def test_a_model_that_fails_is_told_to_the_program_which_may_go_on(place: Place)
     assert done.code == 0 or "Traceback" not in done.err, done
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_requests_for_another_address_or_without_the_token_are_counted(
     place: Place, sandbox: str

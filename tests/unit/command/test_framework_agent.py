@@ -102,7 +102,6 @@ def loop(desk: FrameworkDesk) -> None:
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result.text})
 
 
-@pytest.mark.slow
 def test_a_loop_by_openais_client_decides_and_all_of_it_is_on_record() -> None:
     replies = (calls_tool("look", {"stock_id": handle()}), calls_tool("submit_action", orders()))
     outcome = outcome_of(loop, *replies)
@@ -290,7 +289,6 @@ def test_a_failed_call_of_the_model_fails_the_step_under_its_own_kind(catches: b
     assert outcome.counts.failures == {"model_overloaded": 1}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("catches", [False, True], ids=["raised on", "caught"])
 def test_a_spent_budget_ends_the_episode_whatever_the_agent_makes_of_it(catches: bool) -> None:
     def act(desk: FrameworkDesk) -> None:

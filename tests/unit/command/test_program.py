@@ -147,6 +147,7 @@ def test_a_program_starts_in_its_home(sandbox: Sandbox, workspaces: Workspaces) 
 # ---- output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 131_072, 131_073, 262_144, 262_145, 3_000_001])
 def test_output_keeps_its_ends_and_counts_the_rest(
     size: int, sandbox: Sandbox, workspaces: Workspaces
@@ -163,6 +164,7 @@ def test_output_keeps_its_ends_and_counts_the_rest(
     assert ("bytes dropped" in kept.text()) == (size > 262_144)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_gigabyte_of_output_fills_nothing(sandbox: Sandbox, workspaces: Workspaces) -> None:
     start = shell("head -c 1000000000 /dev/zero; head -c 1000000 /dev/zero >&2")
@@ -264,7 +266,6 @@ def test_a_sandbox_that_is_killed_is_a_lost_program(bwrap: Sandbox, workspaces: 
     assert done.folder is None
 
 
-@pytest.mark.slow
 def test_a_program_that_kills_its_supervisor_is_lost_and_nothing_waits(
     workspaces: Workspaces,
 ) -> None:
@@ -361,6 +362,7 @@ def test_a_process_can_not_take_more_memory(sandbox: Sandbox, workspaces: Worksp
     assert "MemoryError" in done.stderr.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["private", "shared"])
 def test_processes_together_can_not_either(
     kind: str, sandbox: Sandbox, workspaces: Workspaces
@@ -401,6 +403,7 @@ def test_a_fork_bomb_reaches_its_limit(bwrap: Sandbox, workspaces: Workspaces) -
     assert str(done.outcome) == "exited 0"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: Workspaces) -> None:
     code = """
@@ -416,6 +419,7 @@ def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: Workspa
     assert str(run(python(code, limits=limits), bwrap, workspaces).outcome) == "timed out"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_time_of_the_processor_is_limited(sandbox: Sandbox, workspaces: Workspaces) -> None:
     done = run(shell("while :; do :; done", limits=replace(LIMITS, cpu_s=1)), sandbox, workspaces)
@@ -448,6 +452,7 @@ def serve(server: socket.socket) -> None:
             stream.flush()
 
 
+@pytest.mark.slow
 def test_two_services_are_reached_under_their_ports(
     sandbox: Sandbox, workspaces: Workspaces
 ) -> None:
@@ -492,6 +497,7 @@ def test_a_service_that_is_gone_closes_the_connection(
     assert run(python(code, ports=(port,)), sandbox, workspaces).stdout.text() == "b''\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_more_connections_than_allowed_are_closed(bwrap: Sandbox, workspaces: Workspaces) -> None:
     code = """
@@ -526,6 +532,7 @@ def test_more_connections_than_allowed_are_closed(bwrap: Sandbox, workspaces: Wo
 # ---- the folder
 
 
+@pytest.mark.slow
 def test_a_program_finds_its_folder_again(sandbox: Sandbox, workspaces: Workspaces) -> None:
     first = workspaces.from_files({"state.json": b"{}", "bin/tool": b"#!/bin/sh\necho tool\n"})
     text = "cat state.json; chmod +x bin/tool; mkdir -p empty/deep; printf '\\0\\377' > bytes"
@@ -586,6 +593,7 @@ def test_walls_that_can_not_be_made_are_an_error(workspaces: Workspaces) -> None
         run(shell("exit 0"), broken, workspaces)
 
 
+@pytest.mark.slow
 def test_limits_of_the_folder_are_those_of_the_archive(tmp_path: Path, bwrap: Sandbox) -> None:
     from ktdeval.stores import LocalStore
 

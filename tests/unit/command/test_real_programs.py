@@ -210,6 +210,7 @@ while True:
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"needs {PYTHON}")
 def test_a_script_finds_everything_by_its_variables(walls: str, roomy: Workspaces) -> None:
     model = ScriptedModel([[SNAPSHOT], [HOLDINGS, NEWS], [SUBMISSION], [SUBMISSION]])

@@ -162,7 +162,6 @@ def test_the_figures_are_those_of_react_with_the_same_decisions(
     assert submissions(played) == [calls[-1][1] for calls in called(momentum)]
 
 
-@pytest.mark.slow
 def test_the_card_verifies_without_a_client(played: Path, folder: Path) -> None:
     done = verified(played, folder)
 
@@ -331,7 +330,6 @@ def test_after_a_kill_the_same_command_goes_on_at_the_first_day_that_is_not_reco
     assert verified(folder / "killed", folder).code == 0
 
 
-@pytest.mark.slow
 def test_an_interrupt_does_not_wait_for_clients(folder: Path) -> None:
     port = free_port()
     words = words_of(port, "interrupted", *ONE, "--seeds", "2", "--concurrency", "2")
@@ -344,7 +342,6 @@ def test_an_interrupt_does_not_wait_for_clients(folder: Path) -> None:
     assert "run the same command again to resume" in done.err
 
 
-@pytest.mark.slow
 def test_a_run_without_a_client_stops_with_what_to_do(folder: Path) -> None:
     done = ktdeval(*words_of(free_port(), "nobody", *ONE, "--quiet", wait_s=0.1), cwd=folder)
     HOSTS.close_idle()

@@ -127,7 +127,6 @@ def test_a_client_decides_an_episode_day_by_day(host: RemoteHost) -> None:
     assert [act.kind for act in run.steps[0].acts] == ["tool", "submit"]
 
 
-@pytest.mark.slow
 def test_after_an_episode_a_client_begins_another(host: RemoteHost) -> None:
     with running(host, days=1), running(host, days=1):
         made, first = waits_for_client(host)
@@ -269,7 +268,6 @@ def test_without_a_client_the_run_stops(host: RemoteHost) -> None:
     )
 
 
-@pytest.mark.slow
 def test_another_client_at_work_is_waited_for(host: RemoteHost) -> None:
     with running(host) as held:
         made, begun = waits_for_client(host)

@@ -450,6 +450,7 @@ def folder() -> Iterator[Path]:
     pytest.skip("needs a folder outside /tmp that can be written")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_readable_folder_is_shown_and_stays_read_only(
     folder: Path, bwrap: Sandbox, workspaces: Workspaces
@@ -515,6 +516,7 @@ def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox
         open_sandbox("bwrap", readable=(folder / "link",))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
     bwrap: Sandbox, workspaces: Workspaces

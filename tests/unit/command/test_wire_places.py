@@ -46,6 +46,7 @@ def outcome(name: str, value: Any) -> str:
     return "read"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PARSERS)
 def test_a_value_in_the_wrong_place_is_read_or_refused_and_nothing_else(name: str) -> None:

@@ -55,7 +55,6 @@ def read(**fields: Any) -> Any:
     return responses.read(json.dumps({"model": "m", "input": "Hi", **fields}).encode())
 
 
-@pytest.mark.slow
 def test_a_text_comes_with_its_tokens() -> None:
     with asking(TEXT) as (client, running):
         answer = client.create(model="gpt-x", input="Hi", instructions="Be short.")
@@ -294,6 +293,7 @@ def test_a_search_of_the_provider_is_refused_with_what_to_do() -> None:
         read(tools=[{"type": "web_search"}])
 
 
+@pytest.mark.slow
 def test_what_the_bridge_gave_is_not_named_as_ignored() -> None:
     with asking(TEXT, TEXT) as (client, running):
         items = client.create(model="m", input="Hi").output

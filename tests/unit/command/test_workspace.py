@@ -364,6 +364,7 @@ def test_any_bytes_are_a_folder_or_an_error(
         assert archived.files <= 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     files=st.dictionaries(

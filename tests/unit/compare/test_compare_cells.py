@@ -146,7 +146,6 @@ def test_each_rule_says_where_it_is_from() -> None:
     assert all(rule.source for rule in RULES.values())
 
 
-@pytest.mark.slow
 def test_each_day_of_a_market_has_the_figures_that_pandas_finds() -> None:
     """Rolling and expanding windows of pandas, on 220 days."""
     index = pd.Series(LONG.benchmark)
@@ -268,7 +267,6 @@ def test_a_cell_has_the_mean_and_the_t_interval_of_its_windows(
     assert "p" not in own
 
 
-@pytest.mark.slow
 def test_each_window_says_what_put_it_into_its_cell(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()))
     report = terminal.report("compare", *cards, "--by", "regime", "--data", str(stored))
@@ -428,6 +426,7 @@ def test_days_are_those_of_the_decision_and_have_newey_west_errors(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("days", [120, 430])
 def test_days_without_a_difference_are_called_one_in_five_per_cent(days: int) -> None:

@@ -418,6 +418,7 @@ def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused
 # ---- refusals
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_can_not_be_put_together_is_refused_in_one_line(
     tmp_path: Path, terminal: CardTerminal
@@ -723,6 +724,7 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(
     runs: Path, terminal: CardTerminal

@@ -49,6 +49,7 @@ def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float
 # ---- compare
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTerminal) -> None:
     base = figures(10, 2)
@@ -72,6 +73,7 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTermina
     assert len(terminal.report("compare", *paths, "--against-first")["tests"]) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTerminal) -> None:
     one = {
@@ -114,6 +116,7 @@ def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: Car
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(8), raised(figures(8)), SHARED)
@@ -127,7 +130,6 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> N
     assert terminal.report("compare", *paths) == report  # its simulation comes from the seed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -160,6 +162,7 @@ def test_cards_that_can_not_be_compared_are_refused(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(6), figures(6))
@@ -192,6 +195,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
     assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
     terminal: CardTerminal,
@@ -228,7 +232,6 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
     )
 
 
-@pytest.mark.slow
 def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     terminal: CardTerminal,
 ) -> None:
@@ -253,6 +256,7 @@ def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     assert row["left_out"] == {"total_return: never in 1 of 7 episodes, of one card or both": 7}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
     terminal: CardTerminal,
@@ -267,6 +271,7 @@ def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
     assert str(same[1]) in terminal.report("compare", *same)["tests"][0]["second"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
     terminal: CardTerminal,
@@ -298,6 +303,7 @@ def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerminal) -> None:
     """A mixed market in which coins trade in later windows only: its cards say the larger
@@ -340,6 +346,7 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 12 / (6 * 5 / 252 + 6 * 5 / 365))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:
     runs = [terminal.folder / "one", terminal.folder / "two"]
@@ -356,6 +363,7 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
     assert "ktdeval compare masks" in terminal.refusal("compare", runs[0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTerminal) -> None:
     both = terminal.folder / "both"
@@ -404,6 +412,7 @@ def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
     ) == ("+0.053", "points", "")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:
     def cards(task_of: Any, agent_of: Any) -> list[Path]:
@@ -436,6 +445,7 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
     assert "synthetic: every card" in both
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_tables_fold_to_a_narrow_terminal_with_every_figure_whole(
     terminal: CardTerminal, monkeypatch: pytest.MonkeyPatch
@@ -499,6 +509,7 @@ def pieces(report: Any, over: str) -> dict[str, float]:
     return {row["piece"]: row["value"] for row in report["ladder"] if row["over"] == over}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "masks", *design(terminal))
@@ -519,6 +530,7 @@ def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     assert pieces(report, "blinded") == pytest.approx({"data": 0.03, "tools": 0.06, "total": 0.09})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
     report = terminal.report(
@@ -540,6 +552,7 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> N
     assert "above zero" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
@@ -564,6 +577,7 @@ def test_effects_refuse_changes_confounded_with_the_mask(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("ktdfin-3", "modes"), ("ktdfin-11", "masks")])
 def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(
@@ -600,6 +614,7 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(
     terminal: CardTerminal,
@@ -629,7 +644,6 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     assert terminal.call("compare", "masks", *single)[0] == 0
 
 
-@pytest.mark.slow
 def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
     terminal: CardTerminal,
 ) -> None:
@@ -648,6 +662,7 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
     assert any("windows share days: 7 overlapping windows = " in note for note in report["notes"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_long_window_is_never_pooled_with_short_ones(
     terminal: CardTerminal,
@@ -699,6 +714,7 @@ def test_a_long_window_is_never_pooled_with_short_ones(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerminal) -> None:
     scored = scoring_card()
@@ -745,6 +761,7 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
 # ---- power
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -> None:
     code, out, _ = terminal.call("compare", "power", "--windows", "5")
@@ -775,7 +792,6 @@ def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
 
 
-@pytest.mark.slow
 def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) -> None:
     """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put
     0.0002 / 2 there.
@@ -792,7 +808,6 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
     assert message in terminal.text("compare", "power", *paths)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
 def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
     terminal: CardTerminal, windows: int, percent: float
@@ -805,6 +820,7 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
     assert row["effect"] > row["effect_normal"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
@@ -850,6 +866,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     assert shared["smallest_p"] > 2 / 2**8, "the test is that of `compare` on these cards"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     terminal: CardTerminal,
@@ -892,6 +909,7 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
     assert "give the spread once" in terminal.refusal(
@@ -955,6 +973,7 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
     assert sds[-1] > 0.03  # decoding noise, and never market noise
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
     assert RankTest().power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
@@ -975,6 +994,7 @@ def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and
     assert (by_effect, by_windows) == (sorted(by_effect), sorted(by_windows))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_detectable_effect_has_the_power_asked_for() -> None:
     assert RankTest().effect(5) is None  # five windows find nothing whatever the effect

@@ -113,6 +113,7 @@ def test_names_are_matched_exactly() -> None:
     assert (policy.text, policy.confidence) == ("2023-06-30", "recorded")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
     rng = np.random.default_rng(1)
@@ -212,6 +213,7 @@ def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
     assert reach[0] == reach[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
@@ -272,6 +274,7 @@ def test_a_side_without_windows_or_cutoffs_is_refused(
         assert expected in terminal.refusal("compare", *words)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_excess_and_selection_match_the_market(tmp_path: Path, terminal: CardTerminal) -> None:
     words = [

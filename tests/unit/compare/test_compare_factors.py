@@ -146,6 +146,7 @@ def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_planted_components_are_recovered_with_their_interval() -> None:
     sds = (2.0, 1.0, 1.0, 1.0)
@@ -388,6 +389,7 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "--factor", "agent,model", "ama-1")
@@ -472,7 +474,6 @@ def test_a_run_of_the_name_of_a_table_is_the_run(
 BY_HAND = {"a,x": (1, 3), "a,y": (5, 7), "b,x": (2, 2), "b,y": (4, 8)}
 
 
-@pytest.mark.slow
 def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: Path) -> None:
     """The two windows of a run lie 10 above and 10 below its figure, which is no chance."""
     rows = ["agent,model,window,seed,CR"]
@@ -491,7 +492,6 @@ def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: 
     }
 
 
-@pytest.mark.slow
 def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> None:
     """By hand: windows 10 above and 10 below the means of four runs each: 8 times 100."""
     rows = ["agent,window,seed,CR"]
@@ -509,7 +509,6 @@ def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> Non
     assert squares["residual"] == pytest.approx(4)
 
 
-@pytest.mark.slow
 def test_names_of_seeds_may_differ_between_combinations(tmp_path: Path) -> None:
     rows = ["agent,model,seed,CR"]
     for number, (levels, figures) in enumerate(BY_HAND.items()):
@@ -739,6 +738,7 @@ def saved(
     return [path.parent.parent for path in paths]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_are_split_with_replicates_and_identical_paths_are_named(
     tmp_path: Path, terminal: CardTerminal
@@ -858,6 +858,7 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
         assert "\n" not in str(refused.value)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_incomplete_crossing_is_refused_in_one_line(
     tmp_path: Path, terminal: CardTerminal

@@ -82,6 +82,7 @@ def read_in(report: Any) -> dict[str, float]:
 # ---- rules of known dependence
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -118,6 +119,7 @@ def test_a_rule_is_found_to_read_what_it_is_made_of_and_nothing_else(
     assert report["as_recorded"] == 1.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.needs("ktdeval_markets")
 def test_a_rule_that_holds_all_that_it_is_shown_reads_no_figure_and_no_news(
@@ -168,6 +170,7 @@ def test_a_model_that_draws_is_not_found_to_read_anything(
 # ---- one input
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_one_stock_s_figure_moves_the_order_of_that_stock(
     momentum: Path, terminal: Terminal, tmp_path: Path
@@ -229,7 +232,6 @@ def test_a_fork_is_resumed_and_shown_again(
     assert "never ranked" in shown
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -254,6 +256,7 @@ def test_what_can_t_be_asked_is_one_line_before_anything_is(
     assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_folder_of_another_run_s_fork_is_refused(
     momentum: Path, terminal: Terminal, tmp_path: Path

@@ -89,7 +89,6 @@ def test_without_noise_any_difference_is_found_once_a_result_is_possible(
     assert PowerPlan(windows=windows, effect=effect).power_at(0.0) == expected
 
 
-@pytest.mark.slow
 def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> None:
     def needed(**fields: Any) -> int | None:
         (row,) = plan_report(PowerPlan(windows=6, **fields)).by_seeds
@@ -225,7 +224,6 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
     assert recorded_ledger(entrant, episode) == "no ledgers beside the card"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("returns", "has_ledgers", "totals", "flat", "compared"),
     [

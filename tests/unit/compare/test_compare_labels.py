@@ -280,7 +280,6 @@ def test_noise_is_the_standard_deviation_of_an_episode_and_what_two_differ_by(
     assert noise.difference_of_means == pytest.approx(1.959964 * 0.05)
 
 
-@pytest.mark.slow
 def test_a_key_run_twice_tells_chance_from_labels(tmp_path: Path) -> None:
     """By hand: the key's runs differ by 0.1 and 0.02; from the other's by 0.1 or 0, and 0 or 0.02."""
     runs = [
@@ -347,7 +346,6 @@ def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None
     assert by_kind["seeds"].episodes == 4
 
 
-@pytest.mark.slow
 def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path) -> None:
     """Windows have the means 0.05 and 0, whose standard error is 0.025."""
     report = report_of(of_two_seeds(tmp_path), over="window")
@@ -381,7 +379,6 @@ def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> No
 # ---- notes
 
 
-@pytest.mark.slow
 def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
     tmp_path: Path,
 ) -> None:
@@ -421,7 +418,6 @@ def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path
     assert not any("bright hides" in note or note.startswith("seeds:") for note in episodes)
 
 
-@pytest.mark.slow
 def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
     notes = report_of(of_two_seeds(tmp_path)).notes
 

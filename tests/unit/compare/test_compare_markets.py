@@ -40,6 +40,7 @@ def bars() -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal: Terminal) -> None:
     table = bars()

@@ -186,6 +186,7 @@ def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
 # ---- patterns match systems
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) -> None:
     """By hand: A is 1.0 and B is 0.2, so A - B is 0.8, with or without a second system of A's
@@ -252,6 +253,7 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
 # ---- what a table says of its medians
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
     """Returns of 1, 5 and 6 % are made of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians
@@ -512,7 +514,6 @@ def test_a_table_of_agents_says_what_differs_from_the_paper(
     assert terminal.report("paper", "table", *cards, "--like", "ama-1")["notes"] == [note]
 
 
-@pytest.mark.slow
 def test_agents_are_rows_and_assets_columns_in_the_order_of_the_paper(
     terminal: CardTerminal,
 ) -> None:
@@ -687,7 +688,6 @@ def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTe
 # ---- tables of models, modes and masks
 
 
-@pytest.mark.slow
 def test_models_are_ranked_by_return_with_the_benchmark_at_its_place(
     terminal: CardTerminal,
 ) -> None:
@@ -758,7 +758,6 @@ def test_the_only_episode_of_a_mode_has_no_quartiles(terminal: CardTerminal) -> 
     assert "| house/one | open_research | +1.00 | +1.00 |" in text.splitlines()
 
 
-@pytest.mark.slow
 def test_masks_are_rows_in_their_order(terminal: CardTerminal) -> None:
     cards = terminal.cards(
         make_card(ONE, mask="blinded"),

@@ -69,7 +69,6 @@ def bought_once(asset: int) -> Strategy:
     return decide
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 def test_of_one_purchase_the_rank_is_that_of_the_name_among_all(place: float) -> None:
     """A player of an entrant who buys one name once buys any of them, so that every outcome can be
@@ -118,6 +117,7 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
     return Terminal(capsys)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_row_an_episode_and_one_over_all(run: Path, terminal: Terminal) -> None:
     rows = players_of(terminal, run, "--players", "200")
@@ -137,6 +137,7 @@ def test_a_row_an_episode_and_one_over_all(run: Path, terminal: Terminal) -> Non
         assert row["players_turnover"] == pytest.approx(row["turnover"], rel=0.1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_players_are_those_of_their_seed(run: Path, terminal: Terminal) -> None:
     once = players_of(terminal, run, "--players", "100")

@@ -73,7 +73,6 @@ def entrants(*made: dict[str, Any]) -> list[Entrant]:
 # -- estimates
 
 
-@pytest.mark.slow
 def test_differences_are_pooled_over_windows_of_markets_with_the_errors_of_their_seeds(
     terminal: CardTerminal,
 ) -> None:
@@ -108,7 +107,6 @@ def test_differences_are_pooled_over_windows_of_markets_with_the_errors_of_their
     assert "1 pairs of windows share days at different venues" in notes
 
 
-@pytest.mark.slow
 def test_the_text_shows_each_cell_as_found_and_shrunk(terminal: CardTerminal) -> None:
     text = terminal.out("compare", "--pool", *terminal.cards(*cards(two_markets())))
     assert "Pooled over the windows of all markets, first - second, random effects" in text
@@ -127,7 +125,6 @@ def test_the_function_gives_the_same_report(terminal: CardTerminal) -> None:
     assert tables["pooled"]["k"].tolist() == [4]
 
 
-@pytest.mark.slow
 def test_every_pair_of_systems_is_pooled_and_corrected(terminal: CardTerminal) -> None:
     made = cards(two_markets())
     for card in cards(two_markets())[::2]:
@@ -205,7 +202,6 @@ def test_a_cell_of_several_windows_weighs_more_than_a_cell_of_one() -> None:
     assert others == pytest.approx([1 / (1 / share + 2)] * 2, rel=1e-3)
 
 
-@pytest.mark.slow
 def test_two_snapshots_of_one_venue_are_no_two_sources_of_the_same_days() -> None:
     markets = two_markets()
     markets["coins"] = ({**COINS, "venues": ["us_equity"]}, markets["coins"][1])
@@ -279,7 +275,6 @@ def test_a_shift_between_seeds_counts_where_days_do_not_show_it(tmp_path: Path) 
     assert [cell["se"] for cell in row["cells"]] == pytest.approx([0.05, 0.05])
 
 
-@pytest.mark.slow
 def test_a_system_that_held_cash_differs_by_the_days_of_the_other(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     paths = []
@@ -355,7 +350,6 @@ def test_a_market_without_a_figure_is_not_left_out_in_silence() -> None:
 # -- one question
 
 
-@pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("changes", "differs"),
@@ -384,7 +378,6 @@ def test_another_question_is_refused_by_what_differs(
     assert "they are other questions, which are not pooled" in refusal
 
 
-@pytest.mark.slow
 def test_where_a_task_ran_is_no_question() -> None:
     markets = two_markets()
     fields = {"sources": ["elsewhere"], "assets": ["BTC"], "default_windows": ["W3"]}
@@ -395,7 +388,6 @@ def test_where_a_task_ran_is_no_question() -> None:
     assert row.k == 4
 
 
-@pytest.mark.slow
 def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
     markets = {
         "us": (US, figures("W1 W3", [0.02, 0.0], [0.04, 0.02])),
@@ -429,7 +421,6 @@ def test_other_formulas_are_refused_and_days_a_year_are_none() -> None:
                 pool(changed, CompareOptions(pool=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("currency", "is_refused"), [("USD", False), ("CNY", True)])
 def test_amounts_of_different_currencies_are_refused(currency: str, is_refused: bool) -> None:
     changed = []
@@ -462,7 +453,6 @@ def test_every_market_has_each_system_once(terminal: CardTerminal) -> None:
     assert "are of one system on us; give one of them" in again
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -284,7 +284,6 @@ def test_without_answers_scores_are_listed_and_not_tested(terminal: CardTerminal
     assert headlines == {"right_name", "distance"}
 
 
-@pytest.mark.slow
 def test_a_score_that_is_not_a_headline_is_compared_where_it_is_named(
     terminal: CardTerminal,
 ) -> None:

@@ -67,7 +67,6 @@ def test_the_difference_is_that_of_the_two_sharpe_ratios_at_any_leverage(
     assert (scaled.value, scaled.p) == pytest.approx((plain.value, plain.p), rel=1e-6)
 
 
-@pytest.mark.slow
 def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
     """The same steps with statsmodels' VAR and arch's kernel."""
     from arch.covariance.kernel import QuadraticSpectral

@@ -68,6 +68,7 @@ def test_a_hand_worked_case() -> None:
     assert ranks.smallest_p == pytest.approx(2 / 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 25, 50, 80, 200, 300])
 def test_without_ties_it_equals_the_exact_test_of_scipy(n: int) -> None:
     for seed in range(5):
@@ -152,6 +153,7 @@ def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
     assert shares == pytest.approx(levelled(shares), abs=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(DIFFERENCES)
 def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
@@ -282,6 +284,7 @@ def test_shared_days_and_their_correlation() -> None:
     assert blocks_of(papers).tolist() == [0, 0, 1, 1, 1, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
 def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
@@ -567,6 +570,7 @@ def test_a_set_that_was_not_run_is_named() -> None:
         order_averaged({frozenset(): np.zeros(1), frozenset({"data", "tools"}): np.zeros(1)})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_effect_intervals_cover_the_planted_effect() -> None:
     """Ten windows, three seeds, shared market noise that cancels; 2,000 experiments, nominal 95

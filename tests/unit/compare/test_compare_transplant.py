@@ -69,6 +69,7 @@ def made(runs: Path, terminal: Terminal) -> dict[str, Any]:
 # ---- the report
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_costs_rise_with_the_capital_and_the_filled_share_falls(made: dict[str, Any]) -> None:
     lines = made["lines"]
@@ -146,7 +147,6 @@ def test_a_planted_half_spread_is_what_the_benchmark_reads_off_the_ledgers(
         assert 200 / 1.02 <= found <= 200 / 0.98
 
 
-@pytest.mark.slow
 def test_the_text_names_costs_break_even_and_other_states(
     made: dict[str, Any], runs: Path, terminal: Terminal
 ) -> None:
@@ -174,6 +174,7 @@ def test_runs_are_compared_as_executed_at_a_capital(
     assert "have different task configs (hash)" in terminal.error("compare", "agents", *mixed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_s_pages_have_a_line_on_its_capacity_unless_the_run_is_another(
     made: dict[str, Any], runs: Path, terminal: Terminal, tmp_path: Path
@@ -189,6 +190,7 @@ def test_a_run_s_pages_have_a_line_on_its_capacity_unless_the_run_is_another(
     assert "at size" not in terminal.text(*other)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_transplant_is_no_run_and_is_replaced_whole(
     made: dict[str, Any], runs: Path, terminal: Terminal, tmp_path: Path
@@ -221,7 +223,6 @@ def test_a_capital_may_be_written_with_an_exponent(text: str, capital: int) -> N
     assert capital_of(text) == capital
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -259,6 +260,7 @@ def test_a_crossing_is_read_off_on_the_logarithm_of_the_capital(
     assert zero_crossing(capitals, np.array(means)) == pytest.approx(crossing)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("windows", [4, 10, 40])
 def test_the_interval_of_a_crossing_holds_the_truth_as_often_as_it_says(windows: int) -> None:
     """Windows whose mean falls by 1 % a decade and crosses zero at 1e7; an end that is null lies

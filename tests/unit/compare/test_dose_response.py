@@ -141,6 +141,7 @@ def test_probes_are_seen_by_the_exact_binomial_test() -> None:
 # ---- planted studies
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_planted_premium_is_reported_with_its_limit() -> None:
     report = dose_report(planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10}, controls=40))
@@ -176,6 +177,7 @@ def test_a_planted_premium_is_reported_with_its_limit() -> None:
     assert dose_svg(report) == dose_svg(report)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_plan_of_more_windows_sees_more() -> None:
     study = planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10})

@@ -65,12 +65,14 @@ def test_signs_become_commands(text: str, latex: str) -> None:
     assert escaped(text) == latex
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_becomes_known_commands_and_plain_letters(text: str) -> None:
     assert TOKENS.sub("", escaped(text)) == ""
     assert problems(escaped(text)) == []
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.text(max_size=8), min_size=3, max_size=3), max_size=4))
 def test_each_row_has_a_cell_for_each_column(rows: list[list[str]]) -> None:
     text = latex_table(["α", "b_c", "95 %"], rows, "lrr", "A caption with 5 % & α")
@@ -81,7 +83,6 @@ def test_each_row_has_a_cell_for_each_column(rows: list[list[str]]) -> None:
     assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {2}
 
 
-@pytest.mark.slow
 def test_an_engine_compiles_a_table(tmp_path: Path) -> None:
     engine = next((name for name in ENGINES if shutil.which(name)), None)
     if engine is None:

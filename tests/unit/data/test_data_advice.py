@@ -86,6 +86,7 @@ for number, each in enumerate(CASES):
     SOME.append(pytest.param(each, marks=marks, id=str(each)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SOME)

@@ -117,7 +117,6 @@ def test_texts_of_documents_that_a_dictionary_repeats_are_counted_before_they_ar
         open_parquet(path)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_little_is_allowed")
 def test_texts_in_lists_are_counted_too(tmp_path: Path) -> None:
     texts = pa.array([["y" * 5_000] * 100] * 20)
@@ -220,6 +219,7 @@ def test_a_packed_file_that_is_cut_short_is_an_error_of_the_file(
         stream.read()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
     """By the description of a file of a million: real prices take 3 to 9 bytes a cell on disk, of 8
@@ -244,6 +244,7 @@ def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
     assert 9 * 8 / per_row < 20, "a tenth of what is allowed"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_transcript_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     from ktdeval.errors import StoreError

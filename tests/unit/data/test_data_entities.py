@@ -30,6 +30,7 @@ def imported(
     return terminal.call("data", "make", "long", *files, *options, "--out", folder / "market")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "options"),

@@ -118,6 +118,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_tushare_gives_a_market_with_dated_members_and_names(
     tmp_path: Path, server: VendorServer, terminal: Terminal
@@ -142,6 +143,7 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
     assert len(server.asked) == 19
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
     tmp_path: Path, server: VendorServer, terminal: Terminal
@@ -156,6 +158,7 @@ def test_a_check_alone_fetches_what_the_same_command_without_it_then_finds(
     assert len(server.asked) == 19
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 def test_a_library_gives_the_same_market(
@@ -197,6 +200,7 @@ def test_a_library_gives_the_same_market(
     assert load_snapshot(tmp_path / "o").id == snapshot.id
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["baostock"], indirect=True)
 def test_baostock_is_asked_again_where_its_library_hides_a_fault(
@@ -263,6 +267,7 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_rate_limits_are_obeyed_by_waiting(
     tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal
@@ -329,6 +334,7 @@ def test_refusals_are_one_line_without_the_token(
     assert TOKEN not in error + texts_in(tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_token_is_nowhere(
     tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]
@@ -351,6 +357,7 @@ def test_the_token_is_nowhere(
     assert load_snapshot(tmp_path / "m").names[0] == "[key]"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_renamed_column_is_reported_in_one_line_with_advice(
     tmp_path: Path, server: VendorServer, terminal: Terminal
@@ -567,6 +574,7 @@ def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
     tmp_path: Path, server: VendorServer, terminal: Terminal

@@ -250,6 +250,7 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
     tmp_path: Path,
@@ -389,6 +390,7 @@ def halves(server: HubServer) -> list[bytes]:
 # ---- licences, and datasets with a mapping
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snapshot(
     tmp_path: Path, server: HubServer, terminal: Terminal

@@ -365,6 +365,7 @@ def revised(api: str, params: dict[str, str], reply: dict) -> dict:
     return reply
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_a_library_can_not_do_is_one_line(
     tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal

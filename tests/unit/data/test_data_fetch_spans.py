@@ -208,6 +208,7 @@ def test_a_stamp_of_alpaca_within_a_day_is_refused(
 # ---- pages and spans
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer) -> None:
     assert main(coins(tmp_path / "whole", server)) == 0
@@ -242,6 +243,7 @@ def test_a_page_that_begins_late_is_asked_back(tmp_path: Path, server: VendorSer
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_alpaca_s_further_pages_are_asked_for(
     tmp_path: Path,
@@ -275,6 +277,7 @@ def test_alpaca_s_further_pages_are_asked_for(
     assert "the same page is named twice" in terminal.error(*stocks(tmp_path / "loop", server))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("days", "found"),
@@ -328,6 +331,7 @@ def test_a_late_first_day_is_explained_by_a_later_listing_and_by_no_earlier_one(
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_empty_reply_for_a_list_of_members_is_an_error(
     tmp_path: Path,
@@ -348,6 +352,7 @@ def test_an_empty_reply_for_a_list_of_members_is_an_error(
     assert main(csi300(tmp_path / "m", server, "--accept-gaps")) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
     tmp_path: Path,
@@ -370,6 +375,7 @@ def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_member_without_bars_on_the_last_sessions_is_taken_for_halted_and_named(
     tmp_path: Path, server: VendorServer, terminal: Terminal

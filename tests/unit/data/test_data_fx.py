@@ -270,6 +270,7 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
     assert with_id(bare).id == plain.id
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
@@ -362,6 +363,7 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_command_imports_and_shows_what_was_converted(
     tmp_path: Path, terminal: Terminal
@@ -424,7 +426,6 @@ def test_the_note_names_eight_converted_assets_at_most(
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(
     shared_data: Path, tmp_path: Path

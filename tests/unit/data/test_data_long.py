@@ -95,7 +95,6 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
     [
@@ -148,7 +147,6 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
         read(tmp_path, bars=str(tmp_path / "pipe.csv"))
 
 
-@pytest.mark.slow
 def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
     bars = BARS.replace("open,high,low,close", "1. buy price,h,l,4. sell price")
     files = {
@@ -206,7 +204,6 @@ def test_prices_without_a_factor_stay_as_they_are(tmp_path: Path, prices: str) -
     assert raw.bars["close"].iloc[0] == 10.1
 
 
-@pytest.mark.slow
 def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     days = pd.bdate_range("2024-01-02", "2024-01-12").strftime("%Y-%m-%d")
     bars = "date,code,open,high,low,close,volume\n" + "".join(
@@ -231,6 +228,7 @@ def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bars(
     tmp_path: Path,
@@ -269,6 +267,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
         read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that_had_it(
     tmp_path: Path,
@@ -338,6 +337,7 @@ def test_the_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
         read(tmp_path, {"benchmark": levels}, benchmark_code="000016.SH")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_parquet_gzip_and_folders_are_the_same_market(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -376,7 +376,6 @@ def test_parquet_gzip_and_folders_are_the_same_market(
         assert np.array_equal(actual.volume, expected.volume), name
 
 
-@pytest.mark.slow
 def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: Path) -> None:
     paths = write(tmp_path, benchmark='date,close\n2024-01-02,"3,386.35"\n2024-01-03,"3,390"\n')
     Path(paths["industry"]).write_bytes(INDUSTRY.encode("gbk"))
@@ -386,6 +385,7 @@ def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: P
     assert snapshot.names[1] == "贵州茅台"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_ends_is_not(
     tmp_path: Path,
@@ -465,6 +465,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str, message: s
         read_long(LongParams(**{**paths, "bars": str(tmp_path / name)}))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     paths = write(tmp_path)
@@ -526,7 +527,6 @@ def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -
         read_long(LongParams(bars=write(tmp_path)["bars"], benchmark_code="QQQ"))
 
 
-@pytest.mark.slow
 def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
     paths = {**write(tmp_path), "benchmark_code": INDEX}
     table = pd.read_csv(paths["bars"], dtype={"code": str})
@@ -624,6 +624,7 @@ def test_an_import_writes_a_snapshot_and_prints_notes(tmp_path: Path, terminal: 
     assert f"2 days 2024-01-02…2024-01-03, 2 assets, id {snapshot.id}" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal) -> None:
     rows = tmp_path / "news.jsonl"
@@ -684,6 +685,7 @@ def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, terminal: Te
     assert load_snapshot(tmp_path / "m").meta.repairs == ("drop_duplicates: 1 rows",)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     tmp_path: Path, terminal: Terminal
@@ -739,6 +741,7 @@ def test_file_set_and_options_give_parameters_in_that_order_as_they_are_spelt(
     assert load_snapshot(tmp_path / "n").amount[0, 1] == 1_210_000
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_check_and_info_judge_a_source_or_a_stored_snapshot(
     tmp_path: Path, terminal: Terminal

@@ -131,7 +131,6 @@ def spy_of(folder: Path) -> dict[str, str]:
     return {"benchmark": f"{folder}/../{folder.name}/bars.csv", "benchmark_code": "SPY"}
 
 
-@pytest.mark.slow
 def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     market = assemble(read(tmp_path, SPY_BARS, "", **spy_of(tmp_path), kind="etf"))
     assert (list(market.indices), market.benchmark.tolist()) == (["SPY"], [621.7, 631.2])
@@ -174,7 +173,6 @@ def folders(shared_data: Path) -> tuple[Path, Path]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path) -> None:
     raw = read_long(LongParams(bars=str(folders[0]), venue="us_equity"))
@@ -222,7 +220,6 @@ def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_coins_and_a_mixed_market_have_their_own_days(
     folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal
@@ -286,6 +283,7 @@ def read_minutes(folder: Path, minutes: str, **more: Any) -> RawMarket:
     return read(folder, DAYS, "", minutes=str(folder / "minutes.csv"), **more)
 
 
+@pytest.mark.slow
 @on_each_row
 def test_times_are_ends_in_utc_for_any_zone(
     time: str, more: dict[str, Any], ends_at: str, tmp_path: Path
@@ -359,6 +357,7 @@ def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None
     assert "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)" in message
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
     times = pd.to_datetime(["2024-11-01 00:00", "2024-11-01 10:31"])
@@ -384,7 +383,6 @@ def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
             ]
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_hours_of_a_vendor_import_by_command_and_are_counted(
     shared_data: Path, tmp_path: Path, terminal: Terminal

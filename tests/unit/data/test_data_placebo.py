@@ -72,6 +72,7 @@ def references(market: MarketSnapshot) -> FloatArray:
 # ---- what it is
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_equal_parameters_give_the_same_market_and_others_another_one(
     source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
@@ -84,6 +85,7 @@ def test_equal_parameters_give_the_same_market_and_others_another_one(
     assert ids[:3] == [snapshot_id(placebos[kind]) for kind in KINDS]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_data_that_is_not_generated_equals_the_source(
@@ -143,7 +145,6 @@ def test_data_that_is_not_generated_equals_the_source(
 # ---- its bars
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_bars_and_amounts_are_sound(
     kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
@@ -187,6 +188,7 @@ def test_bars_and_amounts_are_sound(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
     source: MarketSnapshot,
@@ -245,6 +247,7 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
     assert (np.abs(turned[changed]) < 2 * fen + 0.03 * sizes.mean()).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sign_flip", "shuffle"])
 def test_no_later_day_of_the_source_enters(
@@ -435,6 +438,7 @@ def long_fit(market: MarketSnapshot) -> Fit:
     return fit_factors(market, market.day_index(LONG[0]), market.day_index(LONG[1]), "paper")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
     remembering: MarketSnapshot, forgetting: Mapping[Kind, MarketSnapshot]
@@ -481,6 +485,7 @@ def stored(source: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_placebo_is_built_with_a_file_that_describes_it(
     stored: Path, source: MarketSnapshot, tmp_path: Path, terminal: Terminal
@@ -508,6 +513,7 @@ def test_a_placebo_is_built_with_a_file_that_describes_it(
     assert silently(["data", "check", str(tmp_path / "p")]) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "block_days", "alpha"),
@@ -525,6 +531,7 @@ def test_the_file_claims_no_alpha_only_where_that_is_so_by_construction(
     assert (facts["block_days"], facts["alpha"]) == (block_days, alpha)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_a_source_it_is_a_placebo_of_the_embedded_market(
     source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
@@ -542,6 +549,7 @@ def test_without_a_source_it_is_a_placebo_of_the_embedded_market(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_runs_on_a_placebo_and_the_card_tells(
     stored: Path, source: MarketSnapshot, tmp_path: Path
@@ -572,7 +580,6 @@ def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> MarketS
     )
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(
     real: MarketSnapshot,

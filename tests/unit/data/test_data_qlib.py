@@ -75,7 +75,6 @@ def read(folder: Path, **changes: Any) -> Any:
     )
 
 
-@pytest.mark.slow
 def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
     # Prices come back to whole fen and volumes to whole shares.
     snapshot = assemble(read(folder))
@@ -128,7 +127,6 @@ def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_c
         assemble(read(tmp_path / "q", volume="raw" if stored == "divided" else "divided"))
 
 
-@pytest.mark.slow
 def test_uninformative_volumes_are_an_error_until_the_user_names_their_unit(tmp_path: Path) -> None:
     fields = features()
     fields["SH600519"] |= {

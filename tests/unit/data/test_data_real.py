@@ -46,7 +46,6 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
     return {finding.kind: finding for finding in check(raw)}
 
 
-@pytest.mark.slow
 def test_the_check_finds_what_the_notes_list_also_when_stored(
     raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
@@ -68,7 +67,6 @@ def test_the_check_finds_what_the_notes_list_also_when_stored(
     assert check(raw_from_snapshot(load_snapshot(tmp_path / "m"))) == findings
 
 
-@pytest.mark.slow
 def test_the_benchmark_returns_as_noted_over_the_long_window(snapshot: MarketSnapshot) -> None:
     start, stop = window_rows(snapshot.days, "2024-01-01", "2026-04-10")
     assert stop - start == 548
@@ -96,7 +94,6 @@ def test_as_many_members_are_priced_as_noted(
     assert (snapshot.member[snapshot.day_index(day)] & priced).sum() == n_priced
 
 
-@pytest.mark.slow
 def test_adjusted_prices_are_unadjusted_or_refused(
     shared_data: Path, snapshot: MarketSnapshot
 ) -> None:
@@ -110,7 +107,6 @@ def test_adjusted_prices_are_unadjusted_or_refused(
         assemble(read_long(params(shared_data / "a_share", map={})))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["raw", "divided"])
 def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_stores_volumes(
     shared_data: Path, snapshot: MarketSnapshot, tmp_path: Path, stored: str
@@ -169,7 +165,6 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
     np.testing.assert_allclose(read.amount[known], snapshot.amount[:, columns][known], rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> None:
     filled = assemble(raw, ["fill_amount"])
     assert filled.meta.repairs == ("fill_amount: 104106 rows",)
@@ -181,7 +176,6 @@ def test_filled_amounts_are_near_the_known_ones_and_recorded(raw: RawMarket) -> 
     assert 0.9 < np.percentile(ratio, 0.1) < np.percentile(ratio, 99.9) < 1.1
 
 
-@pytest.mark.slow
 def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
     folder = shared_data / "a_share_sse50"
     common = {"benchmark": str(folder / "index_sse50_daily.csv.gz"), "benchmark_code": "000016.SH"}

@@ -22,7 +22,6 @@ def imported(terminal: Terminal, folder: Path, *words: object) -> MarketSnapshot
     return load_snapshot(folder / "market")
 
 
-@pytest.mark.slow
 def test_codes_that_lost_their_zeros_are_named_and_read(
     reported: Path,
     tmp_path: Path,
@@ -40,7 +39,6 @@ def test_codes_that_lost_their_zeros_are_named_and_read(
     assert snapshot.volume[0, 0] == 2523700
 
 
-@pytest.mark.slow
 def test_a_header_of_two_rows_is_read(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
     snapshot = imported(
         terminal,
@@ -62,7 +60,6 @@ def test_a_terminals_export_is_read(reported: Path, tmp_path: Path, terminal: Te
     assert (snapshot.open[0, 0], snapshot.volume[0, 0]) == (8.27, 37856191)
 
 
-@pytest.mark.slow
 def test_an_adjusted_close_next_to_the_close_gives_a_factor(
     reported: Path,
     tmp_path: Path,
@@ -95,7 +92,6 @@ def test_an_adjusted_close_next_to_the_close_gives_a_factor(
     assert any("'Adj Close' is not read" in note for note in ignored.meta.notes)
 
 
-@pytest.mark.slow
 def test_renumbered_codes_are_reported_until_the_names_state_them(
     reported: Path,
     tmp_path: Path,
@@ -116,7 +112,6 @@ def test_renumbered_codes_are_reported_until_the_names_state_them(
     assert snapshot.codes == ("920002.BJ", "920047.BJ")
 
 
-@pytest.mark.slow
 def test_factors_in_a_file_of_their_own_are_held_from_their_days_on(
     reported: Path,
     tmp_path: Path,

@@ -35,7 +35,6 @@ def factor_before(snapshot: MarketSnapshot, day: str) -> tuple[set[float], set[f
     return set(factor[~is_later].tolist()), set(factor[is_later].tolist())
 
 
-@pytest.mark.slow
 def test_a_bar_that_was_not_over_is_left_out(
     reported: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -47,7 +46,6 @@ def test_a_bar_that_was_not_over_is_left_out(
     assert "not over by column 'confirm' are left out: BTC-USDT 2024-01-30" in printed
 
 
-@pytest.mark.slow
 def test_a_divisor_is_a_factor(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
     file = reported / "n04_divisor_beside_prices.csv"
     snapshot, printed = imported(terminal, tmp_path, file, "--venue", "us_equity")
@@ -57,7 +55,6 @@ def test_a_divisor_is_a_factor(reported: Path, tmp_path: Path, terminal: Termina
     assert "known but not read: 'CFACSHR' (factor of share counts)" in printed
 
 
-@pytest.mark.slow
 def test_a_reference_price_gives_ex_days(
     reported: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -72,7 +69,6 @@ def test_a_reference_price_gives_ex_days(
     assert "1 ex-days on which column 'pre_close' differs" in printed
 
 
-@pytest.mark.slow
 def test_an_average_price_is_not_advised_as_a_volume(
     reported: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -92,7 +88,6 @@ def test_an_average_price_is_not_advised_as_a_volume(
     assert "volume_is_price" in message
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "found", "repair"),
     [

@@ -111,7 +111,6 @@ FACTORS = """date,code,open,high,low,close,volume,amount,adj_factor
 """
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_reported_code_without_a_factor_is_repaired_by_the_named_option(
     shared_data: Path, tmp_path: Path, terminal: Terminal
@@ -128,7 +127,6 @@ def test_a_code_without_a_factor_is_repaired_by_the_named_option(
     check_factor(path, tmp_path, terminal)
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_reported_file_with_units_by_code_is_read_right(
     shared_data: Path, tmp_path: Path, terminal: Terminal
@@ -141,7 +139,6 @@ def test_a_file_with_units_by_code_is_read_right(tmp_path: Path, terminal: Termi
     check_units(units_file(tmp_path), tmp_path, terminal)
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_reported_turnover_rate_is_no_amount(
     shared_data: Path, tmp_path: Path, terminal: Terminal

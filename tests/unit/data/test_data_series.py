@@ -146,7 +146,6 @@ def test_bars_that_are_not_over_are_left_out(
     assert "says of each bar that it was not over" in message
 
 
-@pytest.mark.slow
 def test_known_columns_that_are_not_read_are_named(tmp_path: Path, terminal: Terminal) -> None:
     table = walk("KO", 60.0, 6).assign(closeunadj=61.0, marketcap=2e11, adjOpen=1.0, mine=0)
     _, printed = imported(terminal, tmp_path, table, *US)

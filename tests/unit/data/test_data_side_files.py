@@ -138,6 +138,7 @@ def test_members_are_read_as_lists_write_them(tmp_path: Path, table: str) -> Non
     assert any("has no last days of members" in note for note in raw.notes) is has_no_ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "message"),
     [

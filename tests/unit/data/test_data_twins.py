@@ -150,6 +150,7 @@ def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
         assert np.mean(ratios) == pytest.approx(1.0, abs=0.08)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("same", [False, True])
 def test_analysts_see_the_next_day_with_independent_or_common_errors(same: bool) -> None:
@@ -274,6 +275,7 @@ def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twi
             assert abs(slope) < 2.5 * error, (kind, name)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> None:

@@ -98,6 +98,7 @@ def window_levels(market: MarketSnapshot, first: str, last: str) -> FloatArray:
     return market.benchmark[start - 1 : stop]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_embedded_market_is_that_of_all_records_and_another_seed_gives_another_one(
     market: MarketSnapshot, short: tuple[MarketSnapshot, Truth]
@@ -241,6 +242,7 @@ def test_the_benchmark_moves_with_its_members(market: MarketSnapshot, returns: F
     assert np.corrcoef(average, market.benchmark[1:] / market.benchmark[:-1] - 1.0)[0, 1] > 0.95
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_remains_of_returns_is_noise_without_alpha_or_memory(
     market: MarketSnapshot, residuals: FloatArray

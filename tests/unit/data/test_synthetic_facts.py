@@ -67,6 +67,7 @@ def test_the_documented_figures_are_those_of_the_markets(
         assert fact.verdict == EMPHASIS.get(marks, "inside"), words
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [8, 9])
 @pytest.mark.parametrize(("twin", "kind"), [("us", "stock"), ("crypto", "crypto")])

@@ -262,6 +262,7 @@ def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_w
     assert ablation["factors"]["scores"]["ticker_top1"]["value"] == 1.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(
     attacked: Card,
@@ -283,6 +284,7 @@ def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_o
 # ---- the bound
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_there_is_none(
     environment: Environment, bare: Card, attacked: Card, reader: Path
@@ -362,6 +364,7 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
     assert f"attacker/{model}: control failed, so its misses certify nothing" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
     environment: Environment, tmp_path: Path
@@ -399,7 +402,6 @@ def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Enviro
     assert [entry["counts_for"] for entry in both["attackers"]][-1] == []
 
 
-@pytest.mark.slow
 def test_attackers_without_a_language_model_have_a_control_too(bare: Card) -> None:
     read = {
         name: attacker(bare, name)["control"]["value"]
@@ -464,7 +466,6 @@ def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Cer
     return rebuilt(certificate, attackers=[*certificate["attackers"], model])
 
 
-@pytest.mark.slow
 def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
     stronger = with_model(attacked, "attack/rememberer", 2).plain
     validate_card(stronger)
@@ -482,6 +483,7 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
 # ---- the probe set
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_shown_values_are_separate_from_true_values(environment: Environment) -> None:
     made = certify(environment.config(), environment.plugins, lambda *_: None)
@@ -525,6 +527,7 @@ def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_diffe
     ]
 
 
+@pytest.mark.slow
 @on_each_row
 def test_what_cannot_be_asked_or_certified_is_refused(
     environment: Environment, changes: dict[str, Any], error: str, message: str
@@ -536,6 +539,7 @@ def test_what_cannot_be_asked_or_certified_is_refused(
 # ---- runs of models
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.slow
 @on_each_row
@@ -546,6 +550,7 @@ def test_a_run_that_asked_something_else_is_refused_with_what_differs(
         environment.certify(runs=(environment.attack(**tupled(made)),))
 
 
+@pytest.mark.slow
 def test_a_run_counts_once_and_on_its_own_market(
     environment: Environment, reader: Path, tmp_path: Path
 ) -> None:
@@ -557,6 +562,7 @@ def test_a_run_counts_once_and_on_its_own_market(
         environment.certify(data=str(tmp_path / "other"), runs=(reader,))
 
 
+@pytest.mark.slow
 @on_each_row
 def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
     environment: Environment,
@@ -739,6 +745,7 @@ def test_the_command_writes_shows_and_verifies(
     assert ": verified (probes attacked again, models' answers follow" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
     environment: Environment, attacked: Card, tmp_path: Path

@@ -275,7 +275,6 @@ def test_more_fields_leave_fewer() -> None:
         assert counts[0] == HISTORY.is_listed.sum()
 
 
-@pytest.mark.slow
 def test_one_pass_serves_all_field_sets() -> None:
     payload = payload_of(MaskConfig(), PROBES[3])
     whole = weigh(payload, HISTORY)
@@ -397,6 +396,7 @@ def test_a_rendered_number_gives_an_interval_of_values(
     assert astuple(stands_for(shown, digits)) == pytest.approx((low, high), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(
     value=st.floats(-1e9, 1e9) | st.floats(-1, 1) | st.floats(-1e-3, 1e-3),
     digits=st.none() | st.integers(1, 6),
@@ -481,6 +481,7 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
         judge(near, gold._replace(day="2030-01-01"), HISTORY.rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("probe", PROBES[:4])
 def test_the_random_attackers_chances_are_those_of_its_answers(
@@ -587,7 +588,6 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
 # ---- real prices
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_on_real_prices_every_probe_is_found_under_every_mask(
     shared_data: Path, tmp_path: Path

@@ -199,6 +199,7 @@ def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
 # ---- the tasks
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() -> None:
     plugins = check_plugin("ktdeval_deanon")

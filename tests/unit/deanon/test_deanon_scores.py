@@ -560,6 +560,7 @@ def boards_of(sample_set: Any) -> Counter[str]:
     return Counter(str(probe.board) for probe in sample_set.probes)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
@@ -578,7 +579,6 @@ def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
         attack(sample_set, market, Reader(), range(0, 40, 20))
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_real_market_is_probed_over_the_boards_that_its_index_has(
     shared_data: Path, tmp_path: Path

@@ -112,6 +112,7 @@ def check_conversation(messages: list[dict[str, Any]], tools: list[dict[str, Any
     assert messages[-1]["tool_calls"][-1]["function"]["name"] == "submit_action"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> None:
     assert export("momentum", cwd=runs).code == 0
@@ -200,6 +201,7 @@ def test_a_preference_is_between_runs_that_were_shown_the_same(runs: Path) -> No
     assert "pairs with equal values: 2" in tied
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_failed_steps_are_no_rows(runs: Path) -> None:
     broken = {"raw": '{"orders": '}
@@ -225,6 +227,7 @@ def test_failed_steps_are_no_rows(runs: Path) -> None:
     assert metadata(runs)["left_out"]["arguments of a call are not a JSON object"] == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_a_model_wrote_is_found_and_can_be_left_out(runs: Path) -> None:
     answers = [[SEEN, submission(reason)] for reason in ("calm", *WRITTEN, "calm")]
@@ -588,6 +591,7 @@ def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
     assert GOLD not in line
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_days_that_a_task_evaluates_on_are_refused_on_a_real_market(tmp_path: Path) -> None:
     market = small_market()

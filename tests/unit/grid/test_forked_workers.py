@@ -52,6 +52,7 @@ def wait_for_end_of_input() -> int:
     return len(os.read(0, 1))
 
 
+@pytest.mark.slow
 def test_forked_workers_print_to_their_logs_and_end_with_their_codes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_killed_fork_is_started_again_a_few_times(
     workers.close()
 
 
+@pytest.mark.slow
 def test_workers_read_the_end_of_the_process_that_forked_them_though_others_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,7 +172,6 @@ def test_a_system_of_the_same_worker_waits_likewise(tmp_path: Path) -> None:
     assert isinstance(waiter.outcome, Reservation)
 
 
-@pytest.mark.slow
 def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> None:
     limit_usd = 0.5
     budgets = []

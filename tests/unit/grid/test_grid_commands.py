@@ -172,12 +172,14 @@ def test_the_options_of_run_are_not_defined_again() -> None:
     assert set(RUN_NAMES) <= {each.name for each in command.get_params(context)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_options_of_run_stand_over_a_plan(terminal: Terminal) -> None:
     words = ["ktd-fin", "--models", "builtin/random", "--windows", "W1,W2", "--seeds", "2"]
     assert terminal.out("plan", *words) == "builtin-random: 48 episodes, no provider is asked\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Terminal) -> None:
     words = ["--models", "builtin/momentum(positions=5)", "--models", "builtin/hold"]
@@ -188,6 +190,7 @@ def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Termina
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -73,7 +73,6 @@ def test_a_grid_that_has_not_begun_has_no_record(tmp_path: Path) -> None:
     assert recorded(open_place(tmp_path)) is None
 
 
-@pytest.mark.slow
 def test_the_launch_that_resolved_a_grid_is_recorded(plan: GridPlan, tmp_path: Path) -> None:
     record = open_grid(plan, opening_of(tmp_path))
 
@@ -85,6 +84,7 @@ def test_the_launch_that_resolved_a_grid_is_recorded(plan: GridPlan, tmp_path: P
 # ---- when a plan is resolved anew
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "opened", "resolves"),
     [

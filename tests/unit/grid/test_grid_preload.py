@@ -35,6 +35,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone")
 def test_a_launch_on_this_machine_loads_the_market_and_may_fork(threads: list[int]) -> None:
     data_source._loaded_snapshot.cache_clear()
@@ -61,11 +62,13 @@ def test_a_process_with_a_second_thread_loads_nothing(
     assert not preload(small_plan(), "local")
 
 
+@pytest.mark.exhaustive
 def test_workers_are_no_forks_where_a_plugin_has_begun_a_thread(threads: list[int]) -> None:
     threads[:] = [1, 2]
 
     assert not preload(small_plan(), "local")
 
 
+@pytest.mark.exhaustive
 def test_a_plan_that_can_not_be_loaded_is_left_to_the_estimate(threads: list[int]) -> None:
     assert preload(small_plan(tasks=["no_such_task"]), "local") is (sys.platform == "linux")

@@ -189,6 +189,7 @@ def test_an_amended_plan_keeps_the_key_the_time_and_what_is_done(
     assert [unit.seed for _, unit in grown.units()] == [0, 1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_amendments_are_numbered(market: Path, tmp_path: Path) -> None:
     for seeds in (1, 2, 3):
@@ -428,6 +429,7 @@ def paid_usd(out: Path) -> dict[str, float]:
     return usd
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_calls_of_a_model_behind_a_network_are_counted_with_their_cost(
     stub: Stub, market: Path, tmp_path: Path
@@ -458,6 +460,7 @@ def test_calls_of_a_model_behind_a_network_are_counted_with_their_cost(
     assert sorted({call.episode for call in gathered}) == sorted(usd)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_budget_stops_units_says_what_they_need_and_a_larger_one_goes_on(
     stub: Stub, market: Path, tmp_path: Path

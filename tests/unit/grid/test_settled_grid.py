@@ -89,7 +89,6 @@ def test_units_of_a_settled_pair_are_not_run(
         check_report(report)
 
 
-@pytest.mark.slow
 def test_the_look_is_recorded_once_with_the_figures_of_the_units(
     settled: tuple[Path, Sequence[WorkerReport]],
 ) -> None:
@@ -104,7 +103,6 @@ def test_the_look_is_recorded_once_with_the_figures_of_the_units(
     assert sorted(made["differences"]) == sorted(traded)
 
 
-@pytest.mark.slow
 def test_the_card_says_which_window_was_not_run_and_why(
     settled: tuple[Path, Sequence[WorkerReport]],
 ) -> None:

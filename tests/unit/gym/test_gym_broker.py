@@ -297,6 +297,7 @@ def answer_to(samples: Any, rounds: Sequence[Sequence[RecordedCall]]) -> Any:
     return environment.completed({"summary": "made again"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     samples = session_samples(OPTIONS, small_world())

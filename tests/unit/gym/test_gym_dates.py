@@ -14,7 +14,6 @@ WINDOW = "2020-10-02:2020-10-08"
 DAYS = ["2020-10-02", "2020-10-05", "2020-10-06", "2020-10-07", "2020-10-08"]
 
 
-@pytest.mark.slow
 def test_info_names_the_day_that_earned_the_reward_and_reset_the_base_day() -> None:
     env = gymnasium.make("ktdeval/Trading-v0", windows=WINDOW)
     _, info = env.reset(seed=0)

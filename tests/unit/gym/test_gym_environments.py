@@ -55,6 +55,7 @@ ENVIRONMENTS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), ENVIRONMENTS)
 def test_an_environment_passes_gymnasiums_checks_and_repeats_itself(

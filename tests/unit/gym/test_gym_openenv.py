@@ -145,7 +145,6 @@ def test_a_question_earns_the_mean_of_its_scores() -> None:
     assert mean_score([record(0, scores={"a": 0, "b": 1})]) == 0.5
 
 
-@pytest.mark.slow
 def test_the_episode_of_a_seed_has_its_own_handles_and_no_other_market() -> None:
     tasks = source(TASK)
 
@@ -297,7 +296,6 @@ def test_the_options_of_a_server_have_stated_defaults_and_bounds() -> None:
     assert bounds == {"port": (0, 65535), "sessions": (1, 1000)}
 
 
-@pytest.mark.slow
 def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("openenv", reason="needs openenv: pip install '.[openenv]'")
     from openenv.cli._validation import validate_running_environment

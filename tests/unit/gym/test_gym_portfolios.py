@@ -62,6 +62,7 @@ def drawn_actions(space: Any, steps: int) -> list[Any]:
     return actions
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "reward"),
@@ -77,6 +78,7 @@ def test_portfolios_at_once_are_equal_to_single_ones_step_by_step(
     check_many(OpenedTask.of(choice), reward)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("task", "reward"),
     [
@@ -90,6 +92,7 @@ def test_portfolios_on_a_small_market_are_equal_to_single_ones(task: str, reward
     check_many(opened_on(moved_market(), task, SMALL), reward)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_portfolios_of_a_shares_are_equal_to_single_ones() -> None:
     """The task appends positions to its candidates, and settles none of the orders of an action
@@ -179,6 +182,7 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
     return returned
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",
@@ -217,7 +221,6 @@ def check_look_ahead(opened: OpenedTask, rewards: Sequence[Any]) -> None:
 # ---- the end of an episode, and refusals
 
 
-@pytest.mark.slow
 def test_the_last_observation_is_of_the_last_close() -> None:
     env = gymnasium.make("ktdeval/KtdFin-v0", windows="2024-04-01:2024-04-02")
     env.reset()

@@ -84,6 +84,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
     return folder, save_snapshot(make_twin(TwinParams()), folder)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -142,7 +143,6 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     np.testing.assert_allclose([step.nav_minor for step in steps], navs[1:], rtol=1e-9)
 
 
-@pytest.mark.slow
 def test_the_simulation_rewards_what_was_held_and_begins_again(
     market: tuple[Path, MarketSnapshot],
 ) -> None:

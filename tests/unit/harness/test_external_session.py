@@ -383,6 +383,7 @@ def test_an_act_beyond_a_limit_is_refused_counted_and_on_record(act, kind):
     assert again(outcome) == outcome
 
 
+@pytest.mark.slow
 def test_refused_acts_in_a_row_are_one_entry():
     def act(acting):
         for _ in range(10_000):

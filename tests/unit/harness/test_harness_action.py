@@ -60,6 +60,7 @@ SCHEMAS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(ACTIONS, st.sampled_from(SCHEMAS))
 def test_what_follows_a_schema_at_a_glance_follows_it(value, schema):
@@ -123,6 +124,7 @@ RULE_OF_THE_PAPER = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(ACTIONS)
 def test_two_whole_orders_admit_what_one_order_with_one_of_two_sizes_admits(value):
@@ -465,6 +467,7 @@ def test_no_text_makes_parsing_raise(text):
     guard_of("blinded").check(submission.feedback)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(50)
 @given(actions)

@@ -102,6 +102,7 @@ def numbered(calls: list[tuple[str, str]], first: int = 1) -> tuple[ToolCall, ..
     return tuple(ToolCall(f"call_{first + index}", *call) for index, call in enumerate(calls))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
@@ -142,6 +143,7 @@ turns = st.one_of(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
@@ -198,6 +200,7 @@ def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: st
     assert all(record.provenance == "model" for record in natively)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_misdeed_is_counted_as_it_is_natively() -> None:
     model = PLUGINS.make_model("builtin/chaos", {"misbehaviour": 0.7})

@@ -231,6 +231,7 @@ argument_objects = st.dictionaries(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(50)
 @given(text=st.text(max_size=40) | argument_objects.map(json.dumps))
@@ -238,6 +239,7 @@ def test_no_arguments_make_a_call_raise(text):
     ask(text)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(50)
 @given(arguments=argument_objects)

@@ -269,6 +269,7 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(
         assert path.is_dir() or KEY.encode() not in path.read_bytes()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_path: Path) -> None:
     with prepared(vectors(first=40, failures=7)) as server:
@@ -294,6 +295,7 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_p
     assert verify(tmp_path / "run").code == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_other_vectors_than_those_of_the_run_are_found(
     whole: tuple[Path, PreparedServer], tmp_path: Path

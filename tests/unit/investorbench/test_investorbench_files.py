@@ -59,7 +59,6 @@ def read(folder: Path, *symbols: str) -> MarketSnapshot:
     return make_market(FileParams(folder=str(folder), symbols=symbols))
 
 
-@pytest.mark.slow
 def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_without_a_price_has_none(
     tmp_path: Path,
 ) -> None:
@@ -100,7 +99,6 @@ def test_the_sentiment_of_a_text_is_a_field_and_no_longer_in_the_text(tmp_path: 
     assert shown == {"Shares rose.": "positive", "coins fell.": "negative", "Rain fell.": ""}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not PUBLIC_FILES.is_dir(), reason=f"{PUBLIC_FILES} is not there")
 def test_every_item_of_the_public_news_has_its_sentiment() -> None:
     news = [item for item in read(PUBLIC_FILES).documents if item.kind == "news"]
@@ -169,6 +167,7 @@ def twin() -> MarketSnapshot:
     return make_twin(TwinParams())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
     twin: MarketSnapshot,
@@ -182,6 +181,7 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
     assert {item.kind for item in twin.documents} == {"news", "annual report", "quarterly report"}
 
 
+@pytest.mark.slow
 def test_informative_news_precede_the_planted_returns_and_other_news_nothing(
     twin: MarketSnapshot,
 ) -> None:

@@ -293,6 +293,7 @@ def test_a_percentage_of_zero_is_undefined_with_a_reason(
     ) == len(undefined)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(5)
 @given(order=st.permutations(range(10)), scale=st.floats(0.5, 20.0))

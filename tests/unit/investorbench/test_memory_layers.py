@@ -194,7 +194,6 @@ def test_recall_gives_the_best_of_each_layer_and_near_equal_reflections_are_drop
     assert len(held.state.layers[layer]) == 2  # type: ignore[index]
 
 
-@pytest.mark.slow
 def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None:
     def played(break_at: int | None) -> Any:
         held = LayeredMemory(parameter_set("finmem"), seed=3)

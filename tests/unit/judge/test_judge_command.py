@@ -49,6 +49,7 @@ def weights(market: MarketSnapshot, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
     weights: Path, tmp_path: Path, terminal: Terminal
@@ -169,6 +170,7 @@ def test_dotted_names_are_nested() -> None:
         nested({"fees": 1, "fees.buy_bps": 5})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -189,6 +191,7 @@ def test_what_parts_a_programs_account_from_the_venues_is_named_to_the_last_digi
     assert nav["looks_ahead"] == ("fill_at_decision" in found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_at_the_rules_of_its_own_qlibs_account_is_the_executed_one(
     tmp_path: Path, terminal: Terminal

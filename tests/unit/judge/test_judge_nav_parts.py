@@ -176,7 +176,6 @@ def test_a_deviation_planted_alone_is_named_and_nothing_else(cause: Cause, tmp_p
     assert found.looks_ahead == (cause == "fill_at_decision")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_two_deviations_planted_together_are_both_named(
     pair: tuple[Cause, Cause], tmp_path: Path

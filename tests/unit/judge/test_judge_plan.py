@@ -135,6 +135,7 @@ def test_an_order_below_a_lot_is_none() -> None:
     assert plan_of("orders", ("a", 99.0), a=100.0).orders(DAY, {}, 10.0) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.floats(0.0, 1.0), min_size=1),

@@ -66,6 +66,7 @@ def stated_model(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> None:
     snapshot = load_snapshot(market)
@@ -138,6 +139,7 @@ def test_trades_are_the_same_under_every_mask(traded: Path, market: Path, tmp_pa
     assert fills[0] == fills[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_replay_has_the_recorded_predictions(traded: Path, market: Path, tmp_path: Path) -> None:
     again = run(tmp_path / "again", market, model=f"replay/{traded}")

@@ -285,7 +285,6 @@ def test_asking_asset_by_asset_has_one_ledger(name: str) -> None:
     assert others == [first, first]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels(
     name: str,

@@ -576,6 +576,7 @@ def test_a_search_and_a_document_show_the_sentiment_where_there_is_one(mask: str
     assert "sentiment" not in rows(search(mask, lookback=10)["documents"])[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     step=st.integers(0, 20),

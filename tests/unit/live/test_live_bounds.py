@@ -253,6 +253,7 @@ def filled(
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
@@ -311,6 +312,7 @@ def moving_market(moves: FloatArray) -> MarketSnapshot:
 returns = st.lists(st.floats(-0.2, 0.2), min_size=4, max_size=4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(

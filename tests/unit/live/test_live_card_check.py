@@ -93,7 +93,6 @@ def test_card_of_no_entrant_is_found(folder: LiveFolder, plugins: Plugins) -> No
     ]
 
 
-@pytest.mark.slow
 def test_card_that_is_spaced_otherwise_is_found(folder: LiveFolder, plugins: Plugins) -> None:
     file = card_file(folder)
     file.write_bytes(file.read_bytes() + b"\n")
@@ -136,7 +135,6 @@ def test_card_that_counts_publications_of_later_links_is_found(
     ]
 
 
-@pytest.mark.slow
 def test_provenance_of_a_card_may_be_any(folder: LiveFolder, plugins: Plugins) -> None:
     rewrite(folder, {"provenance": {"suite_version": "9.9"}})
 

@@ -78,6 +78,7 @@ def rules(path: Path, plugins: Plugins) -> set[str]:
 # --- what is there, and what is named
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
     kinds = set()
@@ -180,7 +181,6 @@ def test_end_without_a_line_break_is_named(copy: Path, plugins: Plugins, name: s
 # --- what was missed before
 
 
-@pytest.mark.slow
 def test_label_of_the_market_before_the_test_is_covered(copy: Path, plugins: Plugins) -> None:
     replace(copy / "base/us/manifest.json", '"source": "', '"source": "real prices of ')
     assert rules(copy, plugins) == {"base"}

@@ -56,6 +56,7 @@ def source(server: VendorServer, home: Path, **changes: Any) -> DaySource:
     return make_source(planned, "live", plugins(), home)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_day_has_the_vendors_bars_and_the_change_of_its_factor(
     server: VendorServer, tmp_path: Path
@@ -80,6 +81,7 @@ def test_day_has_the_vendors_bars_and_the_change_of_its_factor(
     assert paid.bars[0].factor_change == pytest.approx(close_before / (close_before - 0.5))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_days_one_by_one_have_the_factor_of_all_days_at_once(
     server: VendorServer, tmp_path: Path
@@ -124,6 +126,7 @@ def test_halt_before_a_day_does_not_hide_a_split(server: VendorServer, tmp_path:
     assert found.bars[0].factor_change == 4.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_vendor_that_is_late_has_no_day_yet(server: VendorServer, tmp_path: Path) -> None:
     late = DAYS[-1]
@@ -156,6 +159,7 @@ def test_day_that_is_not_over_by_the_vendors_clock_has_no_data_yet(
     assert server.asked == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_revised_bar_is_seen_by_the_next_look(server: VendorServer, tmp_path: Path) -> None:
     days = source(server, tmp_path)
@@ -204,6 +208,7 @@ def test_coins_have_no_factor_that_changes(server: VendorServer, tmp_path: Path)
     assert (found.bars[0].factor, found.bars[0].factor_change) == (None, 1.0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_error_of_the_vendor_is_a_problem_and_then_a_gap(
     server: VendorServer, tmp_path: Path

@@ -30,6 +30,7 @@ def steps(folder: LiveFolder, plugins: Plugins, clock: SetClock, *times: str) ->
             LiveStep(test, plugins, clock, InlineAsker(test, plugins, clock)).run()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -> None:
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
@@ -57,7 +58,6 @@ def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -
     assert results.low.value == results.held.value == results.high.value
 
 
-@pytest.mark.slow
 def test_nobody_joins_in_the_past(tmp_path: Path, plugins: Plugins) -> None:
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     folder = begin(plan_of(), tmp_path / "week", plugins, clock)

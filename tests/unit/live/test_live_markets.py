@@ -124,13 +124,13 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(case: Case, tmp_path
     assert card.days.counted == card.days.decided == len(ordinary.steps)
 
 
-@pytest.mark.slow
 def test_account_of_stocks_and_coins_that_fill_at_opens_is_refused(tmp_path: Path) -> None:
     mixed = {"data": "synthetic_mixed", "task": "market_bright", "source": "stored"}
     with pytest.raises(ConfigError, match="use a task whose orders fill at the next close"):
         rehearsed(tmp_path / "live", plugins(), markets={"both": mixed})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_plan_with_stocks_and_coins_side_by_side(tmp_path: Path) -> None:
     markets = {

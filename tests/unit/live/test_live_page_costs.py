@@ -45,6 +45,7 @@ def page(week: LiveFolder) -> LivePage:
     return live_page(week, load_plugins(), AFTER)
 
 
+@pytest.mark.exhaustive
 def test_dollars_of_each_session_are_those_of_its_tokens(week: LiveFolder, page: LivePage) -> None:
     costs = page.entries[0].costs
     records = list(read_calls(week.private / "priced" / "us"))

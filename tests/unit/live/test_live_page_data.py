@@ -75,6 +75,7 @@ NOW = of_text("2024-06-04T21:00:00Z")
 # ---- figures
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_figures_are_those_of_settle(month: LiveFolder, page: LivePage, plugins: Plugins) -> None:
     settled = settle_test(month, plugins, AFTER)
@@ -122,6 +123,7 @@ def test_series_begin_at_the_first_counted_day(page: LivePage) -> None:
 # ---- days and what is private
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: Plugins) -> None:
     page = live_page(half_way, plugins, NOW)
@@ -141,6 +143,7 @@ def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: P
     assert page.next_due.at == "2024-06-05T20:15:00Z"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugins) -> None:
     late = Entrant(name="late", model="builtin/random")
@@ -154,6 +157,7 @@ def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugin
     assert entry.results.held.value is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_sealed_decision_shows_only_that_it_is_committed(
     half_way: LiveFolder, plugins: Plugins
@@ -172,6 +176,7 @@ def test_sealed_decision_shows_only_that_it_is_committed(
     assert all(entry.costs.tokens[-1] is None for entry in page.entries)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_decision_that_is_not_public_is_not_settled(half_way: LiveFolder, plugins: Plugins) -> None:
     public = half_way.record_path("momentum", "us", "2024-06-03", private=False)
@@ -296,6 +301,7 @@ def git(path: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolder) -> None:
     before = len(publications(half_way))
@@ -312,6 +318,7 @@ def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolde
     assert "site" not in git(half_way.path, "status", "--porcelain")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_publish_reveals_decisions_whose_fills_are_past(
     half_way: LiveFolder, plugins: Plugins
@@ -325,6 +332,7 @@ def test_publish_reveals_decisions_whose_fills_are_past(
     assert entry.states == ("missed", "decided", "decided")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugins: Plugins) -> None:
     remote = tmp_path / "remote"
@@ -350,6 +358,7 @@ def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugin
     assert (chain.unpublished, chain.pushed) == (0, 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_page_is_not_written_into_the_record(half_way: LiveFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="would be published as part of its record"):

@@ -92,6 +92,7 @@ def _remove(name: str) -> Callable[[Path], None]:
 RECORD = "records/momentum/us/2024-05-31.json"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "rule", "day"),

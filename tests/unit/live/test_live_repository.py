@@ -25,7 +25,6 @@ def repository(tmp_path: Path) -> Repository:
     return found
 
 
-@pytest.mark.slow
 def test_commit_waits_for_git_of_a_step_that_was_killed(
     repository: Repository, tmp_path: Path
 ) -> None:
@@ -39,7 +38,6 @@ def test_commit_waits_for_git_of_a_step_that_was_killed(
     assert repository.file_at(commit, "one") == b"1"
 
 
-@pytest.mark.slow
 def test_young_lock_is_left_to_its_owner_for_a_while(
     repository: Repository, tmp_path: Path
 ) -> None:

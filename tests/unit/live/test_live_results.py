@@ -107,6 +107,7 @@ def gapless(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
     return stepped(tmp_path_factory.mktemp("results"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_gap_by_hand(gapped: LiveFolder) -> None:
     found = result_of(gapped)
@@ -172,6 +173,7 @@ def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: P
     assert line.startswith("parts/us: bounds of its gaps from -50.0 % to +50.0 %")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
     found = result_of(gapless)
@@ -179,6 +181,7 @@ def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
         np.testing.assert_array_equal(other, found.held)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
     test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), shadow_days=2)
@@ -192,6 +195,7 @@ def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
     assert days.gaps == {}  # the only one was on a shadow day
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     closes = {**CLOSES, "AA": [10.0, 10.0, 10.0, 11.0, None, 12.0]}
@@ -203,6 +207,7 @@ def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     assert found.nav[3] == pytest.approx(2500 * 12 + 1250 * 19 + 49981.25)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path: Path) -> None:
     details = SnapshotDetails(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
@@ -214,7 +219,6 @@ def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path
     assert part.held.value is not None
 
 
-@pytest.mark.slow
 def test_index_that_never_came_has_no_interval(gapped: LiveFolder) -> None:
     found = result_of(gapped)
     unknown = excess_over(gapped.plan, found, np.full(4, np.nan), "")
@@ -234,6 +238,7 @@ def test_equal_parts_leave_out_what_had_no_price_on_the_first_day() -> None:
 # ---- who is compared with whom
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_entrant_without_orders_and_positions_has_no_rank(tmp_path: Path) -> None:
     entrants = [
@@ -346,7 +351,6 @@ def test_status_of_an_entry_counts_its_days_and_names_the_latest_gap(gapped: Liv
     assert row == ("parts", "us", "3", "1", "2024-06-03: missed")
 
 
-@pytest.mark.slow
 def test_status_of_an_entry_without_gaps_names_none(gapless: LiveFolder) -> None:
     assert status_rows(gapless) == [("parts", "us", "4", "0", "-")]
 

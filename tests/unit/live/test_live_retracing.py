@@ -77,6 +77,7 @@ def known_then(checked: CheckedFolder, before: int) -> KnownMarkets:
     return KnownMarkets(checked.folder, checked.chain.first(before))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> None:
     markets = KnownMarkets(checked.folder, checked.chain)
@@ -98,6 +99,7 @@ def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> N
     assert isinstance(checked.folder.chain(), Chain)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_half_day_is_decided_on_though_news_come_after_its_close(
     tmp_path: Path, plugins: Plugins

@@ -38,6 +38,7 @@ def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
     assert [one.day for one in found.deciding] == ["2026-01-05", "2026-01-06"]
 
 
+@pytest.mark.slow
 def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
     # Thanksgiving 2026 is 26 November; the day after closes at 13:00 in New York
     found = schedule("us", {"XNYS": "next_open"}, "2026-11-27", "2026-11-30", MARGIN)

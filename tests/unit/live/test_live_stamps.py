@@ -36,7 +36,6 @@ def rule(running: Authority) -> Stamping:
     return Stamping(url=running.url, certificate=running.certificate.read_text("ascii"))
 
 
-@pytest.mark.slow
 def test_stamp_holds_for_its_head_alone(tmp_path: Path, rule: Stamping) -> None:
     name, time = stamp_head(tmp_path, 7, HEAD, rule)
     assert name == "stamps/000007.tsr"

@@ -74,6 +74,7 @@ def step(
         return LiveStep(folder, plugins, clock, asker, at_once).run()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)
@@ -84,6 +85,7 @@ def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Pl
     assert 1 <= asker.most <= 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)

@@ -73,6 +73,7 @@ def verified(kept: Kept, *words: str) -> Result:
 # --- the level of evidence
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_own_authority_of_the_maintainer_stamps_nothing(kept: Kept) -> None:
     output = verified(kept).output

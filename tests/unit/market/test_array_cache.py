@@ -102,6 +102,7 @@ def test_cleared_arrays_stay_with_those_who_mapped_them(tmp_path: Path) -> None:
     assert mapped["values"][999] == 999.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_processes_that_write_the_same_entry_leave_it_whole(tmp_path: Path) -> None:
     program = (

@@ -223,6 +223,7 @@ def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
     assert all(same(getattr(again, name), getattr(made, name)) for name in BAR_FIELDS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_import_needs_little_more_memory_than_source_and_grids(
     monkeypatch: pytest.MonkeyPatch,
@@ -441,6 +442,7 @@ def test_sessions_are_those_of_the_exchange() -> None:
         sessions("2024-02-01", "2024-01-01")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("exchange", ["XNYS", "XSHG", "24/7"])
 def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(

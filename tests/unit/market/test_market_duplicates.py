@@ -142,7 +142,6 @@ def test_both_rows_are_shown_with_file_line_and_values(tmp_path: Path) -> None:
     assert example == f"600519.SH 2024-01-03: {first}; {last}"
 
 
-@pytest.mark.slow
 def test_lines_are_those_of_the_file_also_where_rows_before_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "bars.csv"
     path.write_text(CSV)
@@ -187,7 +186,6 @@ def levels(*closes: float) -> pd.DataFrame:
     )
 
 
-@pytest.mark.slow
 def test_index_levels_that_differ_are_no_duplicates() -> None:
     raw = market(indices=levels(100.0, 99.0))
     assert counts(raw) == {"duplicate_index_rows": 1, "conflicting_index_rows": 1}
@@ -218,7 +216,6 @@ def test_filling_index_levels_drops_none_that_differ() -> None:
 # ---- bars within days
 
 
-@pytest.mark.slow
 def test_bars_within_days_that_differ_are_no_duplicates() -> None:
     row = {"code": "600519.SH", "ends_at": np.datetime64("2024-01-02T02:00"), "volume": 500.0}
     row |= {"open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1}

@@ -185,6 +185,7 @@ def test_a_split_just_before_a_restart_stays() -> None:
 # ---- what is no fault
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(40)
 @given(

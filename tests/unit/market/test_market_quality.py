@@ -199,7 +199,6 @@ SUSPENDED = [
 ]
 
 
-@pytest.mark.slow
 def test_days_without_trade_are_suspensions_not_faults() -> None:
     for cells in SUSPENDED:
         assert kinds(market(changed("600519.SH", "2024-01-04", **cells))) == {"suspended_rows"}, (
@@ -215,7 +214,6 @@ def test_days_without_trade_are_suspensions_not_faults() -> None:
     assert "gaps" not in kinds(market(ENDS)), "nor are days outside a life"
 
 
-@pytest.mark.slow
 def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_stand_still() -> None:
     table = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH"))
     own = bars()["code"] == "600519.SH"
@@ -236,7 +234,6 @@ def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_sta
     assert finding(market(values), "suspended_rows").count == 4
 
 
-@pytest.mark.slow
 def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
     days = sessions("2023-01-03", "2024-03-29")
     gone = str(days[LOOKBACK_DAYS - 1])
@@ -301,7 +298,6 @@ def test_a_history_shorter_than_the_longest_factor_window_is_named(days, expecte
     assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
 
 
-@pytest.mark.slow
 def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
     table = bars().assign(factor=1.2345)
     for name in ("open", "high", "low", "close"):
@@ -376,6 +372,7 @@ def one_day_late() -> RawMarket:
     return market(bars().assign(date=bars()["date"] + day), indices=indices)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
     duplicate = with_rows(bars().iloc[0].to_dict())
@@ -434,7 +431,6 @@ def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
         assert assemble(raw, [name]).meta.repairs == repaired.repairs
 
 
-@pytest.mark.slow
 def test_repairs_fill_only_the_named_values() -> None:
     every = [name for name in REPAIRS if name != "keep_last"]
     repaired = apply_repairs(market(), every)
@@ -487,6 +483,7 @@ def test_intervals_include_both_ends_and_days_between_sessions() -> None:
     assert np.argwhere(inside).tolist() == [[2, 0], [3, 0]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.sets(st.integers(0, 199), min_size=1), st.integers(0, 199))
 @examples(100)

@@ -159,6 +159,7 @@ def test_facts_are_part_of_the_identity(snapshot: MarketSnapshot, fact: str) -> 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     name=WORDS,

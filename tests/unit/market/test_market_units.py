@@ -53,7 +53,6 @@ def scaled(volume: float, amount: float, **changes: object) -> RawMarket:
     return market(table, **{"conventions": read_by(), **changes})
 
 
-@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("has_factor", [True, False])
 @pytest.mark.parametrize(
@@ -472,7 +471,6 @@ def test_a_true_amount_gives_no_finding_under_any_column_name(
     assert raw.bars["amount"].notna().all()
 
 
-@pytest.mark.slow
 def test_amounts_that_repeat_the_volume_are_values_or_left_out(tmp_path: Path) -> None:
     table = priced(8, ("BTC-USD", "ETH-USD"))
     values = table.assign(volume=table["amount"])

@@ -568,6 +568,7 @@ FILED = st.lists(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(filed=FILED, most=st.integers(1, 40))
 @examples(25)

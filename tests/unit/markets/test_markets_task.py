@@ -528,6 +528,7 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_document_that_is_too_long_is_cut_between_words_so_that_no_cut_reads_as_a_month() -> None:
     moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))

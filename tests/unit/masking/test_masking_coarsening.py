@@ -481,6 +481,7 @@ def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_ha
     assert noisy == plain
 
 
+@pytest.mark.slow
 def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     noise = Noise(5, 1.0)
     highs = np.log([noise.price(3, day, "high") for day in range(6000)]) / 0.01

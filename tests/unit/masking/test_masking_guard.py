@@ -153,7 +153,6 @@ def test_a_name_is_found_in_any_position(name, around):
     assert finds("blinded", name.upper().join(around))
 
 
-@pytest.mark.slow
 @given(
     row=st.integers(0, len(MARKET.days) - 1),
     style=st.sampled_from(["%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%d.%m.%Y", "%B", "%b %d", "%A"]),

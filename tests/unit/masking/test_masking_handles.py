@@ -105,7 +105,6 @@ def test_a_decimal_next_to_a_dotted_date_is_not_a_year() -> None:
 INDUSTRIES = ("banks", "brewing", "banks", "software")
 
 
-@pytest.mark.slow
 @given(st.integers(0, 2**63), st.integers(1, 40))
 def test_handles_and_their_assets_are_one_to_one(seed, n_assets):
     alias = AliasMap(seed, n_assets, INDUSTRIES)
@@ -195,7 +194,6 @@ def test_names_and_orders_of_a_seed_are_the_same_on_every_machine_and_in_every_v
 LAST_DOCUMENT = 2**30 - 1
 
 
-@pytest.mark.slow
 @given(st.integers(0, 2**63), st.integers(0, LAST_DOCUMENT))
 def test_a_documents_handle_is_understood_as_its_row(seed: int, row: int) -> None:
     documents = DocumentAlias(seed)

@@ -12,7 +12,6 @@ from ktdeval.masking import identities_of
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is not there")
 
 
-@pytest.mark.slow
 def test_labelled_mentions_are_masked_and_little_else() -> None:
     score = measure()
     assert score.mentions == 602
@@ -20,7 +19,6 @@ def test_labelled_mentions_are_masked_and_little_else() -> None:
     assert score.false <= 0.02 * score.hidden, score.wrong
 
 
-@pytest.mark.slow
 def test_no_name_is_left_in_a_labelled_text_and_without_a_mask_it_stays() -> None:
     lens, mask = text_mask("bright")
     texts = [one.text for one in labelled()]

@@ -146,7 +146,6 @@ def test_texts_tell_nothing_of_later_days(words: list[str], day: int) -> None:
     assert masked(text, day=day) == masked(text, day=day, market=poisoned)
 
 
-@pytest.mark.slow
 @given(st.integers(0, 2**30 - 1), st.integers(0, 2**63 - 1))
 def test_names_of_documents_are_a_permutation_of_the_seed(row: int, seed: int) -> None:
     alias = DocumentAlias(seed)

@@ -188,7 +188,6 @@ def test_no_cut_of_an_unmasked_text_makes_a_date_or_a_code(number: int) -> None:
     ] == []
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not investorbench_texts.FOLDER.is_dir(), reason=f"{investorbench_texts.FOLDER} is not there"
 )

@@ -451,6 +451,7 @@ def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | N
 # -- replay/RUN by itself
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
     market: Path, tmp_path: Path

@@ -168,6 +168,7 @@ def test_without_bounds_a_request_is_sent_as_it_is() -> None:
     assert SchemaBounds().request(request) is request
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same() -> None:
     bounds = SchemaBounds(longest_text=1000)
@@ -183,6 +184,7 @@ def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same(
             assert part.get("maxItems", 0) <= MOST_REPEATED
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_order_that_the_bounds_admit_follows_the_schema_that_it_is_checked_against() -> None:
     schema = sent_schemas()["submit_action in whole shares"]

@@ -79,6 +79,7 @@ def test_it_names_stock_and_day_of_figures_that_it_remembers(
     assert given["sector"] == market.industries[TRADED]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_it_names_exactly_the_facts_of_its_dose(market: MarketSnapshot, folder: Path) -> None:
     """Every name of one day: a hit where the fact is remembered, and no guess elsewhere."""

@@ -238,7 +238,6 @@ def facts_of(task: str, market: str, **options: object) -> Facts:
     return gather_facts(FactSource(task, (WINDOW,), data=market, **options), PLUGINS)
 
 
-@pytest.mark.slow
 def test_a_fact_is_a_shown_candidate_and_the_return_from_its_fill(market_folder: str) -> None:
     market = small_market()
     facts = facts_of("bright_fixed_candidate", market_folder, days=3, horizon=2)

@@ -140,6 +140,7 @@ def test_gemini_is_sent_a_schema_that_admits_all_that_the_original_admits(
         assert Draft202012Validator(rewritten).is_valid(document), (rewritten, document)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(300, 3000)
 @given(SCHEMAS | CLOSED, st.integers(0, 1000))
@@ -177,6 +178,7 @@ def _is_unsent(schema: Schema) -> bool:
     return False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_schema_that_is_sent_loses_a_document() -> None:
     schemas = sent_schemas()

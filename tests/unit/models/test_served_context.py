@@ -112,6 +112,7 @@ def test_plan_shows_the_largest_prompt_and_the_context(terminal: Terminal) -> No
     assert server.paid == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
     with stating(SHORT) as server:
@@ -188,7 +189,6 @@ def _proposed(text: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.slow
 def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server))
@@ -196,6 +196,7 @@ def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
     assert "context   not known; give it with --context-tokens" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("pages", "more"), [(SHORT, []), ({}, ["--context-tokens", "5000"])])
 def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(

@@ -95,6 +95,7 @@ def closed_steps(talks: Any) -> list[int]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
@@ -140,6 +141,7 @@ def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
     assert 2 <= len(closed_steps(talks)) <= 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_by_asset_asks_about_each_asset_on_its_own_sessions(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:

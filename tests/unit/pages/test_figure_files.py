@@ -44,6 +44,7 @@ def test_equal_figures_have_one_svg_whatever_lies_in_memory() -> None:
     assert len(found) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_places_are_rounded_and_stay_when_the_figure_is_drawn() -> None:
     figure = laid_out()

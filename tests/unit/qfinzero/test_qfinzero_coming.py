@@ -28,6 +28,7 @@ def reply_of(pieces: list[ReplyPiece]) -> ComingReply:
     return coming
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(PIECES, PIECES)

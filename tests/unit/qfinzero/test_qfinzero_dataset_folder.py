@@ -89,7 +89,6 @@ def later() -> DatasetAddition:
 # ---- saving and opening
 
 
-@pytest.mark.slow
 def test_a_saved_dataset_answers_what_memory_does(tmp_path: Path) -> None:
     small = small_dataset()
     info = save_dataset(tmp_path / "small", small.prices, events(), news(), small.info)
@@ -344,6 +343,7 @@ def test_a_process_killed_while_saving_leaves_nothing_that_opens(tmp_path: Path)
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(
     saved: Path, tmp_path: Path
@@ -535,6 +535,7 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
     assert (article.title, check_dataset(tiny)) == ("Another title", ())
 
 
+@pytest.mark.slow
 def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> None:
     grown = replace(
         events()[0],
@@ -570,7 +571,6 @@ def test_bars_need_their_symbol_and_contract_which_is_listed_before_them(tiny: P
         update_dataset(tiny, addition(MemoryPrices(contract_rows=[row])), replace=True)
 
 
-@pytest.mark.slow
 def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(tiny: Path) -> None:
     report = update_dataset(tiny, addition(default_as_of_ns=at("2025-01-07T21:00:00Z")))
     assert (

@@ -131,6 +131,7 @@ def test_compact_leaves_out_payload_and_releases() -> None:
     assert compact == full
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(rows=EVENT_LISTS, articles=ARTICLE_LISTS, limit=st.integers(1, 4))

@@ -140,6 +140,7 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(
     assert len(expected) > 150
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=12)
 @given(

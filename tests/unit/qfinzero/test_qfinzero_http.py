@@ -350,7 +350,6 @@ def begun(hasty: Served, path: str, body: bytes, length: int, **headers: str) ->
     return wire
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/toy/advance", "/workspaces", "/mcp"])
 def test_a_body_that_never_ends_is_answered_and_its_connection_closed(
     hasty: Served, path: str
@@ -403,7 +402,6 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
     )
 
 
-@pytest.mark.slow
 def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
     with serving(TOYS, WorkspaceLimits(most=2, idle_s=3600, yield_s=300)) as served:
         first = served.open()

@@ -199,6 +199,7 @@ def write_small_market(base: Path) -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
     write_small_market(tmp_path)
@@ -252,7 +253,6 @@ def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Pat
 # ---- prices
 
 
-@pytest.mark.slow
 @given(st.decimals(0, 99_999_999_999, places=4, allow_nan=False))
 @settings(max_examples=60)
 def test_prices_are_exact(price: Decimal) -> None:
@@ -261,7 +261,6 @@ def test_prices_are_exact(price: Decimal) -> None:
     assert not bad.any()
 
 
-@pytest.mark.slow
 @given(st.decimals(0, 10**9, places=9, allow_nan=False))
 @settings(max_examples=60)
 def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: Decimal) -> None:
@@ -273,6 +272,7 @@ def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: De
     assert not bad[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.sampled_from(["0.001", "0.01", "0.1", "0.003", "10"]).map(Decimal),

@@ -78,6 +78,7 @@ def text_of(made: Sequence[BenchmarkItem]) -> str:
     return dumps_canonical(rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @both
 def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_for_another_seed(
@@ -100,6 +101,7 @@ def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_
     assert len(items(suite)) == weight >= {"calling": 300, "planning": 100}[suite]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
     """Seed 1 draws a far expiry of which nobody traded on the day asked for, and draws again."""
@@ -113,7 +115,6 @@ def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
         prove(item, embedded_dataset(0))
 
 
-@pytest.mark.slow
 def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -134,7 +135,6 @@ def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
     ), "15 April 2022 was Good Friday"
 
 
-@pytest.mark.slow
 def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {
@@ -163,6 +163,7 @@ def test_every_category_and_difficulty_is_there() -> None:
     }
 
 
+@pytest.mark.exhaustive
 @both
 @pytest.mark.parametrize(
     "every",

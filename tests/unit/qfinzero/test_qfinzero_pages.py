@@ -38,6 +38,7 @@ def raw(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str],
         connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/health", "/playground", "/terminal/"])
 def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
     served: Served, path: str
@@ -55,6 +56,7 @@ def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
     assert headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_program_gets_json_in_place_of_pages(served: Served) -> None:
     index = json.loads(raw(served, "/", Accept="application/json")[2])

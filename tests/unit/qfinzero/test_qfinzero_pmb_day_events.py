@@ -176,6 +176,7 @@ def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise(
     )
 
 
+@pytest.mark.slow
 @given(st.sampled_from((CALL, PUT)), st.integers(1, 20), st.integers(50, 150))
 def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_value(
     instrument: Instrument, qty: int, spot: int

@@ -197,6 +197,7 @@ def some_orders(draw: st.DrawFn) -> Order:
 RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.integers(1, 100))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(some_orders(), some_bars(), RULES, st.integers(0, 1_000))
 def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
@@ -239,6 +240,7 @@ def test_slippage_never_helps_and_never_costs_more_than_its_rate_and_a_step(
         assert bought % price_step(instrument.kind, bought) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     some_orders(),

@@ -580,7 +580,6 @@ def test_figures_of_three_days_by_hand() -> None:
     }
 
 
-@pytest.mark.slow
 @given(st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=60))
 def test_figures_match_empyrical(returns: list[float]) -> None:
     levels = [1_000_000.0]

@@ -312,6 +312,7 @@ def test_words_are_runs_of_letters_and_digits_case_aside() -> None:
 # ---- file store ≡ memory store
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(rows=EVENT_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)

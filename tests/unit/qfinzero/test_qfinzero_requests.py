@@ -55,6 +55,7 @@ def test_request_of_one_reading_is_answered(served: Served) -> None:
     assert statuses(answer_to(served.port, f"{request}{body}".encode())) == [201]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_servers_own_process_refuses_them() -> None:
     words = ["paper", "qfinzero", "serve", "--port", "0", "--token-env", "SERVED_TOKEN"]

@@ -414,6 +414,7 @@ predicted_calls = st.builds(
 answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), max_size=5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(tasks, answers, st.randoms(use_true_random=False))
 def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lowers_the_tool_match(
@@ -438,6 +439,7 @@ def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lower
     assert after.detail["call_precision"] == before.detail["call_precision"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(tasks, answers.filter(bool))
 def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
@@ -496,7 +498,6 @@ def test_the_alignment_is_the_best_of_all_in_lexicographic_order(
     assert total(aligned) == best
 
 
-@pytest.mark.slow
 @given(
     st.integers(1, 6).flatmap(
         lambda n: st.lists(

@@ -84,7 +84,6 @@ def differences(scores: AnswerScores, expected: Mapping[str, Any]) -> list[str]:
 # ---- every vector that was published
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize("names", ["", "_esp"])
 @pytest.mark.parametrize(("suite", "least"), [("calling", 1200), ("planning", 850)])

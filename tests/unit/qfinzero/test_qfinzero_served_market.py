@@ -386,7 +386,6 @@ def test_a_variable_without_a_usable_token_is_reported_without_its_value(value: 
 # ---- what can't be begun
 
 
-@pytest.mark.slow
 def test_a_server_that_cannot_start_is_reported_in_one_line(
     terminal: Terminal, folder: Path, tmp_path: Path
 ) -> None:
@@ -434,6 +433,7 @@ def test_a_server_does_not_listen_on_a_host_that_is_not_this_machine(host: str) 
 # ---- the running server
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(
     folder: Path, tmp_path: Path

@@ -76,6 +76,7 @@ def at(text: str) -> int:
 # Equal seeds, equal markets.
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> None:
     market = small_market()
@@ -86,6 +87,7 @@ def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> Non
     assert info.content_id == "6a317bbaf9401790acfb2c75e48781507dfe1b3e748218816393a4c3861c6a40"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minutes_changes_nothing_else() -> (
     None
@@ -381,6 +383,7 @@ def test_invented_tickers_are_valid_and_unique() -> None:
     assert {"AVLN", "BRKT", "CSTL", "BTCX"} <= set(tickers)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: Path) -> None:
     params = dataclasses.replace(SMALL, stocks=3, coins=1)
@@ -444,7 +447,6 @@ def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -
 # The embedded market itself, and what was planted in it.
 
 
-@pytest.mark.slow
 def test_the_embedded_market_is_as_large_as_promised() -> None:
     dataset = embedded_dataset(0)
     info = dataset.info
@@ -484,7 +486,6 @@ def returns(symbol: str) -> tuple[np.ndarray, np.ndarray]:
     return days.start_ns[1:][is_ordinary], change[is_ordinary]
 
 
-@pytest.mark.slow
 def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() -> None:
     grid = grid_of(DEFAULT)
     market = common_moves(0, grid, market_shocks(draw_readings(0, grid), grid)).market

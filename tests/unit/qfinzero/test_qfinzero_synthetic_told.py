@@ -306,6 +306,7 @@ def test_due_days_are_sessions_and_a_series_is_due_once_in_its_month(year: int, 
             assert all((day.year, day.month) == (year, month) for day in days)
 
 
+@pytest.mark.slow
 def test_a_moved_report_is_known_by_its_new_date_only_from_the_move_on() -> None:
     rows = {}
     for stock in STOCKS:

@@ -100,6 +100,7 @@ def moments_of(played: list[Played], random: Random, most: int) -> list[int]:
 # ---- branches
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
@@ -128,6 +129,7 @@ def test_a_branch_holds_what_the_same_commands_bring_about_up_to_its_moment(
                 client.drop()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_branch_never_shows_anything_after_its_moment(
@@ -469,7 +471,6 @@ def test_nothing_is_posted_without_the_token(guarded: Served, path: str) -> None
     assert status_of(guarded, "POST", path, **HTML) == 401
 
 
-@pytest.mark.slow
 def test_data_are_read_with_the_token_only(guarded: Served) -> None:
     assert status_of(guarded, "GET", "/terminal", **HTML) == 307
 

@@ -583,6 +583,7 @@ def test_arrays_give_what_scalars_give() -> None:
     assert together.tolist() == alone
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(**ANY)
 @settings(max_examples=60)

@@ -379,12 +379,14 @@ def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calend
     assert not (files / "moon").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "first_year"), [("AIXK", 2017), ("XSAU", 2021)])
 def test_a_calendar_reaches_as_far_as_its_holidays_are_known(name: str, first_year: int) -> None:
     assert trading_hours(name).day(0).year == first_year
 
 
 # which of them fail depends on the versions of exchange_calendars and pandas
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["ASEX", "XBEL", "XTAE"])
 def test_a_calendar_that_can_not_be_made_is_refused(name: str) -> None:
     with suppress(DataError):

@@ -110,6 +110,7 @@ def test_numbers_out_of_range_are_refused(wrong):
         Estimator(recipes()["linear"], **{"seed": 0, **wrong})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_reading_recipes_imports_neither_torch_nor_pyqlib():
     heavy = "('torch', 'qlib', 'lightgbm', 'xgboost', 'catboost', 'safetensors', 'pandas')"

@@ -129,6 +129,7 @@ def reopen(
     (path / "journal.jsonl").write_text("".join(f"{dumps_canonical(line)}\n" for line in lines))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mask", MASKS)
 def test_rates_are_the_shares_of_reasons_that_contain_the_words(
     run: RunFolder, report: Any, mask: str
@@ -317,6 +318,7 @@ def test_research_and_reasoning_are_read_and_secrets_are_not_printed(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_second_stage_is_reported_with_its_encoder_or_why_it_was_not_run(
     run: RunFolder, report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -384,6 +386,7 @@ def test_a_damaged_episode_and_one_without_orders_are_omitted_with_a_note(
         assert any("is left out: " in note and problem in note for note in value["notes"]), problem
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_the_market_well_known_names_are_still_found(
     run: RunFolder, market: Path, tmp_path: Path

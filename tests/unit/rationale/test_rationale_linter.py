@@ -330,6 +330,7 @@ def test_the_set_is_large_and_half_of_it_names_nothing() -> None:
     assert {category for category, _, _ in marks} == set(LEAK_CATEGORIES) - {"withheld"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("category", ["code", "date"])
 @pytest.mark.parametrize("which", [("last",), tuple(FILES)], ids="+".join)
@@ -340,7 +341,6 @@ def test_codes_and_dates_are_found(which: tuple[str, ...], category: str) -> Non
     assert found.precision >= 0.9, found.misses
 
 
-@pytest.mark.slow
 def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -> None:
     """405 real companies and 75 industries, some of which are ordinary words, beside prose that
     names none of them.

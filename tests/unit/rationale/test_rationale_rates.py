@@ -121,7 +121,6 @@ def test_a_mask_pools_its_episodes_and_a_share_of_nothing_is_not_defined() -> No
     assert share(0, 0) == Share(0, 0, None, None, None)
 
 
-@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
 def test_the_difference_of_two_shares_is_newcombes(n1: int, n2: int, p1: float, p2: float) -> None:
     x1 = round(p1 * n1)
@@ -208,6 +207,7 @@ def planted(
     return by_mask
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_interval_covers_the_true_difference() -> None:
     """300 studies of ten windows in which 30 % of steps name a company, and 10 % when it is

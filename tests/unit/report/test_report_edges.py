@@ -61,6 +61,7 @@ def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: P
         make_report(cards, ReportPageOptions(metrics=("sharp",)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_neither(
     tmp_path: Path,
@@ -78,6 +79,7 @@ def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_nei
     assert [name for name in both.plots if name.startswith("overview")] == ["overview-excess"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> None:
     known, unknown, unknown_too = (
@@ -90,6 +92,7 @@ def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> N
     assert ("overview-excess" in some, "overview-excess" in none) == (True, False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_real_and_synthetic_markets_never_share_an_axis(tmp_path: Path) -> None:
     figures: dict[tuple[str, int], float | None] = {("A1", 0): 0.1, ("A2", 0): 0.2}

@@ -130,6 +130,7 @@ def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_p
     assert [row[-1] for row in page.table("All cards")[1:]] == ["0 of 1", "1 of 2"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_median_over_fewer_seeds_states_their_number(tmp_path: Path) -> None:
     cards = (
@@ -218,6 +219,7 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_drawing_neither_depends_on_nor_changes_the_settings_of_the_user() -> None:
     import matplotlib
@@ -264,7 +266,6 @@ def nav_of(*levels: int) -> Ledger:
     return nav_ledger(levels, 100)
 
 
-@pytest.mark.slow
 def test_a_ruined_account_is_drawn() -> None:
     code = CODES[0]
     steps = [
@@ -509,6 +510,7 @@ def facts(shown: dict[str, Any]) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cost_calls_and_drift_are_given_in_words() -> None:
     shown = facts(remote_card())
@@ -544,6 +546,7 @@ def test_cost_calls_and_drift_are_given_in_words() -> None:
     assert words.endswith("the provider named another model at the end")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_unknown_and_missing_values_are_not_shown_as_zero() -> None:
     words = facts(remote_card(price=None))
@@ -634,6 +637,7 @@ def test_planted_variances_are_found_on_average() -> None:
     assert (window, seed) == (pytest.approx(0.05**2, rel=0.06), pytest.approx(0.02**2, rel=0.03))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name_of_its_own(
     tmp_path: Path,
@@ -658,6 +662,7 @@ def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name
     assert row[heads.index("its 95 % interval")] != UNDEFINED
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
     tmp_path: Path,

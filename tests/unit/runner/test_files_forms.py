@@ -45,6 +45,7 @@ SCALARS = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.recursive(
@@ -62,6 +63,7 @@ def test_indented_json_is_that_of_the_standard_library(value: Any) -> None:
 SURROGATES = st.text(st.characters(categories=["Cs", "L"]), max_size=3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.recursive(
@@ -95,6 +97,7 @@ def test_text_that_is_not_json_is_refused(value: Any, dumps: Callable[[Any], str
 BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.recursive(
@@ -194,6 +197,7 @@ for number in range(80):
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_new_classes_are_read_by_many_threads_at_once() -> None:
     done = subprocess.run(
@@ -214,6 +218,7 @@ def test_the_committed_schemas_match_the_types() -> None:
     assert set(next(iter(files)).parent.glob("*.json")) == set(files)
 
 
+@pytest.mark.slow
 def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> None:
     words = (*MIXED_RUN, "--limit", 3)
     assert ktdeval(*words, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0

@@ -246,6 +246,7 @@ def test_a_model_that_is_given_factors_beside_its_prompt_is_refused(
         forker_of(folder, plugins).entries(spec, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_behind_a_network_is_asked_through_its_budget_and_record(
     stub: Any, tmp_path: Path, plugins: Plugins, terminal: Any, monkeypatch: pytest.MonkeyPatch

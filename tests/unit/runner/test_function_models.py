@@ -29,7 +29,6 @@ def in_an_envelope(request: ModelRequest) -> str:
     return json.dumps({"content": "", "calls": [{"name": "submit_action", "arguments": DECISION}]})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "protocol"),
     [(in_a_block, "auto"), (alone, "auto"), (in_a_block, "text"), (in_an_envelope, "json_schema")],

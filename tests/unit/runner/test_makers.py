@@ -112,6 +112,7 @@ def findings(run: Path) -> tuple[str, ...]:
     return verify_card(run / "cards" / f"{TASK}.json", load_plugins(), {}).findings
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes(
     one_code: Path,
@@ -147,7 +148,6 @@ def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     assert findings(two_codes) == ()
 
 
-@pytest.mark.slow
 def test_a_card_without_the_label_of_its_makers_is_not_valid(two_codes: Path) -> None:
     card = loaded(two_codes)
     labels = [label for label in card.labels if label != "mixed code"]

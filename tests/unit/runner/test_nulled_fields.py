@@ -291,7 +291,6 @@ GRID = {
 }
 
 
-@pytest.mark.slow
 def test_plans_of_grids() -> None:
     before = from_plain(GRID, GridPlan, "plan")
 

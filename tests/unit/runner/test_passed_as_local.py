@@ -274,7 +274,6 @@ def test_versions_are_known(
     assert words in " ".join(card_claims(typed(card, tmp_path), one.plugins))
 
 
-@pytest.mark.slow
 def test_no_card_was_made_later_than_now(one: Subject) -> None:
     (path,) = one.run.glob("cards/*.json")
     made = datetime.fromisoformat(json.loads(path.read_text())["provenance"]["created_at"])

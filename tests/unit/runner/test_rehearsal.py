@@ -91,7 +91,6 @@ def test_what_one_reader_saw_is_not_played_again_for_another() -> None:
     assert len(factory.starts) == 1
 
 
-@pytest.mark.slow
 def test_the_plan_of_further_seeds_starts_each_of_their_episodes_once() -> None:
     factory, rehearsal = rehearsed(seeds=4)
     measure_task(rehearsal, LIMITS)
@@ -101,7 +100,6 @@ def test_the_plan_of_further_seeds_starts_each_of_their_episodes_once() -> None:
     assert [spec.seed for spec in factory.starts].count(3) == 1
 
 
-@pytest.mark.slow
 def test_a_measured_step_is_not_measured_again_by_the_check_of_the_context() -> None:
     factory, rehearsal = rehearsed()
     measured = measure_task(rehearsal, LIMITS)
@@ -148,7 +146,6 @@ def test_first_steps_are_sorted_by_task_and_window_in_the_order_of_the_plan() ->
     assert windows[later.window] is rehearsal[0]
 
 
-@pytest.mark.slow
 def test_the_steps_that_are_measured_are_those_of_every_scenario() -> None:
     _, (first,) = rehearsed()
     for scenario in ASSUMED.values():

@@ -126,6 +126,7 @@ class Outage:
 # ---- the same run
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: Path) -> None:
     assert_same(local_copy(ran.url), whole)

@@ -179,7 +179,6 @@ OTHERS = (
 )
 
 
-@pytest.mark.slow
 def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
     market: Path,
     tmp_path: Path,
@@ -239,6 +238,7 @@ def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
         assert ktdeval(*words, cwd=tmp_path).code == 0, words
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -> None:
     base = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "2", "--out", "run")
@@ -330,7 +330,6 @@ def test_two_processes_never_run_one_folder_at_once(
     assert records(tmp_path / "run") == records(whole)
 
 
-@pytest.mark.slow
 def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -352,6 +351,7 @@ def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
 # -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_nothing_is_lost(
     market: Path, whole: Path, tmp_path: Path
@@ -494,6 +494,7 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
             error_line(done)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_broken_manifest_is_one_line_for_every_command(
     whole: Path, market: Path, tmp_path: Path
@@ -778,7 +779,6 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
     assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [

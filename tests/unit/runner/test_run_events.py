@@ -72,7 +72,6 @@ def test_each_call_comes_before_the_sample_that_it_is_for(run: BatchRun) -> None
     assert all(call.reply is not None and call.request.messages for call in told)
 
 
-@pytest.mark.slow
 def test_a_resumed_run_has_the_same_id_and_its_finished_episodes(run: BatchRun) -> None:
     run.go(batch=False)
     first = run.watch.events[0]

@@ -176,7 +176,6 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
     assert ktdeval("card", "verify", "--card-only", tmp_path / "mine.json", cwd=tmp_path).code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("words", "passed"), [([], "verified"), (["--card-only"], "valid")])
 def test_each_card_of_a_folder_is_judged_independently(
     run: Path, words: list[str], passed: str
@@ -482,7 +481,6 @@ def test_a_market_that_has_moved_is_found(run: Path, own_market: Path) -> None:
     assert verify(run, "--data", own_market).code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "column", "row", "new", "message"), CELLS, ids=[f"{one[0]} {one[1]}" for one in CELLS]
 )

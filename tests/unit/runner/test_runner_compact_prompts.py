@@ -45,13 +45,11 @@ def test_the_first_prompt_of_each_family_fits_8000_tokens(task: str) -> None:
     assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MOST_TOKENS) <= MOST
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", sorted({*DECISIONS} - {*FAMILIES.values()}))
 def test_the_first_prompt_of_every_task_fits_8000_tokens(task: str) -> None:
     assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MOST_TOKENS) <= MOST
 
 
-@pytest.mark.slow
 @needs_tokenizers
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
 def test_tokenizers_count_8000_tokens_at_most(task: str) -> None:

@@ -73,12 +73,12 @@ def check_order(task: str, agent: str) -> None:
     assert list(measured.largest.values()) == sorted(measured.largest.values())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_low_typical_and_high_are_in_this_order_with_news(agent: str) -> None:
     check_order("investorbench_aapl", agent)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
@@ -86,6 +86,7 @@ def test_low_typical_and_high_are_in_this_order_in_every_task(task: str) -> None
     check_order(task, "react")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", ["by_asset", "deepfund", "finmem", "hedge_fund", "trade", "vote"])
@@ -158,6 +159,7 @@ def test_what_the_days_do_not_explain_widens_the_bounds() -> None:
     assert replace(days, is_whole=True).over_all([110.0, 130.0, 210.0]).error == 0.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_window_with_dense_news_takes_more_than_one_without(plugins: Plugins) -> None:
     """Each window is measured on days of its own."""
@@ -194,6 +196,7 @@ def check_count(plan: RunConfig, plugins: Plugins) -> None:
     assert tokens == pytest.approx(estimate.left["typical"].input_tokens, rel=0.35)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [1, 3])
@@ -223,7 +226,6 @@ def real_news(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("agent", AGENTS)

@@ -67,7 +67,6 @@ def test_eight_scoring_tasks_or_more_are_tried() -> None:
     assert len(TASKS) >= 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["silent", "text-only"])
 @pytest.mark.parametrize("task", TASKS)
 def test_without_a_valid_answer_each_score_is_at_its_worst(
@@ -89,7 +88,6 @@ def test_without_a_valid_answer_each_score_is_at_its_worst(
             assert line["value"] == worst, name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_failed_calls_give_no_figure_and_are_counted(task: str, tmp_path: Path) -> None:
     scores = scores_of(task, "failing", tmp_path)

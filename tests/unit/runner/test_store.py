@@ -213,6 +213,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(20)
 @given(st.lists(st.dictionaries(st.text(), values)), values)

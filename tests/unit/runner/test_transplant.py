@@ -139,7 +139,6 @@ def test_an_order_by_shares_that_closes_a_position_closes_what_is_held(
     assert [len(step.positions) for step in only(made).ledger.steps] == [1, 0]
 
 
-@pytest.mark.slow
 def test_orders_by_weight_are_taken_as_they_were_decided(tmp_path: Path, plugins: Plugins) -> None:
     folder = run_of(tmp_path, plugins, [order("BUY", target_weight=0.1)])
     large = only(at(folder, plugins, 1000 * CASH)).ledger.steps[0]
@@ -264,6 +263,7 @@ def test_the_steps_after_another_fill_would_have_seen_another_state(
 # ---- the card
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_transplanted_card_says_so_and_is_never_ranked(tmp_path: Path, plugins: Plugins) -> None:
     folder = run_of(tmp_path, plugins, [order("BUY", target_weight=0.1)], limit=None)

@@ -282,6 +282,7 @@ def test_one_group_has_its_estimate_and_nothing_over_groups() -> None:
     assert found.over.reason == "one cell says nothing of other cells"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cells_of_few_groups_that_differ_are_no_independent_cells() -> None:
     """Five markets of six windows, whose effects have a variance of 1 beside errors of 1: an
@@ -317,7 +318,6 @@ def simulated(k: int, tau: float, ratio: float) -> tuple[MomentEstimates, Values
     return moment_estimates(values, every), tau * rng.standard_normal(20_000)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("k", [3, 5, 10])
 @pytest.mark.parametrize(("ratio", "least"), [(1.0, 0.94), (4.0, 0.93), (16.0, 0.895)])
@@ -334,14 +334,12 @@ def test_the_interval_covers_the_mean_about_as_often_as_it_says(
     assert least <= covered <= 0.96
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 5, 10])
 def test_a_normal_interval_would_cover_too_seldom(k: int) -> None:
     found, _ = simulated(k, 2.0, 4.0)
     assert float((np.abs(found.mean) <= 1.96 * found.plain_se).mean()) < 0.93
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("k", "least"), [(3, 0.95), (5, 0.86), (10, 0.84)])
 @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
 def test_a_prediction_interval_covers_a_further_cell_in_most_samples(

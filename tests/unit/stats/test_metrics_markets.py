@@ -441,7 +441,6 @@ def test_one_asset_needs_an_index() -> None:
     assert attribution_problem(of(beside, ledger), beside) is None
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_path: Path) -> None:
     tables = [pd.read_csv(shared_data / path, dtype={"date": str}) for path in (

@@ -389,6 +389,7 @@ def scaled(of: Ledger, factor: int) -> Ledger:
     return dataclasses.replace(of, initial_cash_minor=of.initial_cash_minor * factor, steps=steps)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(ledgers(), st.integers(2, 1000), st.sampled_from(RULE_SETS))

@@ -136,7 +136,6 @@ def test_months_are_those_of_empyrical(name: str) -> None:
     assert sum(one.days for one in own) == len(days)
 
 
-@pytest.mark.slow
 def test_the_stored_figures_are_those_of_the_packages_that_are_installed() -> None:
     names = ("quantstats", "empyrical", "pyfolio")
     missing = [name for name in names if importlib.util.find_spec(name) is None]

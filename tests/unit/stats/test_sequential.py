@@ -245,6 +245,7 @@ def test_patterns_of_many_windows_are_a_subgroup():
         assert (patterns[one] * patterns[other]).tobytes() in known
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_whichever_pattern_of_a_subgroup_is_observed_at_most_alpha_of_it_stops():
     windows = ENUMERATE_UP_TO + 6

@@ -394,6 +394,7 @@ def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_sh
     assert interval("ratio", returns(60), Resampling(level=0.9)).coverage is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_coverage_equals_the_table() -> None:
     samples = 400
@@ -490,6 +491,7 @@ def test_lengths_are_those_of_arch_on_any_autoregression(
 # ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(seed=SEEDS, days=st.integers(20, 200), factor=st.floats(1e-6, 1e6), shift=st.floats(-10, 10))
 def test_the_length_depends_on_neither_scale_sign_level_nor_direction(

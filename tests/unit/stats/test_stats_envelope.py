@@ -221,6 +221,7 @@ def test_an_agent_without_skill_has_an_even_rank() -> None:
     assert min(ranks) < 0.25 < 0.75 < max(ranks)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
     busy: tuple[Ledger, Envelope],

@@ -108,7 +108,6 @@ def test_the_error_variance_of_a_sample_is_not_negative(values: list[float]) -> 
     assert 0 <= probabilistic_sharpe(shape_of(np.array(values))) <= 1
 
 
-@pytest.mark.slow
 @given(st.integers(2, 10_000))
 def test_more_trials_raise_the_bar(trials: int) -> None:
     assert expected_best_sharpe(trials + 1, 1.0) > expected_best_sharpe(trials, 1.0) > 0

@@ -65,6 +65,7 @@ def daily(played: Ledger, snapshot: MarketSnapshot) -> tuple[pd.Series, pd.Serie
     return nav.pct_change().dropna(), levels.pct_change().dropna()
 
 
+@pytest.mark.slow
 def test_returns_and_risk_equal_empyrical(played: Ledger, snapshot: MarketSnapshot) -> None:
     empyrical = pytest.importorskip("empyrical")
     own, index = daily(played, snapshot)

@@ -86,6 +86,7 @@ def excludes_zero(interval: Interval) -> bool:
 # ---- planted facts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_planted_clusters_of_volatility_are_found() -> None:
     facts = by_name(panel_of(garch()))
@@ -139,6 +140,7 @@ def test_a_planted_share_of_the_night_is_found() -> None:
     assert share.value == pytest.approx(0.25 / 1.5, abs=0.02)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("sign", "fact"), [(1, "momentum"), (-1, "reversal")])
 def test_planted_momentum_and_reversal_are_found(sign: int, fact: str) -> None:

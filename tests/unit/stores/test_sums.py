@@ -253,7 +253,6 @@ def test_an_entry_made_just_before_its_epoch_was_packed_counts() -> None:
     assert figures(one) == figures(other) == (0, 60)
 
 
-@pytest.mark.slow
 def test_a_compaction_that_was_interrupted_anywhere_is_finished_by_the_next() -> None:
     class Stop(Exception):
         pass

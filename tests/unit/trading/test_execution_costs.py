@@ -250,7 +250,6 @@ def split_is_no_cheaper(chance: random.Random, asked: Quote, steps: int, selling
     assert sum(costs) > steps * worse_by(asked, steps, selling) - rounding
 
 
-@pytest.mark.slow
 @examples(200, search=2_000)
 @given(seed=st.integers(0, 2**32))
 def test_costs_rise_with_size_spread_and_volatility_and_fall_with_volume(seed: int) -> None:

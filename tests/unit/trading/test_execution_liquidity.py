@@ -39,7 +39,6 @@ def random_market(draw: np.random.Generator) -> MarketSnapshot:
     return dataclasses.replace(market, volume=volume)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("window", [5, 20])
 @examples(10)
 @given(seed=st.integers(0, 2**32))

@@ -385,7 +385,6 @@ def compare_nav(seed: int) -> bool:
     return fills > 0
 
 
-@pytest.mark.slow
 @examples(30, search=400)
 @given(seed=st.integers(0, 2**32))
 def test_nav_with_execution_is_no_higher_for_the_same_fills(seed: int) -> None:
@@ -513,7 +512,6 @@ def attack(seed: int) -> None:
         nav = last.nav_minor
 
 
-@pytest.mark.slow
 @examples(20, search=400)
 @given(seed=st.integers(0, 2**32))
 def test_no_policy_makes_money_of_a_price_that_never_moves(seed: int) -> None:

@@ -256,7 +256,6 @@ def bars_file(folder: Path, *rows: str, bid: str = "bid", ask: str = "ask") -> l
     return ["data", "make", "long", "--bars", str(path), "--out", str(folder / "m")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("bid", "ask"), [("bid", "ask"), ("BID", "ASK"), ("买一价", "卖一价")])
 def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> None:
     assert main(bars_file(tmp_path, *ROWS, bid=bid, ask=ask)) == 0
@@ -336,7 +335,6 @@ def test_rows_that_differ_in_their_quotes_are_no_repeats(tmp_path: Path) -> None
     assert "duplicate_rows" not in kinds
 
 
-@pytest.mark.slow
 def test_a_column_of_bids_alone_is_no_market_of_quotes(tmp_path: Path) -> None:
     assert main(bars_file(tmp_path, *ROWS, ask="other")) == 0
     assert not load_snapshot(tmp_path / "m").quotes

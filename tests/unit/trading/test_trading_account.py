@@ -268,7 +268,6 @@ def test_an_account_is_carried_overnight(name: str) -> None:
     assert account.positions == before, "the account given is not changed"
 
 
-@pytest.mark.slow
 @examples(40)
 @given(
     shares=st.integers(1, 10**7),
@@ -325,7 +324,6 @@ def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
     assert open_account(CONFIG) == Account(100_000_000, {})
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(
     shared_data: Path,

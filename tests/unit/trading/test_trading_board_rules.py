@@ -463,7 +463,6 @@ def outcome_of(snapshot: MarketSnapshot, code: str, decided: str, side: str) -> 
     return outcome.rule or outcome.price_ticks / 10_000
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_the_reported_listing_trades_without_a_limit_for_five_days(
     shared_data: Path, tmp_path: Path
@@ -474,7 +473,6 @@ def test_the_reported_listing_trades_without_a_limit_for_five_days(
     assert outcome_of(snapshot, "603999.SH", "2024-03-22", "BUY") == "price_limit"
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize("column", ["isST", "limits"])
 def test_the_reported_special_treatment_is_read_from_either_column(
@@ -503,7 +501,6 @@ def test_the_reported_special_treatment_is_read_from_either_column(
     assert outcome_of(snapshot, "600001.SH", "2024-04-01", "BUY") == 10.50
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 def test_no_bar_of_a_real_market_is_beyond_the_limit_prices(
     shared_data: Path, tmp_path: Path

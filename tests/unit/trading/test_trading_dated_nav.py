@@ -182,7 +182,6 @@ def a_shares(shared_data: Path) -> MarketSnapshot:
     return dataclasses.replace(market, days=days)
 
 
-@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize(
     ("window", "change"),

@@ -343,6 +343,7 @@ def test_orders_with_a_limit_are_not_counted_as_filled_where_rules_are_judged_be
     assert broken(limited("BUY", 9.0, shares=100), Order(0, "BUY", 0.5, "", shares=100)) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(200)
 @given(

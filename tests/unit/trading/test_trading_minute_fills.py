@@ -173,6 +173,7 @@ PRICES = st.integers(1, 10**9).map(lambda ticks: ticks / 10_000)
 DAY_BARS = st.lists(st.tuples(PRICES, PRICES, PRICES, st.integers(0, 10**9)), max_size=12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(DAY_BARS, st.sampled_from(["vwap_30m", "twap_day"]))
 @examples(100)

@@ -22,7 +22,6 @@ def other(tmp_path: Path) -> int:
     return descriptor
 
 
-@pytest.mark.slow
 def test_lock_that_another_holds_is_refused(tmp_path: Path, other: int) -> None:
     refused = pytest.raises(StoreError, match="another process writes it; wait until it has ended")
     with refused, locked(tmp_path):

@@ -121,6 +121,7 @@ def track(levels: Any, name: str = "W1", first: str = "2024-01-02", **changes: A
 # ---- what a run's page shows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_page_of_a_run_is_one_file_without_a_script(desk: Path) -> None:
     for run in ("apart", "shared", "single"):
@@ -361,6 +362,7 @@ def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
 # ---- dates
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_return_has_one_date_everywhere(desk: Path) -> None:
     """Progress lines, ledger, equity, card, pages and tear sheet date a return by the day that

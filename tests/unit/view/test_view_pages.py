@@ -89,6 +89,7 @@ def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str)
             )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
     runs_folder: Path,
@@ -248,6 +249,7 @@ def test_the_index_has_the_figures_of_the_ledgers(runs_folder: Path) -> None:
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Path) -> None:
     before = {
@@ -312,6 +314,7 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(runs_folder: Path) -> No
     assert len(days_of(page)) == 9
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_the_steps_before(
     runs_folder: Path, tmp_path: Path
@@ -357,6 +360,7 @@ def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path)
     assert "not a readable ledger" in error_line(view(tmp_path, "talk", code=2))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marked(
     tmp_path: Path,
@@ -397,6 +401,7 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marke
     ] * len(head_of(second)["rows"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -> None:
     run = copy_of(runs_folder, "seeds", tmp_path)
@@ -411,6 +416,7 @@ def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -
     assert "not a readable ledger" in entries[1]["problem"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_the_market_the_page_names_the_missing_parts(
     runs_folder: Path, tmp_path: Path
@@ -439,6 +445,7 @@ def test_without_the_market_the_page_names_the_missing_parts(
 # -- the command line
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_episode_narrows_the_pages_and_the_index_lists_all(runs_folder: Path) -> None:
     done = view(runs_folder, "seeds", "--episode", "seed-1", "--out", "one", "--day", "day_+3")
@@ -483,6 +490,7 @@ def test_bad_input_is_one_line(runs_folder: Path, words: tuple[str, ...], proble
     assert problem in error_line(view(runs_folder, *words, code=2))
 
 
+@pytest.mark.exhaustive
 def test_an_index_of_something_else_is_not_written_over(runs_folder: Path, tmp_path: Path) -> None:
     index = tmp_path / "index.html"
     index.write_text("<!doctype html><title>My own pages</title>")

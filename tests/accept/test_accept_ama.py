@@ -47,6 +47,7 @@ def run(market: Path, out: Path, task: str, model: str, **more: Any) -> Any:
     return card.plain
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_buy_and_hold_gives_the_rows_of_the_paper(
     task: str, venue: str, expected: list[float], markets: dict[str, Path], tmp_path: Path
@@ -70,6 +71,7 @@ def test_buy_and_hold_gives_the_rows_of_the_paper(
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
 
 
+@pytest.mark.exhaustive
 def test_the_papers_table_is_made_of_these_cards(
     markets: dict[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -193,6 +193,7 @@ def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
     assert numbers <= set(guesses(tried[:2], KEY))
 
 
+@pytest.mark.exhaustive
 def test_no_episode_shares_a_seed_with_another_and_no_other_field_or_header_differs(
     overheard: Overheard,
 ) -> None:

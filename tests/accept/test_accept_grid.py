@@ -109,6 +109,7 @@ def test_processes_of_the_local_runner_make_the_same_grid(
     assert_same_grids(out, whole)
 
 
+@pytest.mark.exhaustive
 def test_what_a_plan_adds_runs_alone_and_cards_are_made_anew(market: Path, tmp_path: Path) -> None:
     out = tmp_path / "grid"
     small = plan_of(market, tmp_path / "small.yaml", models=MODELS[:1], seeds=1)

@@ -110,6 +110,7 @@ def test_a_person_has_the_figures_of_a_model_with_the_same_decisions(
     assert Terminal(capsys).call("card", "verify", str(out))[0] == 0
 
 
+@pytest.mark.exhaustive
 def test_who_leaves_goes_on_at_the_next_undecided_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:

@@ -109,6 +109,7 @@ def test_buy_and_hold_gives_the_rows_of_the_paper(
     )
 
 
+@pytest.mark.exhaustive
 def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(
     files: Path, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_days_that_a_file_lacks_are_skipped_the_first_of_the_period_too(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("symbol", "first", "last"),
     [("jnj", "2020-10-01", "2021-05-05"), ("btc", "2023-04-05", "2023-11-05")],
@@ -204,6 +206,7 @@ def test_figures_and_fills_of_random_decisions_follow_from_the_file(
     assert [card["metrics"][name]["value"] for name in FIGURES] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_masked_run_shows_neither_company_nor_day_and_reports_omissions(
     market: Path, tmp_path: Path
 ) -> None:
@@ -320,6 +323,7 @@ def test_a_portfolio_holds_the_weights_that_follow_from_decisions_and_closes(
 # ---- rule-based baselines
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_runs_on_the_twin_decides_as_its_function_does_and_verifies(

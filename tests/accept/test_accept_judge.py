@@ -73,6 +73,7 @@ def test_a_changed_or_missing_plan_is_found(run: Path, folder: Path, terminal: T
     assert (code, "declared.json: is missing" in error) == (1, True)
 
 
+@pytest.mark.exhaustive
 def test_the_plan_executed_again_gives_every_step(
     run: Path, folder: Path, terminal: Terminal
 ) -> None:
@@ -166,6 +167,7 @@ def test_trades_at_prices_that_no_bar_has_are_listed(folder: Path, terminal: Ter
     assert causes == {"costs", "fill_at_declared", "lots", "remainder"}
 
 
+@pytest.mark.exhaustive
 def test_with_equal_rules_the_claimed_nav_is_the_executed_one(
     folder: Path, terminal: Terminal
 ) -> None:

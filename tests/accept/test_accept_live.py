@@ -197,6 +197,7 @@ def test_malformed_day_is_not_frozen_until_it_is_corrected(
     assert_sound(drops.folder)
 
 
+@pytest.mark.exhaustive
 def test_day_on_which_nothing_traded_is_a_file_without_rows(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, *_ = DAYS
@@ -274,6 +275,7 @@ def _scaled(row: Row, by: float) -> Row:
     return {**row, **scaled}
 
 
+@pytest.mark.exhaustive
 def test_clock_that_was_set_back_stops_the_step_before_anything_is_done(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, *_ = DAYS

@@ -130,6 +130,7 @@ def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
     assert_sound(drops)
 
 
+@pytest.mark.exhaustive
 def test_data_that_became_public_in_time_are_not_the_cause_of_a_gap(tmp_path: Path) -> None:
     drops, hook = begin_with_remote(tmp_path, REFUSES)
     due(drops, DAYS[0])

@@ -123,6 +123,7 @@ def test_changed_value_is_a_finding_or_an_error(
             assert all(line.isprintable() for line in lines)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", range(4))
 def test_changed_link_with_all_hashes_is_a_finding_or_an_error(
     day: LiveFolder, tmp_path: Path, plugins: Plugins, number: int

@@ -106,6 +106,7 @@ def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict
     }
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_every_fill_cost_charge_and_nav_of_a_run_follows_from_the_vendors_file(
     market: str,
@@ -177,6 +178,7 @@ def run(both: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).folder
 
 
+@pytest.mark.exhaustive
 def test_pages_show_shares_coins_prices_and_dollars(
     run: Path, prices: dict[str, pd.DataFrame]
 ) -> None:
@@ -269,6 +271,7 @@ def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
         evaluation.equity(benchmark=True)
 
 
+@pytest.mark.exhaustive
 def test_a_report_draws_shorts_below_zero_and_explains_missing_random_traders(
     run: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +283,7 @@ def test_a_report_draws_shorts_below_zero_and_explains_missing_random_traders(
     assert "CNY" not in text
 
 
+@pytest.mark.exhaustive
 def test_an_unfinished_episode_has_the_units_of_its_market_or_none(
     run: Path, both: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

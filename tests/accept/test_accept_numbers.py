@@ -99,6 +99,7 @@ def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Pri
         reference_broker.keep(prices.tables, folder.load_ledger(spec).steps)
 
 
+@pytest.mark.exhaustive
 def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:
     """Submissions, retries and tokens as the transcript has them."""
     for episode in not_empty(episodes(run, card_of(run))):

@@ -180,6 +180,7 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wire", ["responses", "anthropic"])
 def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that_fails(
     market: Path, failing: Stub, tmp_path: Path, wire: str

@@ -113,6 +113,7 @@ def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, 
     assert {record.served_by for record in records} == {f"{SERVED_BY} / {FINGERPRINT}"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("protocol", "wire"),
     [("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")],
@@ -139,6 +140,7 @@ def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_
         assert stub.answers == answers
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the_wire(
     market: Path, chat: Path, tmp_path: Path, wire: str, words: str, fields: dict[str, object]

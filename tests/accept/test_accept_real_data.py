@@ -42,6 +42,7 @@ def steps(run: RunFolder) -> Sequence[StepRecord]:
     return run.load_ledger(run.manifest.specs[0]).steps
 
 
+@pytest.mark.exhaustive
 def test_the_long_window_has_548_steps_and_its_card_verifies(
     run: RunFolder, steps: Sequence[StepRecord]
 ) -> None:
@@ -92,6 +93,7 @@ def raw(shared_data: Path) -> dict[str, pd.DataFrame]:
     return {**wide, "factor": factor, "member": member}
 
 
+@pytest.mark.exhaustive
 def test_accounts_from_the_raw_files_give_every_fill_fee_holding_and_nav(
     raw: dict[str, pd.DataFrame], steps: Sequence[StepRecord]
 ) -> None:
@@ -101,6 +103,7 @@ def test_accounts_from_the_raw_files_give_every_fill_fee_holding_and_nav(
     assert seen["at limit"] > 0
 
 
+@pytest.mark.exhaustive
 def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspended(
     raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def in_book(run: Path, statement: str) -> None:
 # ---- an honest run
 
 
+@pytest.mark.exhaustive
 def test_counts_of_calls_agree_with_the_replies_of_each_episode(run: Path) -> None:
     calls = calls_of(run)
     marks = [json.loads((folder / "episode.json").read_text()) for folder in episodes(run)]
@@ -294,6 +295,7 @@ def test_a_card_can_not_be_made_of_an_episode_that_another_record_of_calls_holds
 # ---- what is drawn again and shows
 
 
+@pytest.mark.exhaustive
 def test_an_episode_that_is_deleted_alone_gets_the_same_replies_again(run: Path) -> None:
     before = calls_of(run)
     first = episodes(run)[0]
@@ -310,6 +312,7 @@ def test_an_episode_that_is_deleted_alone_gets_the_same_replies_again(run: Path)
     assert verify(run).code == 0
 
 
+@pytest.mark.exhaustive
 def test_an_episode_without_replies_is_answered_again_and_the_card_states_it(
     run: Path,
 ) -> None:

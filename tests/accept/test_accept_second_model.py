@@ -75,6 +75,7 @@ def run(stub: Stub, key: None, tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.exhaustive
 def test_each_role_asks_its_model_and_costs_add_up(run: Path, stub: Stub) -> None:
     card = card_of(run)
     by_model = {usage.role: usage.model for usage in card.roles}
@@ -104,6 +105,7 @@ def test_each_role_asks_its_model_and_costs_add_up(run: Path, stub: Stub) -> Non
     assert paid == pytest.approx(expected / 1e6)
 
 
+@pytest.mark.exhaustive
 def test_a_card_says_that_two_models_played(run: Path, stub: Stub) -> None:
     card = card_of(run)
     (quick,) = card.further_models
@@ -135,6 +137,7 @@ def test_a_run_with_two_models_verifies_and_a_forged_model_does_not(
     assert main(["card", "verify", str(path)]) != 0
 
 
+@pytest.mark.exhaustive
 def test_roles_shows_the_model_of_each_role_and_the_sum_of_both(
     run: Path, terminal: Terminal
 ) -> None:

@@ -85,6 +85,7 @@ def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
     assert f"cost not known: {reason}" in shown
 
 
+@pytest.mark.exhaustive
 def test_the_costs_of_roles_and_of_the_finished_part_of_a_plan_are_not_known(run: Path) -> None:
     roles = json.loads(ktdeval("view", "roles", run, "--json", cwd=run.parent).out)
     assert {role["usd"] for role in roles.values()} == {None}

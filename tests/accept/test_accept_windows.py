@@ -132,6 +132,7 @@ def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds
         assert ledger.steps == reference.steps, (spec.mask, spec.seed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.shared_data
 def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
     data = import_real(shared_data, tmp_path / "market")

@@ -92,6 +92,7 @@ def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
                 assert row[column] == ""
 
 
+@pytest.mark.exhaustive
 def test_a_cell_without_a_card_is_a_dash_and_differences_from_the_paper_are_printed(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
@@ -175,6 +176,7 @@ def index_sharpe_by_hand(card: Any, free: float) -> float:
     return float((daily.mean() - free) / daily.std() * math.sqrt(252))
 
 
+@pytest.mark.exhaustive
 def test_the_index_has_a_sharpe_ratio_by_strict_rules_too(
     tmp_path: Path, terminal: Terminal
 ) -> None:

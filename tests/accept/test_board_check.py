@@ -327,6 +327,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
     assert "unknown task" in str(missing_plugin(plugins, unknown, "react"))
 
 
+@pytest.mark.exhaustive
 def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path: Path) -> None:
     plugin = str(SUPPORT / "masking" / "deanon_plugin.py")
     run = tmp_path / "run"
@@ -472,6 +473,7 @@ def test_a_run_of_another_plan_is_no_rerun(
             check(board, rerun=own, rerun_by="The board")
 
 
+@pytest.mark.exhaustive
 def test_a_rerun_whose_records_do_not_give_its_card_is_refused(
     checked_board: Path, run: Path, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_the_good_submission_is_let_through(full: BadBoard) -> None:
     assert (sound[0].division.id, sound[0].model, sound[0].agent) == ("blinded", MODEL, "react")
 
 
+@pytest.mark.exhaustive
 def test_a_board_without_submissions_is_in_order(board: BadBoard) -> None:
     for name in ("cards", "records", "imported"):
         (board.folder / name).mkdir()
@@ -131,6 +132,7 @@ def test_a_board_without_submissions_is_in_order(board: BadBoard) -> None:
     assert board.look() == ([], [])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_a_bad_submission_is_refused_and_the_file_named(board: BadBoard, name: str) -> None:

@@ -233,6 +233,7 @@ def one_window(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.folder
 
 
+@pytest.mark.exhaustive
 def test_an_only_episode_that_is_left_out_is_refused_by_its_rule(one_window: Path) -> None:
     done = run(one_window, "missing_episode", "one_window_left_out", "benchmark_left_out")
     assert outcomes(done) == {

@@ -61,6 +61,7 @@ def test_memory_helps_with_visible_codes_and_days_and_not_behind_the_mask(
     assert "rank by return against rank by selection: Spearman" in demo[1].out
 
 
+@pytest.mark.exhaustive
 def test_the_readme_shows_the_table_of_the_demo(demo: tuple[Path, Done]) -> None:
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     block = text.split("## A result")[1].split("```")[1]
@@ -72,6 +73,7 @@ def test_the_readme_shows_the_table_of_the_demo(demo: tuple[Path, Done]) -> None
         assert f"builtin/memory  {row}" in demo[1].out
 
 
+@pytest.mark.exhaustive
 def test_what_it_can_not_recognise_it_trades_as_if_it_had_no_memory(
     demo: tuple[Path, Done], tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ def test_what_it_can_not_recognise_it_trades_as_if_it_had_no_memory(
     assert ktdeval.load_run(demo[0] / "memory").ledger(**chosen).equals(plain.ledger(**chosen))
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_modes_and_masks_has_medians_and_quartiles_over_episodes(
     demo: tuple[Path, Done],
 ) -> None:
@@ -103,6 +106,7 @@ def test_the_table_of_modes_and_masks_has_medians_and_quartiles_over_episodes(
     assert f"{100 * median(returns):+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]" in row
 
 
+@pytest.mark.exhaustive
 def test_the_panel_is_sorted_by_return_with_the_benchmark_at_its_place(
     demo: tuple[Path, Done],
 ) -> None:
@@ -136,6 +140,7 @@ def test_the_panel_is_sorted_by_return_with_the_benchmark_at_its_place(
     )
 
 
+@pytest.mark.exhaustive
 def test_parts_of_the_return_add_up_in_their_table(demo: tuple[Path, Done]) -> None:
     for row in csv.DictReader(io.StringIO(table(demo, "ktdfin-5", *STRATEGIES, form="csv"))):
         parts = [
@@ -146,6 +151,7 @@ def test_parts_of_the_return_add_up_in_their_table(demo: tuple[Path, Done]) -> N
         assert (1 + float(row["total_return"])) - 1 == pytest.approx(sum(parts), abs=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
     demo: tuple[Path, Done],
 ) -> None:
@@ -203,6 +209,7 @@ def test_a_table_is_written_as_text_markdown_or_latex_and_exposures_by_cohort(
     assert together.out.splitlines()[1].split() == ["Factor", "all"]
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_invalid_input_for_the_table_is_reported_in_one_line(
     demo: tuple[Path, Done], words: str, message: str

@@ -137,6 +137,7 @@ def test_the_blocks_of_a_page_run(page: Path, names: dict[str, Any]) -> None:
         example.evaluate()
 
 
+@pytest.mark.exhaustive
 def test_the_recording_of_the_readme_shows_what_its_commands_print(
     names: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

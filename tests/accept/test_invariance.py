@@ -249,6 +249,7 @@ def test_chance_of_the_call_seed_is_separated_from_labels(session: Session) -> N
     assert any("this holds the labels' part too" in note for note in found["notes"])
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_rows_alone_can_change_decisions_as_bright_shows(session: Session) -> None:
     """In memory_only random draws from the universe as it is listed, codes or not."""
     words = ("--tasks", "bright_memory_only", "--seeds", 1, "--limit", 3)
@@ -331,6 +332,7 @@ def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -
 # ---- what is refused, and how it prints
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(3)
 @on_each_row
 def test_runs_that_differ_in_anything_else_are_refused(
@@ -357,6 +359,7 @@ def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(
     assert "no ledgers beside the card" in session.refusal(tmp_path, other)
 
 
+@pytest.mark.exhaustive
 def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
     moody = [
         session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
@@ -394,6 +397,7 @@ def test_a_provider_without_a_repeat_gets_a_note_on_labels_and_chance(session: S
         )
 
 
+@pytest.mark.exhaustive
 def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(session: Session) -> None:
     runs = [
         session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
@@ -436,6 +440,7 @@ def test_the_table_names_the_differences(session: Session) -> None:
 # ---- what a key is worth
 
 
+@pytest.mark.exhaustive
 def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Session) -> None:
     """Names bought one by one, and added up, come to the ledger of `builtin/first_listed`, which
     bought them together.

@@ -116,6 +116,7 @@ def test_the_memory_is_used_in_bright_and_nowhere_else(mask: str, runs: Path) ->
     assert (remembering != without) == is_shown
 
 
+@pytest.mark.exhaustive
 def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs: Path) -> None:
     found = effects(runs, "memory")
     premium = found["memory_premium"]
@@ -149,6 +150,7 @@ def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs:
     assert values == pytest.approx([worth, worth / 2, worth / 2])
 
 
+@pytest.mark.exhaustive
 def test_without_the_memory_or_behind_a_mask_there_is_no_premium(runs: Path) -> None:
     for row in effects(runs, "amnesia").values():
         # equal values have a mean and a test, and no interval

@@ -132,6 +132,7 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(
     assert terminal.text("card", "verify", "--card-only", elected)
 
 
+@pytest.mark.exhaustive
 def test_a_failed_call_is_no_vote_and_counts_against_every_majority(
     stances: list[Path], elected: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_orders_are_elected_as_an_independent_count_elects_them(
     assert "verified" in terminal.text("paper", "vote", *orders, "--verify", out)
 
 
+@pytest.mark.exhaustive
 def test_the_card_says_that_it_is_a_vote_and_of_whom(
     stances: list[Path], elected: Path, terminal: Terminal
 ) -> None:
@@ -235,6 +237,7 @@ def turn_a_ballot(entries: list[Any]) -> None:
     call["arguments"] = json.dumps(ballot)
 
 
+@pytest.mark.exhaustive
 def test_a_turned_ballot_is_found_by_the_voters_records(
     stances: list[Path], elected: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -246,6 +249,7 @@ def test_a_turned_ballot_is_found_by_the_voters_records(
     assert terminal.call("card", "verify", forged)[0] == 1
 
 
+@pytest.mark.exhaustive
 def test_a_changed_record_of_a_voter_is_found(
     stances: list[Path], elected: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -269,6 +273,7 @@ def test_a_changed_record_of_a_voter_is_found(
     assert "is not the file that the episode ended with" in refused
 
 
+@pytest.mark.exhaustive
 def test_other_voters_and_another_order_are_found(
     stances: list[Path], elected: Path, terminal: Terminal
 ) -> None:
@@ -292,6 +297,7 @@ def other(tmp_path: Path, **more: Any) -> Path:
     return run(stance_model("other"), tmp_path / "other", **options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("more", "words"),
@@ -342,6 +348,7 @@ def test_a_vote_needs_two_different_finished_runs_and_a_new_folder(
     )
 
 
+@pytest.mark.exhaustive
 def test_half_of_an_even_number_is_no_majority(
     stances: list[Path], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -440,6 +447,7 @@ def screening(request: ModelRequest) -> Reply | str:
     return json.dumps({"orders": orders, "overall_reason": "found by screening"})
 
 
+@pytest.mark.exhaustive
 def test_an_order_on_what_only_research_has_shown_stops_the_election_and_leaves_nothing(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -456,6 +464,7 @@ def test_an_order_on_what_only_research_has_shown_stops_the_election_and_leaves_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run0", "run1"]
 
 
+@pytest.mark.exhaustive
 def test_decisions_that_no_model_wrote_as_a_whole_are_refused(
     tmp_path: Path, terminal: Terminal
 ) -> None:

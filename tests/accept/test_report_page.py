@@ -156,6 +156,7 @@ def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Pa
     assert card_of(session)["snapshot"]["id"] in one.text
 
 
+@pytest.mark.exhaustive
 def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, one: Page) -> None:
     # The panel shows the figures of the card with intervals.
     rows = {row[0]: row for row in one.table("Metrics")}
@@ -285,6 +286,7 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
 # -- edges
 
 
+@pytest.mark.exhaustive
 def test_a_card_on_its_own_gives_tables(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -403,6 +405,7 @@ def test_bad_input_is_one_line(
     assert "card.json: line 1" in refused(capsys, tmp_path / "card.json")
 
 
+@pytest.mark.exhaustive
 def test_a_ledger_that_the_card_was_not_made_from_is_refused(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -419,6 +422,7 @@ def test_a_ledger_that_the_card_was_not_made_from_is_refused(
     assert "is missing from the run folder" in refused(capsys, run)
 
 
+@pytest.mark.exhaustive
 def test_without_matplotlib_one_line_names_the_extra(
     session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def test_scores_are_compared_sample_by_sample(
     assert frame["p"].tolist() == [row["p"] for row in report["tests"]]
 
 
+@pytest.mark.exhaustive
 def test_several_models_are_listed_in_the_papers_table(
     runs: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +149,7 @@ def test_several_models_are_listed_in_the_papers_table(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_report_draws_scores_by_model_category_and_failure(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
     assert axe_violations(tab) == []
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_a_card_states_who_chose_its_key(session: Reader, forged_site: Path) -> None:
     rows = {

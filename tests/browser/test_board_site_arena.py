@@ -146,6 +146,7 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(
     )
 
 
+@pytest.mark.exhaustive
 def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
     tab = session.open("ama.html#lines=together")
     wait_until(tab, DRAWN)

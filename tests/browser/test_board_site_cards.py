@@ -123,6 +123,7 @@ def test_a_head_to_head_gives_the_figures_of_the_library(
         )
 
 
+@pytest.mark.exhaustive
 def test_the_metric_is_chosen_and_stays_in_the_address(session: Reader, forged_site: Path) -> None:
     first, second = ranked(forged_site)[:2]
     tab = pair_page(session, first, second)
@@ -157,6 +158,7 @@ def test_cards_of_two_divisions_are_refused_in_words(session: Reader, forged_sit
     assert "Both are the same card" in same.inner_text("[role=alert]")
 
 
+@pytest.mark.exhaustive
 def test_a_pair_without_a_test_gives_the_reason_and_shows_its_differences(
     session: Reader, forged_site: Path, tmp_path: Path
 ) -> None:
@@ -184,6 +186,7 @@ def test_a_pair_without_a_test_gives_the_reason_and_shows_its_differences(
         assert len(table_rows(tab, "Total return by window")) == 6
 
 
+@pytest.mark.exhaustive
 def test_a_baseline_of_other_seeds_is_compared_on_those_in_common(
     session: Reader, forged_site: Path
 ) -> None:
@@ -197,6 +200,7 @@ def asked_in(step: Any) -> list[Any]:
     return sorted((order["code"], order["side"], order["asked"]) for order in step["orders"])
 
 
+@pytest.mark.exhaustive
 def test_decisions_are_shown_side_by_side_where_they_differ(
     session: Reader, forged_site: Path
 ) -> None:
@@ -225,6 +229,7 @@ def test_decisions_are_shown_side_by_side_where_they_differ(
         assert order["code"] in fold.inner_text()
 
 
+@pytest.mark.exhaustive
 def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(
     session: Reader, forged_site: Path
 ) -> None:
@@ -257,6 +262,7 @@ def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(
 # -- one card
 
 
+@pytest.mark.exhaustive
 def test_a_card_page_shows_every_figure_and_where_it_is_from(
     session: Reader, forged_site: Path
 ) -> None:
@@ -308,6 +314,7 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(
     assert sha256_hex(Path(saved.value.path()).read_text()) == row["card"]
 
 
+@pytest.mark.exhaustive
 def test_a_card_with_a_cutoff_states_the_days_on_each_side(
     session: Reader, forged_site: Path, tmp_path: Path
 ) -> None:
@@ -344,6 +351,7 @@ def test_a_card_with_a_cutoff_states_the_days_on_each_side(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_card_without_a_rank_gives_the_reason_and_shows_its_errata(
     session: Reader, forged_site: Path
 ) -> None:
@@ -363,6 +371,7 @@ def test_a_card_without_a_rank_gives_the_reason_and_shows_its_errata(
         assert reason in tab.inner_text(".trouble")
 
 
+@pytest.mark.exhaustive
 def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(
     session: Reader, forged_site: Path
 ) -> None:
@@ -392,6 +401,7 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(
 # -- what holds on the pages of a model, of two cards and of one card
 
 
+@pytest.mark.exhaustive
 def test_a_name_that_is_wider_than_the_screen_is_cut_in_its_choice(
     session: Reader, forged_site: Path, tmp_path: Path
 ) -> None:
@@ -455,6 +465,7 @@ def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing(
     assert axe_violations(tab) == []
 
 
+@pytest.mark.exhaustive
 def test_keys_alone_reach_everything(session: Reader, forged_site: Path) -> None:
     row = ranked(forged_site)[0]
     tab = model_page(session, row)

@@ -48,6 +48,7 @@ def row(forged_site: Path) -> dict[str, Any]:
 # -- the page of a model
 
 
+@pytest.mark.exhaustive
 def test_a_model_page_states_the_rank_of_each_card(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_model_page_states_the_rank_of_each_card(
     ]
 
 
+@pytest.mark.exhaustive
 def test_windows_are_shown_before_within_and_after_the_training_data(
     session: Reader, forged_site: Path, row: Any, tmp_path: Path
 ) -> None:
@@ -119,6 +121,7 @@ def test_windows_are_shown_before_within_and_after_the_training_data(
     )
 
 
+@pytest.mark.exhaustive
 def test_equity_is_that_of_the_series_with_and_without_fees(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -144,6 +147,7 @@ def test_equity_is_that_of_the_series_with_and_without_fees(
     assert tab.locator("figcaption strong", has_text="Return in W3, with fees").count() == 1
 
 
+@pytest.mark.exhaustive
 def test_charts_of_an_episode_show_its_series(session: Reader, forged_site: Path, row: Any) -> None:
     episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
     state = {"window": episode["window"], "seed": str(episode["seed"])}
@@ -207,6 +211,7 @@ def test_charts_of_an_episode_show_its_series(session: Reader, forged_site: Path
     assert numbers(tip.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
 
 
+@pytest.mark.exhaustive
 def test_exposures_calibration_and_random_traders_match_the_records(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -242,6 +247,7 @@ def test_exposures_calibration_and_random_traders_match_the_records(
     assert [numbers(cells[2])[0] for cells in beaten] == pytest.approx(wanted, abs=0.0051)
 
 
+@pytest.mark.exhaustive
 def test_wilson_intervals_match_the_library_and_repeated_labels_are_distinguished(
     session: Reader,
 ) -> None:
@@ -258,6 +264,7 @@ def test_wilson_intervals_match_the_library_and_repeated_labels_are_distinguishe
     assert names == ["a.b", "a.b (2)", "c"]
 
 
+@pytest.mark.exhaustive
 def test_mask_effects_are_shown_where_both_masks_are_there(
     session: Reader, forged_site: Path
 ) -> None:
@@ -276,6 +283,7 @@ def test_mask_effects_are_shown_where_both_masks_are_there(
     )
 
 
+@pytest.mark.exhaustive
 def test_the_portfolio_of_a_day_is_that_of_the_decisions(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -307,6 +315,7 @@ def test_the_portfolio_of_a_day_is_that_of_the_decisions(
     )
 
 
+@pytest.mark.exhaustive
 def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> None:
     row = ranked(forged_site)[2]
     entry = entry_of(forged_site, row["card"])
@@ -351,6 +360,7 @@ def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> 
         )
 
 
+@pytest.mark.exhaustive
 def test_bounds_are_called_quartiles_only_where_they_are(
     session: Reader, forged_site: Path, row: Any, tmp_path: Path
 ) -> None:
@@ -410,6 +420,7 @@ def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None
         session.close()
 
 
+@pytest.mark.exhaustive
 def test_a_missing_model_or_card_is_reported(chromium: Any, forged_site: Path) -> None:
     session = Reader(chromium, forged_site)
     assert "can't be read" in session.open(link("model.html", model="nobody/nothing")).inner_text(
@@ -425,6 +436,7 @@ def test_a_missing_model_or_card_is_reported(chromium: Any, forged_site: Path) -
 # -- charts
 
 
+@pytest.mark.exhaustive
 def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, row: Any) -> None:
     tab = session.open(link("model.html", model=row["model"], card=row["card"]), as_file=True)
     draw_all(tab)
@@ -459,6 +471,7 @@ def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: P
     assert "#1d63a8" not in tab.evaluate(strokes)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("cutoff", "word"), [("none", "nothing trained"), ("unknown", "not known")]
 )

@@ -60,6 +60,7 @@ def rules_of(**texts: str) -> Rules:
     )  # type: ignore[arg-type]
 
 
+@pytest.mark.exhaustive
 def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline() -> None:
     for name, page in render_pages(rules_of()).items():
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
@@ -77,6 +78,7 @@ def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline()
     )
 
 
+@pytest.mark.exhaustive
 def test_texts_of_the_rules_are_escaped() -> None:
     pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
     assert {("<img" in page, "&lt;img" in page) for page in pages.values()} == {(False, True)}
@@ -86,6 +88,7 @@ def footer_of(contact: str) -> str:
     return render_pages(rules_of(contact=contact))["index.html"].split("<footer")[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("contact", "address"),
     [
@@ -97,11 +100,13 @@ def test_a_contact_that_is_a_plain_address_is_a_link(contact: str, address: str)
     assert f'href="{address}"' in footer_of(contact)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("contact", ["javascript:alert(1)", "team@example.org?cc=all@example.org"])
 def test_another_contact_is_no_link(contact: str) -> None:
     assert footer_of(contact).count("href=") == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("market", ["synthetic", "real"])
 def test_every_page_of_a_synthetic_market_says_so(market: str) -> None:
     pages = render_pages(rules_of(market=market)).values()
@@ -111,6 +116,7 @@ def test_every_page_of_a_synthetic_market_says_so(market: str) -> None:
 # -- what pages tell
 
 
+@pytest.mark.exhaustive
 @needs_browser
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("page", ["market.html", "history.html"])
@@ -124,6 +130,7 @@ def test_an_axis_names_nothing_twice_and_no_date_over_another(
     assert axis_troubles(tab) == []
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_a_page_that_is_missing_has_the_sites_style_and_axe_finds_nothing(
     chromium: Chromium, forged_site: Path
@@ -137,6 +144,7 @@ def test_a_page_that_is_missing_has_the_sites_style_and_axe_finds_nothing(
         assert axe_violations(tab) == []
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_axe_finds_nothing_on_the_page_of_a_site_that_cant_be_built(
     session: Reader, tmp_path: Path
@@ -147,6 +155,7 @@ def test_axe_finds_nothing_on_the_page_of_a_site_that_cant_be_built(
     assert axe_violations(tab) == []
 
 
+@pytest.mark.exhaustive
 @needs_browser
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -> None:
@@ -158,6 +167,7 @@ def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -
         assert "sort=-sharpe" in tab.url
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_a_task_page_shows_the_question_the_entrants_and_the_command(
     session: Reader, forged_site: Path
@@ -175,6 +185,7 @@ def test_a_task_page_shows_the_question_the_entrants_and_the_command(
         assert is_shown(tab, text)
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_a_market_page_shows_regimes_and_entrants_next_to_the_benchmark(
     session: Reader, forged_site: Path
@@ -205,6 +216,7 @@ def test_a_market_page_shows_regimes_and_entrants_next_to_the_benchmark(
     tab.wait_for_selector("[role=img] svg path")
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_site: Path) -> None:
     tab = session.open("history.html")
@@ -223,6 +235,7 @@ def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_s
     tab.wait_for_selector("text=Best total return over time")
 
 
+@pytest.mark.exhaustive
 @needs_browser
 @pytest.mark.parametrize("page", PAGES)
 def test_markup_in_any_text_is_shown_and_never_run(
@@ -248,6 +261,7 @@ def test_markup_in_any_text_is_shown_and_never_run(
     assert tab.title() != "owned"
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_the_policy_stops_code_that_is_not_the_sites_own(chromium: Any, forged_site: Path) -> None:
     session = Reader(chromium, forged_site)
@@ -301,6 +315,7 @@ UNSIGNED = (
 )
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(
     session: Reader,
@@ -339,6 +354,7 @@ def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_n
         )
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_a_page_without_its_data_reports_it(
     chromium: Any, forged_site: Path, tmp_path: Path
@@ -412,6 +428,7 @@ def episode(window: str, seed: int, value: float | None, reason: str = "") -> di
     }
 
 
+@pytest.mark.exhaustive
 @needs_browser
 def test_a_window_is_one_pair_for_any_number_of_seeds(blank: Any) -> None:
     windows = [{"name": "W1"}, {"name": "W2"}, {"name": "W3"}]
@@ -452,6 +469,7 @@ def test_a_window_is_one_pair_for_any_number_of_seeds(blank: Any) -> None:
 # -- what of others the site carries
 
 
+@pytest.mark.exhaustive
 def test_libraries_of_others_are_what_their_packages_hold() -> None:
     vendor = VENDOR
     versions = json.loads((vendor / "versions.json").read_text())
@@ -467,6 +485,7 @@ def test_libraries_of_others_are_what_their_packages_hold() -> None:
             assert entry["sha256"] == entry["sha256_in_package"]
 
 
+@pytest.mark.exhaustive
 def test_the_one_change_to_a_library_can_be_undone() -> None:
     vendor = VENDOR
     (entry,) = [

@@ -110,6 +110,7 @@ def test_an_interval_without_an_end_reaches_the_edge_and_one_without_a_mean_is_n
     assert nothing is None
 
 
+@pytest.mark.exhaustive
 def test_a_bar_that_is_null_is_not_drawn(tab: Any) -> None:
     heights = tab.evaluate(
         """() => [...kt.drawing.bars([2, null, 4], {width: 30, height: 20, label: "costs"})

@@ -74,10 +74,12 @@ def test_every_page_is_built(site: Path) -> None:
         assert (site / page.path).with_suffix(".html").is_file(), page.path
 
 
+@pytest.mark.exhaustive
 def test_the_site_holds_no_program_of_the_project(site: Path) -> None:
     assert [*site.rglob("*.py"), *site.rglob("*.sh")] == []
 
 
+@pytest.mark.exhaustive
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     pages = not_empty(sorted(site.rglob("*.html")))
     loading = [page.name for page in pages if LOADED.search(page.read_text(encoding="utf-8"))]
@@ -92,6 +94,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     assert importing == []
 
 
+@pytest.mark.exhaustive
 def test_a_script_or_font_of_another_host_is_found() -> None:
     assert LOADED.search('<script src="https://unpkg.com/x"></script>')
     assert LOADED.search('<link rel="stylesheet" href="//fonts.example/css">')
@@ -102,6 +105,7 @@ def test_a_script_or_font_of_another_host_is_found() -> None:
 # ---- search
 
 
+@pytest.mark.exhaustive
 @needs_browser
 @pytest.mark.parametrize(("words", "page"), FIRST_HITS.items(), ids=list(FIRST_HITS))
 def test_the_first_hit_of_a_search_answers_it(search: Any, words: str, page: str) -> None:

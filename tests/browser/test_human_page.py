@@ -236,6 +236,7 @@ def test_what_is_wrong_in_a_form_is_told_beside_it_and_nothing_is_sent(
     leave(tab, game)
 
 
+@pytest.mark.exhaustive
 def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
     session: Reader, page: Page
 ) -> None:

@@ -163,6 +163,7 @@ _OVERLAPS = """svg => {
 }"""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", ["big_file", "rehearsal_file"])
 def test_no_label_of_a_plot_is_cut_or_lies_on_another(
@@ -228,6 +229,7 @@ def test_state_of_today_counts_the_decisions_on_the_latest_day(
     assert row["days"] == "250 / 251"
 
 
+@pytest.mark.exhaustive
 def test_unknown_cost_is_a_dash_and_never_0(session: Reader, big: LivePage, big_file: Path) -> None:
     tab = open_page(session, big_file)
     costs = {entry.entrant: entry.costs for entry in big.entries}
@@ -239,6 +241,7 @@ def test_unknown_cost_is_a_dash_and_never_0(session: Reader, big: LivePage, big_
         assert row["US"] != "$0"
 
 
+@pytest.mark.exhaustive
 def test_each_gap_is_named_with_its_cause(session: Reader, big: LivePage, big_file: Path) -> None:
     tab = open_page(session, big_file)
     tab.locator("summary", has_text="Days without a decision").click()
@@ -260,6 +263,7 @@ def test_each_gap_is_named_with_its_cause(session: Reader, big: LivePage, big_fi
     assert f"{entry.uncounted} not counted" in label
 
 
+@pytest.mark.exhaustive
 def test_differences_are_those_of_the_chosen_entrant(
     session: Reader, big: LivePage, big_file: Path
 ) -> None:
@@ -280,6 +284,7 @@ def test_differences_are_those_of_the_chosen_entrant(
 # ---- what a reader chooses, by keyboard
 
 
+@pytest.mark.exhaustive
 def test_entrants_are_sorted_found_and_highlighted_by_keyboard(
     session: Reader, big_file: Path
 ) -> None:
@@ -390,6 +395,7 @@ def test_times_are_utc_with_the_readers_own(session: Reader, big_file: Path) -> 
     assert tab.inner_text(".lead") == "As of 2027-12-20 08:00 UTC"
 
 
+@pytest.mark.exhaustive
 def test_page_that_is_not_renewed_says_so(session: Reader, home: Path, big: LivePage) -> None:
     assert big.next_due is not None
 

@@ -126,6 +126,7 @@ def test_pages_fit_the_screen_and_follow_its_scheme(
         assert paper == ("rgb(21, 25, 31)" if dark else "rgb(255, 255, 255)")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_nothing_on_a_day_and_on_the_list_of_episodes(
     session: Reader, runs_folder: Path, talk: Path, width: int, scheme: str
@@ -142,6 +143,7 @@ def test_axe_finds_nothing_on_a_day_and_on_the_list_of_episodes(
     assert axe_violations(index) == []
 
 
+@pytest.mark.exhaustive
 def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
     nameless = """[...document.querySelectorAll('button, a[href], input, select, .scroll')].filter((part) =>
@@ -194,6 +196,7 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
     wait_for_day(tab, 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("address", "selector"), [("call=3", "#call-3"), ("part=portfolio", "#part-portfolio")]
 )
@@ -206,6 +209,7 @@ def test_an_address_that_names_a_call_or_a_part_shows_it(
     assert 0 <= top < 600
 
 
+@pytest.mark.exhaustive
 def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=5")
     for keys, day in (
@@ -245,6 +249,7 @@ def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk
     assert chosen(tab)[0] == "5"
 
 
+@pytest.mark.exhaustive
 def test_the_plot_and_the_slider_choose_a_day(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
     tab.evaluate(
@@ -334,6 +339,7 @@ def test_the_search_finds_messages_and_stocks_by_their_true_names(
 # -- what is shown of a day
 
 
+@pytest.mark.exhaustive
 def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> None:
     """Letter by letter and unfolded, as `v` and `u` show it."""
     days = days_of(talk)
@@ -402,6 +408,7 @@ def has_order(day: dict[str, Any], status: str) -> bool:
     return any(order["status"] == status for order in day["step"]["orders"])
 
 
+@pytest.mark.exhaustive
 def test_orders_show_true_names_handles_and_what_became_of_them(
     session: Reader, runs_folder: Path
 ) -> None:
@@ -435,6 +442,7 @@ def test_orders_show_true_names_handles_and_what_became_of_them(
                 assert ("came out right" in text) == (facts["right"] is True)
 
 
+@pytest.mark.exhaustive
 def test_days_without_orders_show_the_reason_and_replies_their_cost(
     session: Reader, talk: Path
 ) -> None:
@@ -548,6 +556,7 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
 # -- telephone
 
 
+@pytest.mark.exhaustive
 def test_on_a_phone_the_list_covers_the_page(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=4", width=390)
     assert not tab.evaluate("document.querySelector('#days').checkVisibility()")
@@ -614,6 +623,7 @@ def test_548_days_load_quickly_and_all_messages_are_shown_without_the_market(
     )
 
 
+@pytest.mark.exhaustive
 def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, runs_folder: Path) -> None:
     tab = open_index(session, runs_folder / "seeds", 3)
     entries = head_of(runs_folder / "seeds" / "view" / "index.html")["episodes"]
@@ -650,6 +660,7 @@ def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, runs_fo
     assert links == [entries[0]["page"], "index.html", entries[2]["page"]]
 
 
+@pytest.mark.exhaustive
 def test_an_unfinished_episode_is_marked(session: Reader, runs_folder: Path) -> None:
     (page,) = pages(runs_folder / "killed" / "view")
     tab = open_day(session, page, "day=8")

@@ -188,6 +188,7 @@ def test_the_memory_of_each_day_is_shown_as_text(
     press(tab, "m")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(
     session: Reader, page: Path, width: int, scheme: str

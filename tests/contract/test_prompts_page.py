@@ -35,6 +35,7 @@ def asked() -> dict[str, dict[str, list[Asked]]]:
     return requests
 
 
+@pytest.mark.exhaustive
 def test_the_page_of_prompts_is_current() -> None:
     made = page_of(TABLES["head"], asked())
     assert PAGE.read_text("utf-8") == made, "run python tests/contract/test_prompts_page.py"

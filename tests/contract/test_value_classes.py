@@ -303,6 +303,7 @@ def assigned() -> frozenset[tuple[Path, str]]:
     return frozenset(found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_dataclass_is_frozen_unless_a_field_of_it_is_assigned() -> None:
     never = []

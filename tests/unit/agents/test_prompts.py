@@ -253,6 +253,7 @@ def _serialised(request: ModelRequest) -> str:
     return json.dumps([tools, [message.to_json() for message in request.messages]])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_fixed_candidate", "deepfund_berkshire"])
 @pytest.mark.parametrize(

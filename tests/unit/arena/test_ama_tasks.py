@@ -149,6 +149,7 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
     assert reversals > 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path: Path) -> None:
     """Decisions, and what they leave of the units that an opening bought or sold short: in sixths;

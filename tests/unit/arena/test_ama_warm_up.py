@@ -162,6 +162,7 @@ def test_no_practice_day_shows_what_comes_after_it(
     assert (other.exchanges == true.exchanges) == (days_before == 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_stock_in_a_market_of_coins_has_no_practice_and_no_outcome_on_days_without_a_session(
     market: MarketSnapshot, data: Path, tmp_path: Path
@@ -252,6 +253,7 @@ def test_what_was_learned_outlasts_a_kill(
     assert model.calls == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_was_learned_outlasts_a_failed_first_decision_and_a_failed_day_leaves_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -336,6 +338,7 @@ def test_a_plan_counts_the_calls_of_a_warm_up(
         assert line.endswith(f"in which agent {agent} makes no requests")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_asks_as_often_as_its_plan_says(data: Path, tmp_path: Path) -> None:
     first, second = transcript(data, tmp_path / "run", agent="trade")

@@ -519,6 +519,7 @@ def test_a_case_worked_by_hand() -> None:
     assert first + second == pytest.approx(1.1 * 0.95 - 1.0, abs=1e-15)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(RETURNS, min_size=1, max_size=60), st.integers(0, 2**32 - 1))
 def test_linked_lines_add_to_the_total_return(returns: list[float], seed: int) -> None:

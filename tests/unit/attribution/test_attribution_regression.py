@@ -390,6 +390,7 @@ def test_intervals_cover_the_planted_factor_returns_at_their_nominal_rate(
     assert covered.mean(axis=0).min() > 0.92
 
 
+@pytest.mark.exhaustive
 def test_planted_industry_returns_are_recovered(
     planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
 ) -> None:
@@ -473,6 +474,7 @@ def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
     assert better.selection.mean() > 5.0 * noise
 
 
+@pytest.mark.exhaustive
 def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_momentum(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:

@@ -301,6 +301,7 @@ def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
 # ---- the panel
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
 def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
@@ -331,6 +332,7 @@ def test_panel_depends_on_neither_passes_nor_threads_nor_the_future(
     np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_names_that_hardly_move_lose_no_digits() -> None:
     """One-pass variances cancel where values hardly differ from their mean."""

@@ -135,6 +135,7 @@ def test_three_hits_of_three_have_the_product_of_their_chances() -> None:
     assert chance_of(0, [0.5]) == 1.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8), st.integers(1, 8))

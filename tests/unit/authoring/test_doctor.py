@@ -98,6 +98,7 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (check.state, check.fix) == ("broken", "free space, or `ktdeval files prune`")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed_version", lambda: "0.2.3")
@@ -113,6 +114,7 @@ def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) 
     assert later["cutoffs"].fix == "install a newer ktdeval, or give --knowledge-cutoff"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
     monkeypatch: pytest.MonkeyPatch,

@@ -100,6 +100,7 @@ def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_
     assert coefficients == train_coefficients(snapshot, "2024-04-01")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_nothing_from_the_first_day_on_is_looked_at(snapshot: MarketSnapshot) -> None:
     start = int(np.searchsorted(snapshot.days, np.datetime64("2024-04-01")))
@@ -198,6 +199,7 @@ def test_a_baseline_is_known_by_its_model_and_its_own_parameters(
     assert (None if found is None else found.words) == baseline
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_baseline_gives_the_same_card_wherever_it_runs(
     market: Path, empty_board: Path, tmp_path: Path
@@ -242,6 +244,7 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
     assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, contact="")
@@ -252,6 +255,7 @@ def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) ->
     assert call(*_BASELINES, tmp_path / "board", "--contact", "https://example.org").exit_code == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
     rules = load_rules(empty_board)

@@ -187,6 +187,7 @@ def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> Non
     assert set(names_of_data(site)) == expected
 
 
+@pytest.mark.exhaustive
 def test_plain_json_equals_the_scripts_and_raw_cards_the_submitted_bytes(
     board: Path, site: Path
 ) -> None:
@@ -236,6 +237,7 @@ def test_the_board_counts_its_entrants_and_explains_its_columns(site: Path) -> N
     assert facts["counts"] == {"cards": 35, "models": 14, "submitters": 5}
 
 
+@pytest.mark.exhaustive
 def test_pages_of_cards_show_the_ranks_of_the_tables_and_the_same_label(site: Path) -> None:
     index = read_data(site, "cards-index")
     labels = {row[0]: row[index["columns"].index("label")] for row in index["rows"]}
@@ -290,6 +292,7 @@ def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: 
             assert read_data(site, f"card/{entry.card_id}")["ranked"] is False
 
 
+@pytest.mark.exhaustive
 def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alone(
     site: Path,
 ) -> None:
@@ -362,6 +365,7 @@ def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_
 # -- where it is put
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / "out"
@@ -581,6 +585,7 @@ def test_a_site_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -
         SiteWriter(tmp_path).put("board", {})
 
 
+@pytest.mark.exhaustive
 def test_jobs_give_their_results_in_order_and_their_errors() -> None:
     def fail() -> int:
         raise CardError("card 3: is not valid")

@@ -113,6 +113,7 @@ def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_mai
     assert findings_on(board) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
     paths = (

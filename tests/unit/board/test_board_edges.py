@@ -72,6 +72,7 @@ def reopen(board: Path) -> None:
     (board / "board.yaml").write_text(changed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
     board: Path,

@@ -296,6 +296,7 @@ def test_each_episode_has_a_row_with_its_benchmark(path: Path, board: Board) -> 
         assert row["total_return"] == episode["metrics"]["total_return"]["value"]
 
 
+@pytest.mark.exhaustive
 def test_daily_returns_compound_to_nav_and_contributions_add_up_to_the_return(
     path: Path, daily: pd.DataFrame
 ) -> None:
@@ -348,6 +349,7 @@ def test_a_ruined_account_has_no_returns_after_its_nav_is_gone(path: Path, tmp_p
     )
 
 
+@pytest.mark.exhaustive
 def test_columns_and_their_types_are_as_stated_whether_or_not_there_are_rows(
     path: Path, tmp_path: Path
 ) -> None:
@@ -547,6 +549,7 @@ def test_datasets_loads_every_configuration_offline(
     assert first == {name: cards.iloc[0][name] for name in ("card", "why", "total_return")}
 
 
+@pytest.mark.exhaustive
 def test_the_readme_of_a_dataset_tells_the_hub_what_it_holds(export: Callable[[str], Path]) -> None:
     out = export("hf-dataset")
     _, header, text = (out / "README.md").read_text().split("---\n", 2)

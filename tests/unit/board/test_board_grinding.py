@@ -150,6 +150,7 @@ def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
     )
 
 
+@pytest.mark.exhaustive
 def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(
 # -- over keys
 
 
+@pytest.mark.exhaustive
 def test_a_card_under_a_key_of_ones_own_is_shown_as_such_without_a_rank(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_run_under_a_registration_takes_no_other_key(
         run_under(board, first(board), tmp_path / "run", market, mask_key="5" * 32)
 
 
+@pytest.mark.exhaustive
 def test_a_card_that_names_a_registration_under_another_key_is_refused(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -339,6 +342,7 @@ def test_a_run_under_a_registration_has_what_was_registered(
         run_under(board, first(board), tmp_path / "run", market, **option)
 
 
+@pytest.mark.exhaustive
 def test_a_card_with_other_parameters_than_registered_is_refused(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -371,6 +375,7 @@ def test_a_run_with_a_registration_needs_no_other_option(
         load_config(None, {"registration": str(BoardFolder(board).registration(registration.id))})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_division_of_several_seeds_takes_no_run_of_fewer(
     board: Path, market: Path, tmp_path: Path
@@ -448,6 +453,7 @@ def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Pa
     assert draw(board) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Path) -> None:
     for model in (VOLATILITY, REVERSAL):

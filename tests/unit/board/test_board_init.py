@@ -208,6 +208,7 @@ def test_a_board_that_requires_a_certificate_names_the_attackers_that_count(
 # ---- baselines
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_path: Path) -> None:
     begun = begin(tmp_path / "board", Path("synthetic"), baselines=(), windows=("W1",))
@@ -253,6 +254,7 @@ def test_a_baseline_stands_only_where_its_task_shows_enough_for_it(
     assert any(note.startswith(left_out) for note in begun.notes)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_defaults(
     market: Path, tmp_path: Path

@@ -86,6 +86,7 @@ def cost_in(table: Table) -> float | None:
     return row["values"][table["columns"].index("cost_usd")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_submitters_price_is_labelled_and_ranks_nobody(
     tmp_path: Path, market: Path, run: Path

@@ -175,6 +175,7 @@ def test_a_card_that_keeps_all_terms_is_confirmatory(asked: Board) -> None:
     assert (found.answer.settled_at is not None) == has_one_sign
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path) -> None:
     import shutil

@@ -153,6 +153,7 @@ def test_in_a_scope_of_one_episode_its_own_interval_is_shown() -> None:
     assert shown(tables["W1"], "house/one", "selection_alpha") == (None, None, None, None, 0)
 
 
+@pytest.mark.exhaustive
 def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
     division = forged.rules.divisions[0]
     entries = forged.of_division(division)

@@ -176,6 +176,7 @@ def test_envelope_is_the_one_that_anyone_gets(
         assert shown == pytest.approx((band / ledger.nav[0]).tolist(), rel=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     market: Path, snapshot: MarketSnapshot, tmp_path: Path
@@ -539,6 +540,7 @@ def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Pat
     assert card["signals"] == {"news": {"Bullish": 3, "Bearish": 0, "Neutral": 0, "no_signal": 1}}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_only_boards_with_figures_of_an_arena_have_its_page_and_files(
     board: Path, tmp_path: Path

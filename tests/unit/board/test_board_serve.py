@@ -206,6 +206,7 @@ def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatc
         assert silent.recv(1) == b""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(
     own: Served,
@@ -228,6 +229,7 @@ def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it
     assert "A forged board" in (site / "data/board.json").read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_failed_build_is_shown_as_text_until_it_is_fixed(own: Served) -> None:
     rules = own.board / "board.yaml"

@@ -61,6 +61,7 @@ def test_a_submission_is_signed_and_shows_by_whom(board: Path, run: Path) -> Non
     assert card_data(loaded, loaded.entries[0], (True, []), {})["card_signed_by"] == ["a-TEAM"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_signature_next_to_the_card_is_taken_along_where_the_board_can_check_it(
     board: Path, empty_board: Path, run: Path, tmp_path: Path
@@ -108,6 +109,7 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
     assert tree(board) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_check_refuses_a_signature_that_was_taken_away_swapped_or_altered(
     board: Path, run: Path

@@ -398,6 +398,7 @@ def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_another_reasoning_effort_is_another_system_and_a_further_attempt(
     market: Path, submitted: Path, tmp_path: Path
@@ -429,6 +430,7 @@ def test_runs_in_one_folder_are_attempts_even_when_interrupted(
 # ---- several tasks, scoring tasks
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_of_several_cards_those_of_the_board_are_taken(
     market: Path, board: Path, tmp_path: Path
@@ -619,6 +621,7 @@ def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unus
 # ---- all or nothing
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     run: Path, board: Path
@@ -811,6 +814,7 @@ def test_the_command_lists_its_files_and_explains_the_pull_request(
     assert tree(board) == tree(submitted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     run: Path, board: Path

@@ -403,6 +403,7 @@ def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
     assert sum(run.stub.batches.paid_twice.values()) == (2 if lost else 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @over(*VENDORS)
 def test_a_request_that_is_refused_alike_again_is_a_failed_call_of_its_sample(

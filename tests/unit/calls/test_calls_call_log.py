@@ -203,6 +203,7 @@ def test_an_episode_whose_calls_could_not_be_written_fails_until_a_later_group_h
         assert run.recorded() == ["a", "b"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
     """On a disk that takes 10 ms for a transaction, 500 records one by one would take 5 s."""

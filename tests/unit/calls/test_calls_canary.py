@@ -110,6 +110,7 @@ def test_another_model_is_detected_in_nearly_every_run(loyalty: float, least: fl
     assert (other > np.quantile(same, 0.95)).mean() > 0.95
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> None:
     chance = np.random.default_rng(3)

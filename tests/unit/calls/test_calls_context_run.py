@@ -136,6 +136,7 @@ def test_plan_of_a_run_that_was_begun_tells_of_prompts_that_did_not_fit(
     assert "give it with --context-tokens" in printed
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_context_that_is_long_enough_holds_nothing_back(tmp_path: Path) -> None:
     server = Curious(100_000)

@@ -45,6 +45,7 @@ def test_scoring_names_its_cards(run: Path, terminal: Terminal) -> None:
     assert terminal.report("score", run) == {"run": str(run), "cards": cards}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_are_shown_as_they_are_stored(run: Path, terminal: Terminal) -> None:
     stored = json.loads((run / "cards" / f"{TASK}.json").read_text())

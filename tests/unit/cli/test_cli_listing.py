@@ -394,6 +394,7 @@ def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, terminal: Ter
     assert (code, errors.splitlines()[-1]) == (130, "ktdeval: error: interrupted")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_closed_pipe_is_quiet() -> None:
     command = f"{sys.executable} -m ktdeval tasks --json | head -c 1"

@@ -11,6 +11,7 @@ import pytest
 COMMANDS = [["models"], ["--help"], ["list", "commands"], ["tasks", "--json"]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words))
 def test_a_command_whose_reader_has_gone_ends_quietly_with_status_0(words: list[str]) -> None:

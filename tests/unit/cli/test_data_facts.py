@@ -57,6 +57,7 @@ def test_the_table_says_the_same_on_one_line_a_fact(folder: Path, terminal: Term
             assert f"{fact['value']:.3f}" in line
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_market_of_two_kinds_has_the_facts_of_each(tmp_path: Path, terminal: Terminal) -> None:
     path = tmp_path / "mixed"

@@ -53,6 +53,7 @@ words = st.text(st.sampled_from("abc中/ "), min_size=1, max_size=30)
 figures = st.integers(-(10**9), 10**9).map(str)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(words, words, figures, figures, words), min_size=1, max_size=4),

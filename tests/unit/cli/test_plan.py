@@ -216,6 +216,7 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
     made = plan(plugins, seeds=2)  # the model fails when it is connected to or asked
@@ -368,6 +369,7 @@ def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any
         plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_that_makes_its_calls_by_itself_costs_what_is_given_or_is_unknown() -> None:
     stranger = load_plugins(["run_plugin"])  # it may call anybody
@@ -375,6 +377,7 @@ def test_a_model_that_makes_its_calls_by_itself_costs_what_is_given_or_is_unknow
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_of_this_machine_costs_nothing_and_keeps_limits(plugins: Plugins) -> None:
     own = plan(plugins, model="builtin/momentum")  # of this machine
@@ -514,6 +517,7 @@ def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_existing_folder_shows_its_tool_protocol(begun: Path, plugins: Plugins) -> None:
     made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
@@ -530,6 +534,7 @@ def test_steps_of_a_folder_with_another_plan_do_not_count(
     assert other.warnings[0].startswith("the folder holds another run (task: ")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "reason"),
@@ -699,6 +704,7 @@ def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
         assert [task in note for note in notes if "names and codes" in note] == [True] * expected
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_reasoning_that_leaves_no_room_for_an_answer_is_a_note(plugins: Plugins) -> None:
     given = {"reasoning_tokens": 4096, "max_output_tokens": 4096}

@@ -125,6 +125,7 @@ def test_an_invalid_submission_comes_back_with_what_is_wrong() -> None:
     assert "schema" in told["content"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_coroutine_asks_by_the_asynchronous_client() -> None:
     async def act(desk: FrameworkDesk) -> None:

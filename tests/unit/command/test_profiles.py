@@ -584,6 +584,7 @@ def test_interpreters_that_go_in_a_circle_end(tmp_path: Path) -> None:
 # ---- folders of a step
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_folder_and_temporary_folder_are_where_a_program_finds_them(
     sandbox: Sandbox, workspaces: Workspaces

@@ -147,6 +147,7 @@ def test_a_program_starts_in_its_home(sandbox: Sandbox, workspaces: Workspaces) 
 # ---- output
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 131_072, 131_073, 262_144, 262_145, 3_000_001])
 def test_output_keeps_its_ends_and_counts_the_rest(
@@ -362,6 +363,7 @@ def test_a_process_can_not_take_more_memory(sandbox: Sandbox, workspaces: Worksp
     assert "MemoryError" in done.stderr.text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["private", "shared"])
 def test_processes_together_can_not_either(
@@ -452,6 +454,7 @@ def serve(server: socket.socket) -> None:
             stream.flush()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_services_are_reached_under_their_ports(
     sandbox: Sandbox, workspaces: Workspaces
@@ -532,6 +535,7 @@ def test_more_connections_than_allowed_are_closed(bwrap: Sandbox, workspaces: Wo
 # ---- the folder
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_program_finds_its_folder_again(sandbox: Sandbox, workspaces: Workspaces) -> None:
     first = workspaces.from_files({"state.json": b"{}", "bin/tool": b"#!/bin/sh\necho tool\n"})
@@ -593,6 +597,7 @@ def test_walls_that_can_not_be_made_are_an_error(workspaces: Workspaces) -> None
         run(shell("exit 0"), broken, workspaces)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_limits_of_the_folder_are_those_of_the_archive(tmp_path: Path, bwrap: Sandbox) -> None:
     from ktdeval.stores import LocalStore

@@ -195,6 +195,7 @@ def test_the_card_says_that_nothing_kept_the_client_from_looking_things_up(playe
 # ---- the official client
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_official_client_plays_an_episode(folder: Path, momentum: Path) -> None:
     anyio = pytest.importorskip("anyio", reason="needs the package anyio")
@@ -276,6 +277,7 @@ def test_fifty_clients_at_once_decide_an_episode_each(folder: Path) -> None:
 # ---- days without a decision
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_day_without_a_submission_in_time_is_held_and_counted(folder: Path) -> None:
     def late(port: int) -> None:

@@ -406,6 +406,7 @@ def test_an_old_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             open_sandbox("bwrap")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_kernel_that_forbids_namespaces_is_an_error(
     monkeypatch: pytest.MonkeyPatch, bwrap: Sandbox
@@ -464,6 +465,7 @@ def test_a_readable_folder_is_shown_and_stays_read_only(
     assert "Read-only file system" in done.stderr.text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_project_that_is_an_environment_shows_the_environment_alone(
     folder: Path, bwrap: Sandbox, workspaces: Workspaces

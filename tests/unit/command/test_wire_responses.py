@@ -88,6 +88,7 @@ def test_calls_go_back_with_their_results(reply: Reply, calls: list[ToolCall]) -
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",

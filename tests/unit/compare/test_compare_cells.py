@@ -330,6 +330,7 @@ def eight_names() -> MarketSnapshot:
     return replace(market, **prices, volume=np.full((420, 8), 100.0), amount=np.full((420, 8), 1e3))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_text_says_the_rules_and_what_is_null(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()), card_of(TWO.tolist(), "house/two"))
@@ -379,6 +380,7 @@ DAILY = with_id(
 DAYS = {"D0": 210, "D1": 260, "D2": 320, "D3": 370}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_days_are_those_of_the_decision_and_have_newey_west_errors(
     terminal: CardTerminal, tmp_path: Path
@@ -446,6 +448,7 @@ def test_days_without_a_difference_are_called_one_in_five_per_cent(days: int) ->
     assert np.mean(found) == pytest.approx(0.05, abs=0.015)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path) -> None:
     card = card_of(ONE.tolist())
@@ -462,6 +465,7 @@ def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path)
 # ==== venues
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_of_two_markets_stand_in_the_cells_of_their_venues(
     terminal: CardTerminal, stored: Path, tmp_path: Path

@@ -145,6 +145,7 @@ def saved(folder: Path, model: str, daily: Any) -> Path:
     return save_run(folder, card, {("A1", seed): daily for seed in (0, 1)}).parent.parent
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_are_reported_with_their_days_and_unknown_ones_named(
     tmp_path: Path, terminal: CardTerminal

@@ -686,6 +686,7 @@ def test_identical_runs_are_listed_by_agent_and_model(
     assert "Share of the agent without each agent" not in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_report_of_replicates_has_their_number_and_the_mixed_models_shares(
     tmp_path: Path, terminal: CardTerminal

@@ -138,6 +138,7 @@ def test_a_rule_that_holds_all_that_it_is_shown_reads_no_figure_and_no_news(
     assert families == {"price", "volume", "return", "risk", "news"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_order_that_a_model_follows_is_a_bias_and_no_input(
     tmp_path: Path, terminal: Terminal
@@ -394,6 +395,7 @@ def exact_row(moves: Sequence[float]) -> VariantFigures:
     return row
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [5, 6, 8, 12])
 def test_an_interval_over_steps_of_which_half_do_not_move_covers_their_mean(steps: int) -> None:

@@ -146,6 +146,7 @@ def test_players_are_those_of_their_seed(run: Path, terminal: Terminal) -> None:
     assert players_of(terminal, run, "--players", "100", "--seed", "1") != once
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_table_says_how_many_players_an_entrant_beats(run: Path, terminal: Terminal) -> None:
     rows = players_of(terminal, run, "--players", "100")
@@ -158,6 +159,7 @@ def test_the_table_says_how_many_players_an_entrant_beats(run: Path, terminal: T
     assert f"{100 * rows[1]['standing']['rank']:.2f}" in shown.split()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_without_fills_there_is_no_standing_and_the_reason(
     tmp_path: Path, terminal: Terminal

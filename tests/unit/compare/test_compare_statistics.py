@@ -118,6 +118,7 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(DIFFERENCES, st.floats(0.1, 1000.0))
 def test_scale_changes_no_p_and_sign_changes_only_the_direction(
@@ -132,6 +133,7 @@ def test_scale_changes_no_p_and_sign_changes_only_the_direction(
     assert hodges_lehmann(-sample).value == pytest.approx(-hodges_lehmann(sample).value, abs=1e-12)  # type: ignore[operator]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 43), st.integers(0, 43)), min_size=1, max_size=12))
 def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
@@ -198,6 +200,7 @@ def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tabl
     assert shift.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
 def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
@@ -368,6 +371,7 @@ def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(
     st.dictionaries(
@@ -502,6 +506,7 @@ def test_a_hand_worked_design() -> None:
     assert mask_contrasts({"bright": np.ones(2), "stock_blind": np.ones(2)}) == {}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(WINDOWS, WINDOWS, WINDOWS, WINDOWS)
 def test_stock_and_date_effect_add_up_to_the_memory_premium(
@@ -542,6 +547,7 @@ def test_without_precedence_it_is_the_shapley_value() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(arrays(float, (12, 4), elements=st.floats(-1, 1)))
 def test_contributions_add_up_exactly(table: np.ndarray) -> None:

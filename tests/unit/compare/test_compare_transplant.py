@@ -86,6 +86,7 @@ def test_costs_rise_with_the_capital_and_the_filled_share_falls(made: dict[str, 
 RETURNS = ("total_return", "annualised_return", "excess_return", "selection_alpha", "net_selection")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_returns_where_most_of_what_was_ordered_is_not_filled_are_withheld(
     made: dict[str, Any], runs: Path, terminal: Terminal

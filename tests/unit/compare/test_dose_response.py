@@ -194,6 +194,7 @@ def _sizes(study: DoseStudy) -> tuple[list[float], np.ndarray]:
     return premiums.doses, effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_windows_that_share_days_are_tested_by_the_null_of_shared_days() -> None:
     """The same premiums: what shared days allow for costs power, and moves each figure's test."""
@@ -213,6 +214,7 @@ def test_windows_that_share_days_are_tested_by_the_null_of_shared_days() -> None
     assert limits[0].reason == "no result of 6 such windows can be significant"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_shipped_study_has_the_power_of_the_command_that_tests_it() -> None:
     """Figures that an audit computed by itself, with the test of `compare masks`."""

@@ -65,6 +65,7 @@ def test_signs_become_commands(text: str, latex: str) -> None:
     assert escaped(text) == latex
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_becomes_known_commands_and_plain_letters(text: str) -> None:

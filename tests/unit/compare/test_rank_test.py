@@ -50,6 +50,7 @@ def test_the_published_windows_are_those_of_the_task() -> None:
     assert published_spans("ktdfin-windows") == spans
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_test_of_windows_that_share_days_has_its_level_and_the_exact_one_does_not() -> None:
     """Of 40,000 studies without an effect, a standard error of 0.11 points."""
@@ -65,6 +66,7 @@ def test_the_test_of_windows_that_share_days_has_its_level_and_the_exact_one_doe
     assert rates["exact"] == pytest.approx(0.0716, abs=0.004)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.0, 0.6, 1.162])
 def test_power_is_how_often_the_command_finds_it(effect: float) -> None:
@@ -121,6 +123,7 @@ def test_a_simulated_p_is_never_below_what_its_draws_can_show() -> None:
     assert RankTest(1e-6, PATTERN).power(50.0, 30) == 0.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_large_effect_is_that_of_a_z_test_less_its_efficiency() -> None:
     found = RankTest().effect(200)

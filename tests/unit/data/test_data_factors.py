@@ -37,6 +37,7 @@ def factors(folder: Path, text: str = "", **params: Any) -> list[float]:
     return [float(factor) for factor in raw.bars["factor"]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_factors_of_a_file_for_each_code_are_read(tmp_path: Path) -> None:
     (tmp_path / "factors").mkdir()
@@ -104,6 +105,7 @@ def test_a_first_factor_that_the_close_does_not_show_is_refused_with_advice_that
     assert factors(tmp_path, text, first="2024-01-25") == [5.25, 5.25]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_factors_that_do_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the bars have a factor already"):

@@ -419,6 +419,7 @@ def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snap
     assert "licence: with its owner's consent" in (tmp_path / "o" / "recipe.yaml").read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
     tmp_path: Path, server: HubServer, terminal: Terminal

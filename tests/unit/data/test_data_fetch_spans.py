@@ -433,6 +433,7 @@ def rates_of(folder: Path, currency: str, rate: float) -> Path:
     return path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_vendor_s_other_currency_is_named_and_converted(
     tmp_path: Path, yahoo: Callable[..., list[str]], terminal: Terminal
@@ -495,6 +496,7 @@ def test_parts_of_a_currency_are_brought_to_whole_units_with_dividends(
     assert notes == [f"prices of A in {unit} are divided by {parts}, to {whole}"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_second_coin_of_a_pair_is_its_currency(
     tmp_path: Path,

@@ -81,6 +81,7 @@ def prices(market: MarketSnapshot, code: str) -> np.ndarray:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path: Path) -> None:
     market = read(tmp_path)
@@ -239,6 +240,7 @@ def random_rates(seed: int, after: str = "9999") -> str:
     return "\n".join(rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path) -> None:

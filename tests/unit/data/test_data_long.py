@@ -312,6 +312,7 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
         read(tmp_path, names=str(tmp_path / "names.csv"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_range_of_days_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]
@@ -661,6 +662,7 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_faults_are_refused_until_a_repair_is_named(tmp_path: Path, terminal: Terminal) -> None:
     doubled = BARS + BARS.splitlines()[1] + "\n"

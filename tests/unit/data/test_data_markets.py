@@ -55,6 +55,7 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
     return {finding.kind: finding for finding in check(raw)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     raw = read(tmp_path)
@@ -79,6 +80,7 @@ def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     assert "gaps" not in by_kind(raw)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_splits_make_the_factor(tmp_path: Path) -> None:
     market = assemble(read(tmp_path, splits=SPLITS))
@@ -432,6 +434,7 @@ def twin(request: pytest.FixtureRequest) -> tuple[MarketSnapshot, MarketSnapshot
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
     twin: tuple[MarketSnapshot, MarketSnapshot],

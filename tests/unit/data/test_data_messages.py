@@ -72,6 +72,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_option_that_a_message_names_is_executed_and_works(

@@ -118,6 +118,7 @@ def test_a_reported_code_without_a_factor_is_repaired_by_the_named_option(
     check_factor(reported(shared_data, "05"), tmp_path, terminal)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_code_without_a_factor_is_repaired_by_the_named_option(
     tmp_path: Path, terminal: Terminal
@@ -134,6 +135,7 @@ def test_a_reported_file_with_units_by_code_is_read_right(
     check_units(reported(shared_data, "01"), tmp_path, terminal)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_file_with_units_by_code_is_read_right(tmp_path: Path, terminal: Terminal) -> None:
     check_units(units_file(tmp_path), tmp_path, terminal)

@@ -339,6 +339,7 @@ def test_a_unit_of_volume_that_changes_on_a_day_is_found_and_read_by_the_option(
     assert (np.abs(np.log10(ratio)) < 0.3).all()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "power"), [((7, 30), 100.0), ((55,), 1000.0)])
 def test_single_days_in_another_unit_are_repaired_where_amounts_tell_it(
@@ -387,6 +388,7 @@ def test_a_price_in_the_column_of_volumes_is_refused(
     assert f"1 volume_is_price (first: {code})" in message
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "start", "value"), [("ETHUSDT", 2e3, 2e10), ("BTC", 6e4, 3e10), ("FOO-USD", 50, 3e10)]
@@ -463,6 +465,7 @@ def test_generated_markets_have_no_such_finding(name: str) -> None:
     assert {finding.kind for finding in check(raw)} & SERIES == set()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.shared_data
 @pytest.mark.parametrize(
     ("file", "options", "size"),

@@ -47,6 +47,7 @@ def values_on(snapshot: Any, code: str, day: str) -> dict[str, float]:
     return {name: float(getattr(snapshot, name)[row, column]) for name in FIGURES}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("case", CASES, ids=[case["vendor"] for case in CASES])
 def test_what_vendors_write_is_read_or_refused_with_advice_that_works(

@@ -109,6 +109,7 @@ def test_the_embedded_market_is_that_of_all_records_and_another_seed_gives_anoth
     assert short[0].codes != other.codes
 
 
+@pytest.mark.exhaustive
 def test_days_and_meta_are_those_of_a_market_with_a_year_before_its_windows(
     market: MarketSnapshot,
 ) -> None:

@@ -527,6 +527,7 @@ def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_diffe
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @on_each_row
 def test_what_cannot_be_asked_or_certified_is_refused(
@@ -550,6 +551,7 @@ def test_a_run_that_asked_something_else_is_refused_with_what_differs(
         environment.certify(runs=(environment.attack(**tupled(made)),))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_counts_once_and_on_its_own_market(
     environment: Environment, reader: Path, tmp_path: Path

@@ -97,6 +97,7 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 # ---- the exact matcher
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
@@ -127,6 +128,7 @@ def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased(
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() -> None:
     def mean_k(mask: MaskConfig) -> float:

@@ -380,6 +380,7 @@ def sample_sets_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> 
 # ---- the one that reads
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @on_each_row
 def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(

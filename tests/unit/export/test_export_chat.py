@@ -138,6 +138,7 @@ def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> 
     assert again == first
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_episode_is_one_conversation_and_openais_arguments_are_text(runs: Path) -> None:
     assert export("momentum", "--rows", "episode", "--dialect", "openai", cwd=runs).code == 0
@@ -545,6 +546,7 @@ SPELLED = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Path) -> None:
     """A trainer, or the model that it trains, reads all of these as the name."""
@@ -563,6 +565,7 @@ def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Pa
     assert all("holds a company or industry name" in line for line in findings)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
     """The model's own answer is what a row is for; what it is shown must not have it."""

@@ -88,6 +88,7 @@ def test_a_killed_fork_is_started_again_a_few_times(
     workers.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_workers_read_the_end_of_the_process_that_forked_them_though_others_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -62,6 +62,7 @@ def test_a_grid_whose_only_server_is_down_does_not_begin(closed_port: int) -> No
         checked(served(closed_port))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_grid_without_any_key_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -170,6 +170,7 @@ def test_a_grid_that_is_done_runs_nothing_again(
     assert {path: path.read_bytes() for path in (out / "done").iterdir()} == before
 
 
+@pytest.mark.exhaustive
 def test_an_amended_plan_keeps_the_key_the_time_and_what_is_done(
     market: Path, tmp_path: Path
 ) -> None:

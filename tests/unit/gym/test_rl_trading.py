@@ -180,6 +180,7 @@ _ADVICE = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "lookback", "days"),

@@ -458,6 +458,7 @@ orders = st.lists(
 actions = st.builds(lambda items: {"orders": items, "overall_reason": ""}, orders)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(50)
 @given(text=st.text(max_size=40) | json_values.map(json.dumps) | actions.map(json.dumps))

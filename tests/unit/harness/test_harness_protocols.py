@@ -116,6 +116,7 @@ def test_every_native_reply_of_sound_calls_can_be_written(
     assert decode(spoken(native, protocol), asked(protocol)) == native
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)

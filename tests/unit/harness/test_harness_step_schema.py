@@ -149,6 +149,7 @@ def test_a_weight_is_bounded_by_the_limit_or_by_a_greater_one_that_is_held(
     assert (weight["minimum"], weight["maximum"]) == bounds
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("shorts", [False, True])

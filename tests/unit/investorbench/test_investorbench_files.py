@@ -181,6 +181,7 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
     assert {item.kind for item in twin.documents} == {"news", "annual report", "quarterly report"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_informative_news_precede_the_planted_returns_and_other_news_nothing(
     twin: MarketSnapshot,

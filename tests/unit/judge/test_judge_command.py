@@ -109,6 +109,7 @@ def test_a_claimed_nav_of_fills_at_the_close_of_the_decision_is_a_look_ahead(
     assert "LOOK-AHEAD" in text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_nav_alone_has_an_alpha_and_says_what_it_cannot_say(
     market: MarketSnapshot, tmp_path: Path, terminal: Terminal

@@ -101,6 +101,7 @@ def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
     assert done.code == 0, done
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_model_whose_plugin_is_absent_has_no_price_of_this_machine(
     traded: Path, tmp_path: Path

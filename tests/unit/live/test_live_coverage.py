@@ -91,6 +91,7 @@ def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
     assert (kept / STAMP).is_file()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_what_is_not_covered_is_named_with_its_reason(copy: Path, plugins: Plugins) -> None:
     (copy / "README.md").write_text("mine", "utf-8")

@@ -108,6 +108,7 @@ def test_days_one_by_one_have_the_factor_of_all_days_at_once(
     np.testing.assert_allclose(ratio, np.broadcast_to(ratio[0], ratio.shape), rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_halt_before_a_day_does_not_hide_a_split(server: VendorServer, tmp_path: Path) -> None:
     halted = ("2024-01-29", SPLIT_DAY)

@@ -62,6 +62,7 @@ def test_dollars_of_each_session_are_those_of_its_tokens(week: LiveFolder, page:
     assert costs.usd_a_day == pytest.approx(costs.usd_total / 5)
 
 
+@pytest.mark.exhaustive
 def test_failed_attempts_are_counted(week: LiveFolder, page: LivePage) -> None:
     all_failed = 0
     for entry in page.entries:
@@ -75,6 +76,7 @@ def test_failed_attempts_are_counted(week: LiveFolder, page: LivePage) -> None:
     assert all_failed == 5
 
 
+@pytest.mark.exhaustive
 def test_model_without_a_price_has_tokens_and_no_dollars(page: LivePage) -> None:
     costs = page.entries[1].costs
     assert costs.usd == (None,) * 5

@@ -94,6 +94,7 @@ def test_figures_are_those_of_settle(month: LiveFolder, page: LivePage, plugins:
     assert [pair.excess for pair in page.pairs] == pairs
 
 
+@pytest.mark.exhaustive
 def test_series_end_at_the_totals_of_the_card(page: LivePage) -> None:
     for entry in not_empty(page.entries):
         for name in ("held", "flat", "low", "high", "index", "buy_and_hold"):
@@ -112,6 +113,7 @@ def test_series_end_at_the_totals_of_the_card(page: LivePage) -> None:
             )
 
 
+@pytest.mark.exhaustive
 def test_series_begin_at_the_first_counted_day(page: LivePage) -> None:
     (market,) = page.markets
     for entry in not_empty(page.entries):
@@ -188,6 +190,7 @@ def test_decision_that_is_not_public_is_not_settled(half_way: LiveFolder, plugin
 # ---- ranks
 
 
+@pytest.mark.exhaustive
 def test_ranks_follow_the_mean_excess_and_leave_the_inactive_out() -> None:
     page = generated_page(Shape(entrants=9, days=60))
     inactive = [entry for entry in page.entries if "inactive" in entry.labels]
@@ -204,6 +207,7 @@ def test_ranks_follow_the_mean_excess_and_leave_the_inactive_out() -> None:
     assert means == sorted(means, reverse=True)
 
 
+@pytest.mark.exhaustive
 def test_nobody_has_a_rank_in_a_rehearsal(page: LivePage) -> None:
     assert [entry.rank for entry in page.entries] == [None, None]
 
@@ -217,6 +221,7 @@ def called(step: int, outcome: str = "answered", cost: float | None = 0.25) -> C
     return call_of("asked", step=step, outcome=outcome, cost_usd=cost, usage=usage)
 
 
+@pytest.mark.exhaustive
 def test_costs_are_sums_of_the_answers_of_a_session() -> None:
     records = [called(0), called(0), called(1), called(1, "timeout", None)]
     costs = costs_of(records, (True, True))
@@ -227,6 +232,7 @@ def test_costs_are_sums_of_the_answers_of_a_session() -> None:
     assert (costs.calls, costs.failed, costs.error_rate) == (4, 1, 0.25)
 
 
+@pytest.mark.exhaustive
 def test_unknown_price_is_null_and_never_0() -> None:
     costs = costs_of([called(0), called(1, cost=None)], (True, True))
     assert costs.usd == (0.25, None)
@@ -234,6 +240,7 @@ def test_unknown_price_is_null_and_never_0() -> None:
     assert costs.tokens_a_day == 12.0
 
 
+@pytest.mark.exhaustive
 def test_session_without_an_answer_has_no_cost() -> None:
     costs = costs_of([called(1, "timeout", None)], (True, True))
     assert costs.usd == costs.tokens == (None, None)
@@ -241,6 +248,7 @@ def test_session_without_an_answer_has_no_cost() -> None:
     assert costs_of([], (True,)).error_rate is None
 
 
+@pytest.mark.exhaustive
 def test_reply_from_the_record_and_sealed_sessions_cost_nothing() -> None:
     costs = costs_of([called(0), called(0, "cached"), called(1)], (True, False))
     assert costs.usd == (0.25, None)
@@ -250,6 +258,7 @@ def test_reply_from_the_record_and_sealed_sessions_cost_nothing() -> None:
 # ---- files
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["live", "rehearsal"])
 def test_page_is_whole_and_says_what_it_is(kind: str, tmp_path: Path) -> None:
     page = generated_page(Shape(entrants=2, days=30, kind=kind))
@@ -274,6 +283,7 @@ def test_page_is_whole_and_says_what_it_is(kind: str, tmp_path: Path) -> None:
     assert page_html(page, encode_canonical(page)) == text
 
 
+@pytest.mark.exhaustive
 def test_page_has_no_number_that_json_lacks() -> None:
     page = generated_page(Shape(entrants=3, days=120))
     value = loads_strict(encode_canonical(page))

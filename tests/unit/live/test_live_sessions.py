@@ -27,6 +27,7 @@ def times(found: Schedule) -> dict[str, tuple[datetime, datetime | None]]:
     return {one.day: (one.complete_at, one.cutoff) for one in found.sessions}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
     found = schedule("us", {"XNYS": "next_open"}, "2026-01-06", "2026-01-07", MARGIN)
@@ -38,6 +39,7 @@ def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
     assert [one.day for one in found.deciding] == ["2026-01-05", "2026-01-06"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
     # Thanksgiving 2026 is 26 November; the day after closes at 13:00 in New York
@@ -47,6 +49,7 @@ def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
     assert times(found)["2026-11-27"][0] == utc("2026-11-27T18:00")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_daylight_saving_time_moves_closes_in_utc() -> None:
     # clocks go forward in New York on 8 March 2026
@@ -64,6 +67,7 @@ def test_coins_that_fill_at_closes_are_due_before_the_next_midnight() -> None:
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_mixed_market_is_over_at_the_last_close_and_due_before_the_first_fill() -> None:
     rules = {"XNYS": "next_open", "24/7": "next_close"}

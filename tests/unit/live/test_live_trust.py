@@ -82,12 +82,14 @@ def test_own_authority_of_the_maintainer_stamps_nothing(kept: Kept) -> None:
     assert f"time authority: CN=Test root, SHA-256 {kept.fingerprint}, which you do not" in output
 
 
+@pytest.mark.exhaustive
 def test_record_is_stamped_under_a_root_that_the_reader_gives(kept: Kept) -> None:
     output = verified(kept, "--trust", str(kept.authority.certificate)).output
     assert f"evidence: stamped: {PROVES['stamped']}" in output
     assert f"SHA-256 {kept.fingerprint}, which you trust" in output
 
 
+@pytest.mark.exhaustive
 def test_record_is_not_stamped_under_another_root(kept: Kept, tmp_path: Path) -> None:
     with authority(tmp_path / "other") as other:
         assert f"evidence: {OWN}" in verified(kept, "--trust", str(other.certificate)).output

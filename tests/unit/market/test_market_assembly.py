@@ -194,6 +194,7 @@ def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
     monkeypatch: pytest.MonkeyPatch,

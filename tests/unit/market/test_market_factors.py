@@ -310,6 +310,7 @@ def real(shared_data: Path) -> RawMarket:
     return read_long(LongParams(**files, map=mapping))  # type: ignore[arg-type]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.shared_data
 def test_real_splits_and_dividends_are_no_faults_and_planted_restarts_are(real: RawMarket) -> None:
     table = real.table

@@ -546,6 +546,7 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
     assert "spells" not in (tmp_path / "plain" / "manifest.json").read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_data_known_for_one_day_only_is_named() -> None:
     counts = {finding.kind: (finding.severity, finding.count) for finding in check(dated([]))}

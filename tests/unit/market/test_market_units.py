@@ -267,6 +267,7 @@ def test_units_of_a_whole_board_are_named_by_it() -> None:
     assert advised(fault) == "--volume-unit share,chinext=lot"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_long() -> None:
     codes = tuple(f"6005{number:02d}.SH" for number in range(60))

@@ -79,6 +79,7 @@ def intraday_of(scene: Any, snapshot: MarketSnapshot, row: int, step: int) -> li
     return [[*bar[:1], *bar[2:]] for bar in json.loads(match[1])["intraday"]["rows"]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "hour", "parts"),

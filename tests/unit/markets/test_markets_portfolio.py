@@ -154,6 +154,7 @@ def test_equal_weights_and_fewer_than_seven_closes() -> None:
     assert weights(closes, sides * 0, "equal").tolist() == [0.0] * 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(20)
 @given(

@@ -706,6 +706,7 @@ def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> N
     assert shown[0] == shown[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None:
     plugins = load_plugins()

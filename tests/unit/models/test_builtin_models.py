@@ -476,6 +476,7 @@ def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
         assert (spec["window"]["name"], spec["seed"], spec["limit"]) == (WINDOW, 3, 2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_replay_of_another_task_is_one_line(
     market: Path, tmp_path: Path, terminal: Terminal

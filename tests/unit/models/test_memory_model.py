@@ -250,6 +250,7 @@ def test_a_full_memory_has_the_hash_of_before_doses() -> None:
     assert set(to_mapping(MemoryParams())).isdisjoint({"recall", "noise", "keyed_by", "until"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_well_before_its_last_day_the_end_changes_nothing(
     dosed: MemoryParams, market: MarketSnapshot

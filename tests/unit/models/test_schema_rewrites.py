@@ -194,6 +194,7 @@ def test_no_schema_that_is_sent_loses_a_document() -> None:
             assert all(map(validator.is_valid, documents)), name
 
 
+@pytest.mark.exhaustive
 def test_a_rewritten_order_schema_still_refuses_both_sizes_and_a_number() -> None:
     schema = sent_schemas()["submit_action in whole shares"]
     order = {"stock_id": "x", "side": "BUY", "confidence": 1, "reason": "a long enough reason"}
@@ -209,6 +210,7 @@ def test_a_rewritten_order_schema_still_refuses_both_sizes_and_a_number() -> Non
         assert judged == [False] * 4 + [True] * 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
@@ -237,6 +239,7 @@ def test_a_form_that_claude_has_no_words_for_is_named_with_its_place(
         closed_schema(schema)
 
 
+@pytest.mark.exhaustive
 def test_definitions_that_end_are_sent() -> None:
     schema = {
         "$ref": "#/$defs/a",

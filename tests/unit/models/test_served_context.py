@@ -131,6 +131,7 @@ def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
     assert server.paid == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Terminal) -> None:
     with stating({}) as server:

@@ -124,6 +124,7 @@ def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:

@@ -289,6 +289,7 @@ def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None
 # ---- crashes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_full_disk_while_saving_leaves_nothing(tmp_path: Path) -> None:
     with failing_at(10**9, disk_full) as calls:

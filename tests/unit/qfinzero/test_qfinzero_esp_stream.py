@@ -115,6 +115,7 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
     return seen
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "in_files"), [(1, False), (2, False), (3, True)])
 def test_a_month_in_random_steps_is_everything_once_and_in_order(

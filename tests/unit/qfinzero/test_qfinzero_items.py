@@ -135,6 +135,7 @@ def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
     ), "15 April 2022 was Good Friday"
 
 
+@pytest.mark.exhaustive
 def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {

@@ -38,6 +38,7 @@ def raw(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str],
         connection.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/health", "/playground", "/terminal/"])
 def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(

@@ -331,6 +331,7 @@ def test_calendars_in_a_file_answer_like_those_in_memory(
         assert file.updates(tags, page, as_of_ns) == memory.updates(tags, page, as_of_ns)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(rows=ARTICLE_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)

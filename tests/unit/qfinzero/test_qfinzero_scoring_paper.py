@@ -458,6 +458,7 @@ def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer:
     assert three(score(gold, [*enough, answer[0]], RUN)) == three(score(gold, enough, RUN))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(tasks, st.sampled_from(("calling", "planning")))
 def test_the_perfect_answer_is_perfect_in_either_form_and_each_call_counts(
@@ -474,6 +475,7 @@ def test_the_perfect_answer_is_perfect_in_either_form_and_each_call_counts(
 small = st.integers(0, 3).map(lambda thirds: Fraction(thirds, 3))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(1, 3), st.integers(1, 4), st.data())

@@ -125,6 +125,7 @@ def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minut
 # Bars.
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_bar_is_a_possible_one() -> None:
     for (asset_class, _, _), series in not_empty(small_market().prices.bar_table.items()):
@@ -425,6 +426,7 @@ def test_the_cache_may_be_named_from_the_home_folder(
     assert cache_root() == tmp_path / "cache" / "qfinzero"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")

@@ -410,6 +410,7 @@ class Previewer(Player):
         return state(workspace), workspace.broker.log.to_lines()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SESSIONS + 1))
 def test_a_preview_changes_nothing_and_says_what_placing_the_order_then_does(

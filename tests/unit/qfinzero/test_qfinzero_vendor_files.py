@@ -186,6 +186,7 @@ def test_columns_are_named_once_decimals_rounded_with_a_note_and_symbols_read_fr
     assert main(["data", "check", str(folder)]) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs the data at {SHARED}")
 def test_real_vendor_files_are_imported_with_one_column_map(tmp_path: Path) -> None:
     us = SHARED / "us_daily" / "nasdaq100_daily.csv.gz"

@@ -129,6 +129,7 @@ def test_a_finished_run_is_scored_by_the_group_and_the_card_verifies(tmp_path: P
     assert not verify_card(path, plugins, {}).findings
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_may_ask_for_the_group_at_once(tmp_path: Path) -> None:
     market = store_market(tmp_path / "small")

@@ -268,6 +268,7 @@ def test_examples_state_the_mention_its_place_and_whether_it_had_been_sent(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
     shown = tell(run.path)
@@ -287,6 +288,7 @@ def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
     assert tell(run.path) == shown
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_runs_are_read_together_and_episodes_counted_once(
     copied: RunFolder, run: RunFolder, research: RunFolder

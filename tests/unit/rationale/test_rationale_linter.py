@@ -224,6 +224,7 @@ NAMED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.sampled_from(sorted(NAMED)), st.tuples(words, words))
 def test_a_name_is_found_in_any_position_and_width(name: str, around: tuple[str, str]) -> None:

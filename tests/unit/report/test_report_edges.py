@@ -49,6 +49,7 @@ def test_a_page_draws_so_many_cards_and_windows() -> None:
     assert (page.MOST_CARDS, page._ALL_WINDOWS, page._MOST_WINDOWS) == (24, 12, 3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: Path) -> None:
     cards = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
@@ -217,6 +218,7 @@ def reliability(*, has_intervals: bool) -> list[ReliabilityBin]:
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_reliability_diagram_shows_intervals_where_there_are_some(tmp_path: Path) -> None:
     (one,) = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))

@@ -70,6 +70,7 @@ def evaluations(*paths: Path) -> list[Evaluation]:
 # -- escaping
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.text())
 def test_any_text_comes_out_as_text(text: str) -> None:
@@ -103,6 +104,7 @@ def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
     assert page.all("div")[0].attributes["aria-label"] == "Table: Of <things>"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     cells = {(name, 0): 0.01 * number for number, name in enumerate(APART)}
@@ -114,6 +116,7 @@ def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     assert "\u202e" not in page.text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_path: Path) -> None:
     nothing = card_cases.card((0,), failed={0})
@@ -328,6 +331,7 @@ def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], f
     return {cell: float(rng.normal(0, 0.1)) for cell in cells}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_effects_match_the_effects_command(tmp_path: Path) -> None:
     """The report shows what `ktdeval compare masks` tests, figure for figure."""
@@ -369,6 +373,7 @@ def test_effects_match_the_effects_command(tmp_path: Path) -> None:
     assert effects.modes[0].value + effects.modes[1].value == pytest.approx(effects.modes[2].value)  # type: ignore[operator]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
@@ -478,6 +483,7 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
     assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
     path = save_card(tmp_path / "run", make_card({("A1", 0): 0.1}))
@@ -601,6 +607,7 @@ def test_variances_by_hand(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     """Returns of 0 and 2 %, and of 2 and 0 %: equal means, so that the variance of windows is
@@ -615,6 +622,7 @@ def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     assert row[heads.index("SD of seeds")] == "1.41"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=5))
 @settings(max_examples=20)

@@ -103,6 +103,7 @@ def state_of(prompt: str) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("step", [0, 2])
 def test_a_step_asked_again_is_sent_the_recorded_prompt(
     forker: Forker, folder: RunFolder, step: int
@@ -215,6 +216,7 @@ def test_labels_of_a_mask_that_shows_codes_are_no_placebo(tmp_path: Path, plugin
         forker.check(spec, 0, parse_change("labels=shuffled"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_whose_replies_do_not_give_its_orders_is_refused(
     tmp_path: Path, plugins: Plugins

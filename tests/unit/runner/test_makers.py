@@ -131,6 +131,7 @@ def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes
     assert findings(one_code) == ()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     card = loaded(two_codes)
@@ -189,6 +190,7 @@ def test_makers_that_do_not_follow_from_the_records_are_found(
     assert "made_by" in found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_mark_that_lost_its_makers_is_no_clean_run(one_code: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"

@@ -109,6 +109,7 @@ def test_a_measured_step_is_not_measured_again_by_the_check_of_the_context() -> 
     assert len(factory.starts) == starts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_lessons_are_what_the_first_step_has_more_with_them() -> None:
     factory, (first,) = rehearsed(LESSONS, "finmem")

@@ -134,6 +134,7 @@ def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: P
     assert names == {"manifest.json", f"{TASK}.json", LEDGER, TRANSCRIPT, MARK}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("write", range(2, 15, 3))
@@ -153,6 +154,7 @@ def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_
     assert not [key for key in site.list_keys() if "/journal/" in key]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_same_command_again_runs_no_step_and_writes_no_record(ran: Site) -> None:
     before = {stat.key: stat.version for stat in ran.store.list("episodes")}
@@ -171,6 +173,7 @@ def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> N
     assert "is not empty and holds no run (notes.txt)" in error_line(ran.call("one", *words))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site) -> None:
     with mirrors_forgotten():
@@ -252,6 +255,7 @@ def test_an_unfinished_run_is_read_as_far_as_it_has_come(
     assert sorted(counts) == [0, 2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_score_at_a_url_is_written_there(ran: Site) -> None:
     done = ran.call("scorer", "score", ran.url, "--rules", "paper", "--plugin", PLUGIN)
@@ -260,6 +264,7 @@ def test_a_score_at_a_url_is_written_there(ran: Site) -> None:
     assert f"{ran.url}/cards/paper/{TASK}.json" in done.out
 
 
+@pytest.mark.exhaustive
 def test_cards_and_folders_of_runs_are_named_by_url_too(ran: Site) -> None:
     above, _, name = ran.url.rpartition("/")
     card = ran.call("reader", "card", "verify", "--card-only", f"{ran.url}/cards/{TASK}.json")

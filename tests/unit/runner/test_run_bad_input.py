@@ -210,6 +210,7 @@ def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
     assert f"score   ktdeval score {out}" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
     market: Path, tmp_path: Path

@@ -13,6 +13,7 @@ from real_panels import RealMarket, a_share, coins, facts_by_piece, measured_ran
 pytestmark = [pytest.mark.shared_data, pytest.mark.slow]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("read", [a_share, nasdaq, coins])
 def test_measured_ranges_are_those_that_ship(
     read: Callable[[Path], RealMarket], shared_data: Path
@@ -32,6 +33,7 @@ def test_measured_ranges_are_those_that_ship(
     assert measured == shipped
 
 
+@pytest.mark.exhaustive
 def test_absolute_returns_of_the_csi300_are_correlated_as_noted(shared_data: Path) -> None:
     whole = a_share(shared_data)._replace(pieces=a_share(shared_data).pieces[:1])
     values = {one.fact: one.value for [one] in facts_by_piece(whole)}

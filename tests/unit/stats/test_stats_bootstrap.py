@@ -183,6 +183,7 @@ def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_percentile_interval_is_that_of_arch() -> None:
     from arch.bootstrap import StationaryBootstrap

@@ -196,6 +196,7 @@ def test_dividends_and_splits_make_random_traders_no_money() -> None:
 # ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_foresight_beats_every_random_trader() -> None:
     envelope = random_envelope(

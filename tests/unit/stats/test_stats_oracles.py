@@ -114,6 +114,7 @@ def test_behaviour_equals_pandas_forms(played: Ledger, snapshot: MarketSnapshot)
     check("abstention_rate", played, snapshot, 1 - orders["step"].nunique() / len(steps))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapshot) -> None:
     metrics = pytest.importorskip("sklearn.metrics")

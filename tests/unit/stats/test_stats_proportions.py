@@ -58,6 +58,7 @@ def test_shares_and_levels_outside_their_range_are_refused(function, successes, 
         function(successes, n, level)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(count=counts(), level=LEVELS)
 def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
@@ -71,6 +72,7 @@ def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @given(chances=chances)
 def test_the_poisson_binomial_equals_scipy(chances):

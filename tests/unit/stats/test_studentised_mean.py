@@ -83,6 +83,7 @@ def test_many_values_have_nearly_the_normal_interval() -> None:
     assert found.high == pytest.approx(values.mean() + half, abs=0.05 * half)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 8, 12, 20])
 @pytest.mark.parametrize("name", DRAWS)

@@ -269,6 +269,7 @@ def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> No
     assert not hasattr(snapshot.as_of(1), "quotes")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "row",

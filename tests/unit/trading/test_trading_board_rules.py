@@ -148,6 +148,7 @@ def exact_limits(code: str, percent: int, reference: Decimal) -> tuple[Decimal, 
     return min(lower, reference - CENT), max(upper, reference + CENT)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "first_day", "special", "percent"),

@@ -301,6 +301,7 @@ ORDERS = st.builds(
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @examples(60, search=150)
 @given(st.lists(ORDERS, max_size=6), st.sampled_from([HALF, FULL, Account(100_000_000, {})]))

@@ -132,6 +132,7 @@ def test_the_page_of_a_run_is_one_file_without_a_script(desk: Path) -> None:
         assert defined == list(WORDS.definitions)
 
 
+@pytest.mark.exhaustive
 def test_its_figures_are_those_of_empyrical_on_the_equity_of_the_python_api(desk: Path) -> None:
     page = page_of(desk, "single")
     equity = load_run(desk / "single").equity(benchmark=True)
@@ -160,6 +161,7 @@ def test_its_figures_are_those_of_empyrical_on_the_equity_of_the_python_api(desk
     assert percent(months[1][3].split()[0]) == pytest.approx(100 * monthly, abs=0.00501)
 
 
+@pytest.mark.exhaustive
 def test_exposure_and_turnover_are_those_of_the_ledger(desk: Path) -> None:
     rows = {row[0]: row[1:] for row in page_of(desk, "single").table("Exposure and holdings")}
     run = load_run(desk / "single")
@@ -175,6 +177,7 @@ def test_exposure_and_turnover_are_those_of_the_ledger(desk: Path) -> None:
     assert float(rows["Turnover a year, NAVs"][0]) == pytest.approx(turnover, abs=0.00501)
 
 
+@pytest.mark.exhaustive
 def test_windows_that_share_no_day_are_linked_and_those_that_do_are_not(desk: Path) -> None:
     page = page_of(desk, "apart")
     assert [row[0] for row in page.table("Windows")[1:3]] == list(APART)
@@ -195,6 +198,7 @@ def test_windows_that_share_no_day_are_linked_and_those_that_do_are_not(desk: Pa
     assert len(page_of(desk, "single").all("details")) == 0
 
 
+@pytest.mark.exhaustive
 def test_the_index_and_the_json_name_the_tear_sheet(desk: Path) -> None:
     done = ktdeval("view", "single", "--out", "again", "--json", cwd=desk)
     sheets = loads_strict(done.out)["tear_sheets"]
@@ -204,6 +208,7 @@ def test_the_index_and_the_json_name_the_tear_sheet(desk: Path) -> None:
     assert made == (desk / "single" / "view" / sheet_name(TASK)).read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_without_its_market_a_page_says_why_figures_are_missing(desk: Path, tmp_path: Path) -> None:
     (desk / "market").rename(desk / "moved")
     try:
@@ -221,6 +226,7 @@ def test_without_its_market_a_page_says_why_figures_are_missing(desk: Path, tmp_
 # ---- figures of tracks
 
 
+@pytest.mark.exhaustive
 def test_a_short_window_has_no_rolling_figure_and_says_so() -> None:
     levels = 100.0 + np.sin(np.arange(40))
     page = make_tear_sheet([track(levels)], FACTS, None, Redactor({}))
@@ -228,6 +234,7 @@ def test_a_short_window_has_no_rolling_figure_and_says_so() -> None:
     assert [rolling_days(track(np.ones(n + 1))) for n in (39, 40, 126, 252)] == [None, 20, 63, 126]
 
 
+@pytest.mark.exhaustive
 def test_an_account_below_zero_has_reasons_instead_of_figures() -> None:
     ruined = track([100.0, -5.0, -6.0])
     assert {one.value for one in performance(ruined).values()} == {None}
@@ -240,6 +247,7 @@ def test_an_account_below_zero_has_reasons_instead_of_figures() -> None:
     assert not {"nan", "inf"} & set(page.text.lower().split())
 
 
+@pytest.mark.exhaustive
 def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> None:
     late = track([100.0, 110.0], "late", "2024-02-01")
     early = track([100.0, 120.0, 90.0], "early")
@@ -260,6 +268,7 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
     assert overlapping([track([1.0, 2.0], "same", "2024-01-03"), early]) is not None
 
 
+@pytest.mark.exhaustive
 def test_growth_a_year_is_that_of_half_a_year_and_more() -> None:
     """1 % a day for 126 of 252 days; one day less has none."""
     levels = 100.0 * 1.01 ** np.arange(127)
@@ -275,6 +284,7 @@ def test_growth_a_year_is_that_of_half_a_year_and_more() -> None:
         )
 
 
+@pytest.mark.exhaustive
 def test_a_mean_over_windows_needs_the_figure_of_each() -> None:
     levels = 100.0 * 1.01 ** np.arange(127)
     falling = [*levels[:-1], levels[-2] * 0.99]
@@ -286,6 +296,7 @@ def test_a_mean_over_windows_needs_the_figure_of_each() -> None:
     assert missing.reason == "not defined in 1 of 2 windows"
 
 
+@pytest.mark.exhaustive
 def test_the_shown_seed_is_the_one_nearest_to_the_median() -> None:
     tracks = [track([100.0, end], seed=seed) for seed, end in enumerate((130.0, 90.0, 105.0))]
     (window,) = windows_of(tracks)
@@ -293,6 +304,7 @@ def test_the_shown_seed_is_the_one_nearest_to_the_median() -> None:
     assert [other.seed for other in window.others] == [0, 1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
     draw_noise = np.random.Generator(np.random.PCG64(3)).normal
@@ -312,6 +324,7 @@ def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
     assert len(page.encode()) <= 300_000, len(page.encode())
 
 
+@pytest.mark.exhaustive
 def test_names_are_escaped_and_secrets_taken_out() -> None:
     facts = replace(FACTS, run="<b>run</b>", notes=["key stub-secret-key-c0ffee0123 seen"])
     redactor = Redactor({"TALKER_API_KEY": "stub-secret-key-c0ffee0123"})
@@ -320,6 +333,7 @@ def test_names_are_escaped_and_secrets_taken_out() -> None:
     assert "c0ffee0123" not in page
 
 
+@pytest.mark.exhaustive
 def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
     values = np.array([np.nan, 1.0, 2.0, np.nan, 3.0])
     days = [f"2024-01-0{day}" for day in range(1, 6)]
@@ -329,12 +343,14 @@ def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
     assert all(day in svg for day in (days[0], days[4]))
 
 
+@pytest.mark.exhaustive
 def test_every_definition_is_in_the_docs() -> None:
     docs = " ".join((REPOSITORY / "docs" / "view.md").read_text().split())
     for label, definition in not_empty(WORDS.definitions.items()):
         assert f"| {label} | {definition}" in docs, label
 
 
+@pytest.mark.exhaustive
 def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
     stored = loads_strict((TEAR_SHEETS / "other_packages.json").read_bytes())["exposures"]
     held = stored["positions"]

@@ -120,6 +120,7 @@ def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
     assert "onerror" in "".join(data_of(page).values())
 
 
+@pytest.mark.exhaustive
 def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
     runs_folder: Path,
 ) -> None:
@@ -168,6 +169,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
     assert "other handles" in find_names(other, load_plugins(), market).problem
 
 
+@pytest.mark.exhaustive
 def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> None:
     # Orders come out as calibration judges them.
     market = load_snapshot(runs_folder / "market")
@@ -226,6 +228,7 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
                 assert now / closes["scale"] == pytest.approx(expected, abs=0.51 / closes["scale"])
 
 
+@pytest.mark.exhaustive
 def test_the_index_has_the_figures_of_the_ledgers(runs_folder: Path) -> None:
     run = RunFolder.load(runs_folder / "seeds")
     entries = head_of(runs_folder / "seeds" / "view" / "index.html")["episodes"]
@@ -268,6 +271,7 @@ def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Pa
 # -- secrets
 
 
+@pytest.mark.exhaustive
 def test_no_secret_is_in_any_page_nor_in_keys_and_lists(runs_folder: Path) -> None:
     run = RunFolder.load(runs_folder / "talk")
     assert KEY in "".join(map(str, run.load_transcript(run.manifest.specs[0])))
@@ -300,6 +304,7 @@ def test_no_secret_is_in_any_page_nor_in_keys_and_lists(runs_folder: Path) -> No
 # -- episodes that are not whole
 
 
+@pytest.mark.exhaustive
 def test_an_unfinished_episode_is_shown_as_far_as_it_is(runs_folder: Path) -> None:
     first, second = head_of(runs_folder / "killed" / "view" / "index.html")["episodes"]
     assert (first["state"], first["steps"], first["planned"]) == ("unfinished", 9, DAYS_IN_WINDOW)
@@ -341,6 +346,7 @@ def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_th
     assert "corrupt here" in notes_of(page)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path) -> None:
     run = copy_of(runs_folder, "talk", tmp_path)
@@ -473,6 +479,7 @@ def test_episode_narrows_the_pages_and_the_index_lists_all(runs_folder: Path) ->
     }
 
 
+@pytest.mark.exhaustive
 def test_open_starts_the_browser_at_the_page(runs_folder: Path, tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/address\n')
@@ -485,6 +492,7 @@ def test_open_starts_the_browser_at_the_page(runs_folder: Path, tmp_path: Path) 
     assert (tmp_path / "address").read_text() == page.resolve().as_uri()
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_bad_input_is_one_line(runs_folder: Path, words: tuple[str, ...], problem: str) -> None:
     assert problem in error_line(view(runs_folder, *words, code=2))
@@ -540,6 +548,7 @@ def one(name: str, text: str, **fields: Any) -> dict[str, Any]:
     return {"id": name, "text": text, **fields}
 
 
+@pytest.mark.exhaustive
 def test_each_memory_is_shown_with_its_history() -> None:
     days: list[Any] = [
         {
@@ -586,6 +595,7 @@ def test_each_memory_is_shown_with_its_history() -> None:
     ]
 
 
+@pytest.mark.exhaustive
 @on_each_row
 def test_any_other_memory_is_a_tree(memory: Any) -> None:
     panel, none = memory_panels([memory, None], [entry_of(""), entry_of("")], SharedTexts())
@@ -596,6 +606,7 @@ def test_any_other_memory_is_a_tree(memory: Any) -> None:
     assert rest == memory or {**rest, "layers": {}} == memory
 
 
+@pytest.mark.exhaustive
 def test_packed_data_are_shown_by_their_length() -> None:
     (panel,) = memory_panels(
         [{"a": ["x" * 301, "y " * 301], "b": "z" * 300}], [entry_of("")], SharedTexts()
@@ -635,6 +646,7 @@ def panels_of(remembered: Path, run: str, *words: str) -> tuple[list[Any], str]:
     return [day["memory"] for day in days_of(page)], " ".join(head_of(page)["notes"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_finished_episode_is_run_again_and_a_killed_one_has_its_journal(remembered: Path) -> None:
     finished, killed = (panels_of(remembered, run, "--memory") for run in ("run", "killed"))
@@ -645,6 +657,7 @@ def test_a_finished_episode_is_run_again_and_a_killed_one_has_its_journal(rememb
     assert panels_of(remembered, "run") == ([None] * 9, "")
 
 
+@pytest.mark.exhaustive
 def test_a_memory_that_the_records_do_not_give_is_not_shown(
     remembered: Path, tmp_path: Path
 ) -> None:
@@ -657,6 +670,7 @@ def test_a_memory_that_the_records_do_not_give_is_not_shown(
     assert "What the agent remembered is not shown: " in notes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_agent_without_memory_is_noted(tmp_path: Path) -> None:
     words = (
@@ -679,6 +693,7 @@ def test_an_agent_without_memory_is_noted(tmp_path: Path) -> None:
 # -- a step and a stock
 
 
+@pytest.mark.exhaustive
 def test_a_step_of_version_2_is_shown_in_units_of_currency_and_shares() -> None:
     ledger = short_ledger()
     step = step_in_units(ledger, ledger.steps[1])
@@ -705,6 +720,7 @@ def test_a_step_of_version_2_is_shown_in_units_of_currency_and_shares() -> None:
     assert not any(name.endswith(("_minor", "_ticks")) for name in step)
 
 
+@pytest.mark.exhaustive
 def test_the_limit_of_an_order_is_shown_as_a_price() -> None:
     ledger = short_ledger()
     orders = (structs.replace(ledger.steps[1].orders[0], limit_ticks=3_010_000),)
@@ -712,6 +728,7 @@ def test_the_limit_of_an_order_is_shown_as_a_price() -> None:
     assert step["orders"][0]["limit"] == 301.0
 
 
+@pytest.mark.exhaustive
 def test_a_step_in_a_shares_keeps_whole_shares() -> None:
     ledger = Ledger({}, 100_000, short_ledger().steps)
     step = step_in_units(ledger, ledger.steps[0])
@@ -739,6 +756,7 @@ def talk(step: int, **answers: str | None) -> TranscriptEntry:
     )
 
 
+@pytest.mark.exhaustive
 def test_positions_and_signals_are_listed_by_code_and_step() -> None:
     def step(nav: int, **values: int) -> Any:
         positions = [

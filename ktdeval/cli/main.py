@@ -386,12 +386,22 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
             typed[option[1].replace("-", "_")] = option[0]
 
     about = _FIELD.match(message)
-    if about is not None and (about["field"] in typed or about["where"] == "options: "):
+    is_field = about is not None and (about["field"] in typed or about["where"] == "options: ")
+    if about is not None and is_field and _is_typed(about["key"], arguments):
         option_name = f"--{about['field'].replace('_', '-')}"
         key = about["key"] or ""
         message = f"{option_name}{key.replace('.', ' ', 1)}: {message[about.end() :]}"
 
     return _LONG_FIELD.sub(lambda found: typed.get(found[0], found[0]), message)
+
+
+def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
+    """Whether a key of an option's value was typed, as in `--map open=3`; true where there is none.
+    `bars.csv: …` is about a file, not about a key of `--bars`.
+    """
+    if key is None:
+        return True
+    return any(f"{key.removeprefix('.')}=" in word for word in arguments)
 
 
 def _fail_usage(error: click.ClickException) -> int:

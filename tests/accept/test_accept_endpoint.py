@@ -239,12 +239,11 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
             codes = {lens.asset_handle(asset): code for asset, code in enumerate(MARKET.codes)}
             orders[mask] = [codes[handle] for handle in shown]
 
-        assert {len(order) for order in orders.values()} == {len(orders["bright"])}
-        assert len(orders["bright"]) > 30
+        assert min(len(order) for order in orders.values()) > 30
         for one, other in itertools.combinations(MASKS, 2):
-            same = sum(
-                mine == theirs for mine, theirs in zip(orders[one], orders[other], strict=True)
-            )
+            # where days are hidden, the list has all that were ever in the market
+            pairs = zip(orders[one], orders[other], strict=False)
+            same = sum(mine == theirs for mine, theirs in pairs)
             assert same <= 6, (one, other, same)
 
 

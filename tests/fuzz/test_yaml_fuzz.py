@@ -208,7 +208,7 @@ READERS = {
     "run": ("run", "--config", "f.yaml"),
     "plan": ("plan", "--config", "f.yaml"),
     "build": ("data", "make", "synthetic", "--spec", "f.yaml", "--out", "m"),
-    "import": ("data", "make", "long", "--spec", "f.yaml", "--out", "m"),
+    "import": ("data", "make", "long", "--bars", "b.csv", "--spec", "f.yaml", "--out", "m"),
     "prices": (
         "plan",
         "--model",
@@ -267,7 +267,8 @@ def test_every_command_reports_a_bad_file_in_one_line(
 
         assert code == 2, (text, out.getvalue(), err.getvalue())
         # An error about something else would show that the command never read the file.
-        assert path.stem in err.getvalue()
+        field = text.partition(":")[0]
+        assert path.name in err.getvalue() or field in err.getvalue()
         lines.append(err.getvalue())
 
     assert [

@@ -54,6 +54,7 @@ from tables import on_each_row
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
+BRIGHT = "bright_open_research"  # hides nothing: a model of a plugin may be submitted
 
 
 @pytest.fixture(scope="module")
@@ -341,10 +342,12 @@ def test_records_that_the_board_can_not_execute_are_verified_with_the_run(
 
 @pytest.mark.slow
 def test_a_forged_card_is_not_made_honest_by_taking_a_secret_out(
-    market: Path, board: Path, tmp_path: Path
+    market: Path, tmp_path: Path
 ) -> None:
-    run = run_of_teller(market, tmp_path / "r" / "run", KEY)
-    card = run / "cards" / f"{TASK}.json"
+    board = tmp_path / "board"
+    begin(board, market, tasks=(BRIGHT,))
+    run = run_of_teller(market, tmp_path / "r" / "run", KEY, tasks=(BRIGHT,))
+    card = run / "cards" / f"{BRIGHT}.json"
     text = loads_strict(card.read_bytes())
     text["metrics"]["total_return"]["formula"] = "the best that was ever seen"
     write_atomic(card, dumps_pretty(text))
@@ -461,7 +464,7 @@ def test_of_several_cards_those_of_the_board_are_taken(
 def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:
     import deanon_plugin
 
-    task = {"tasks": ("deanon_probe",), "windows": (WINDOW,)}
+    task = {"tasks": ("deanon_probe_bright",), "windows": (WINDOW,)}
     begin(tmp_path / "board", market, baselines=(), **task)
     from ktdeval.registry.plugin_registry import load_plugins
     from ktdeval.runner import evaluate
@@ -490,11 +493,12 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_agree(
-    market: Path, board: Path, tmp_path: Path
+    market: Path, tmp_path: Path
 ) -> None:
-    run = run_of_teller(
-        market, tmp_path / "r" / "run", f"{KEY} from /home/alice/notes and horse-battery-9"
-    )
+    board = tmp_path / "board"
+    begin(board, market, tasks=(BRIGHT,))
+    says = f"{KEY} from /home/alice/notes and horse-battery-9"
+    run = run_of_teller(market, tmp_path / "r" / "run", says, tasks=(BRIGHT,))
 
     assert all(text in unpacked(run) for text in (KEY.encode(), b"/home/alice", b"horse-battery-9"))
 
@@ -521,7 +525,7 @@ def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_
     }
     assert KEY not in done.output
 
-    mine = load_card(run / "cards" / f"{TASK}.json").plain
+    mine = load_card(run / "cards" / f"{BRIGHT}.json").plain
     theirs = load_card(load_board(board).entries[0].files.card).plain
 
     assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, (
@@ -706,9 +710,11 @@ def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_records_elsewhere_are_written_where_they_can_be_published_from(
-    market: Path, board: Path, tmp_path: Path
+    market: Path, tmp_path: Path
 ) -> None:
-    run = run_of_teller(market, tmp_path / "r" / "run", KEY)
+    board = tmp_path / "board"
+    begin(board, market, tasks=(BRIGHT,))
+    run = run_of_teller(market, tmp_path / "r" / "run", KEY, tasks=(BRIGHT,))
     out = tmp_path / "publish"
     outcome = submit(
         board, run, stored="elsewhere", records_url="https://example.org/records", records_out=out
@@ -722,11 +728,11 @@ def test_records_elsewhere_are_written_where_they_can_be_published_from(
     assert (records["stored"], records["url"]) == ("elsewhere", "https://example.org/records")
     assert not (board / "records").exists()
 
-    card = out / TASK / "cards" / f"{TASK}.json"
+    card = out / BRIGHT / "cards" / f"{BRIGHT}.json"
     assert card.read_bytes() == entry.files.card.read_bytes()
     assert KEY.encode() not in unpacked(out)
     assert verify_card(card, plugins(), {"data": str(market), "data_args": {}}).findings == ()
-    assert [file_sha256(out / TASK / item["path"]) for item in records["files"]] == [
+    assert [file_sha256(out / BRIGHT / item["path"]) for item in records["files"]] == [
         item["sha256"] for item in records["files"]
     ]
 

@@ -72,7 +72,10 @@ def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
     assert "W2,W1" in windows
     assert "W2,W2" not in windows, "a name is given once"
     assert typing.words("ktdeval compare --metric total_r") == ["total_return"]
-    assert typing.words("ktdeval tasks bright_mem") == ["bright_memory_only"]
+    assert typing.words("ktdeval tasks bright_mem") == [
+        "bright_memory_only",
+        "bright_memory_only_paper",
+    ]
     assert typing.words("ktdeval list me") == ["metrics"]
     assert typing.words("ktdeval list metrics total_r") == ["total_return"]
     assert typing.words("ktdeval grid ktd-fin-") == ["ktd-fin-appendix-j"]
@@ -143,7 +146,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "complete -o nosort -F _ktdeval_completion ktdeval",
-        "blinded_memory_only,bright_memory_only",
+        "blinded_memory_only,bright_memory_only blinded_memory_only,bright_memory_only_paper",
         "compopt -o nospace",
         "openai_compatible/",
     ]

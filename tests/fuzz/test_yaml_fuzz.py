@@ -215,7 +215,7 @@ READERS = {
         "openai/x",
         "--tasks",
         "blinded_open_research",
-        "--prices",
+        "--price-table",
         "f.yaml",
     ),
     "team": (
@@ -229,7 +229,7 @@ READERS = {
         "--tasks",
         "blinded_open_research",
     ),
-    "board": ("leaderboard", "rank", "."),
+    "board": ("leaderboard", "check", "."),
 }
 WRONG = (
     *(

@@ -448,8 +448,9 @@ def test_options_of_the_papers_rules_are_refused_under_the_exchanges() -> None:
 
 
 def imported(folder: Path, source: Path) -> MarketSnapshot:
-    """Import a file of bars as it is."""
-    assert main(["data", "make", "long", "--bars", str(source), "--out", str(folder / "m")]) == 0
+    """Import a file of bars as it is: those that repeat the bar before are meant."""
+    words = ["data", "make", "long", "--bars", str(source), "--repair", "accept_breaks"]
+    assert main([*words, "--out", str(folder / "m")]) == 0
     return load_snapshot(folder / "m")
 
 

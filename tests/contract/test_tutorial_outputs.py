@@ -11,7 +11,7 @@ import pytest
 from paths import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "start").glob("*.md"))]
-WRITTEN = re.compile(r"(?:--out |out=|cp -r \S+ |open\()[\"']?([\w./-]+)")
+WRITTEN = re.compile(r"(?:--out |out=|leaderboard init |open\()[\"']?([\w./-]+)")
 
 
 def outputs() -> set[str]:

@@ -97,11 +97,13 @@ def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Pa
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-03-31"))
     lines = ["day,symbol,open,high,low,close,volume,amount"]
 
-    for day in days[np.is_busday(days)]:
+    for row, day in enumerate(days[np.is_busday(days)]):
         for number, symbol in enumerate(("AAA", "BBB", "CCC", "DDD")):
             price = 10.0 + (number + 1 if day > np.datetime64("2024-03-25") else 0)
             bar = ",".join([f"{price:.2f}"] * 4)
-            lines.append(f"{day},{symbol},{bar},{1_000_000 + number},{price * 1_000_000:.0f}")
+            lines.append(
+                f"{day},{symbol},{bar},{1_000_000 + 10 * row + number},{price * 1_000_000:.0f}"
+            )
 
     (tmp_path / "prices.csv").write_text("\n".join(lines) + "\n")
     words = ("--bars", "prices.csv", "--venue", "frictionless_long", "--out", "market")

@@ -386,11 +386,12 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
             typed[option[1].replace("-", "_")] = option[0]
 
     about = _FIELD.match(message)
-    is_field = about is not None and (about["field"] in typed or about["where"] == "options: ")
-    if about is not None and is_field and _is_typed(about["key"], arguments):
-        option_name = f"--{about['field'].replace('_', '-')}"
-        key = about["key"] or ""
-        message = f"{option_name}{key.replace('.', ' ', 1)}: {message[about.end() :]}"
+    if about is not None:
+        is_option = about["field"] in typed or about["where"] == "options: "
+        if is_option and _is_typed(about["key"], arguments):
+            option_name = f"--{about['field'].replace('_', '-')}"
+            key = about["key"] or ""
+            message = f"{option_name}{key.replace('.', ' ', 1)}: {message[about.end() :]}"
 
     return _LONG_FIELD.sub(lambda found: typed.get(found[0], found[0]), message)
 

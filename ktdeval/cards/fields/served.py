@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.cards.fields.base_types import Problem
@@ -59,13 +60,20 @@ def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[
 
 def served_words(episodes: Iterable[Finished]) -> str:
     """Return what answered, with the number of replies; empty where no provider named itself."""
+    parts = chain.from_iterable(episode.served for episode in episodes)
     names = []
-    for own in add_served(part for episode in episodes for part in episode.served):
+    for own in add_served(parts):
         if not own.name:
             continue
 
-        words = own.name if not own.model else f"{own.model}: {own.name}"
-        looked_up = f", {own.looked_up:,} looked something up" if own.looked_up else ""
-        names.append(f"{words} ({count(own.replies, 'reply')}{looked_up})")
+        words = own.name
+        if own.model:
+            words = f"{own.model}: {own.name}"
+
+        replies = count(own.replies, "reply")
+        if own.looked_up:
+            replies += f", {own.looked_up:,} looked something up"
+
+        names.append(f"{words} ({replies})")
 
     return ", ".join(names)

@@ -8,6 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from ktdeval.market import parse_code
@@ -42,8 +43,11 @@ def json_as_text(file: Path) -> str:
         raise ValueError(f"more than {LARGEST_JSON} bytes of JSON; save it as .csv")
 
     text = data.decode(marked_encoding(file) or UTF8)
-    rows = [row for document in _documents(text) for row in _rows(document, "")]
-    header = list(dict.fromkeys(name for row in rows for name in row))
+    rows: list[Row] = []
+    for document in _documents(text):
+        rows += _rows(document, "")
+
+    header = list(dict.fromkeys(chain.from_iterable(rows)))
     if len(header) < 2:
         raise ValueError(f"by its first bytes it is {other_kind(data[:READ])}")
 

@@ -101,7 +101,9 @@ def pytest_collection_finish() -> None:
     over hundreds of times.
     """
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)  # a twentieth of the time went into looking for cycles
+    # A twentieth of the time went into looking for cycles. Without the last factor a process of
+    # many tests would grow to gigabytes.
+    gc.set_threshold(100_000, 50, 4)
     gc.enable()
 
 

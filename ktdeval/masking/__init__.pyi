@@ -9,6 +9,7 @@ from ktdeval.masking.aliases_and_noise import (
 from ktdeval.masking.date_detection import is_amount as is_amount
 from ktdeval.masking.entity_detection import EntityIndex as EntityIndex
 from ktdeval.masking.foreign_date_names import find_named as find_named, name_hints as name_hints
+from ktdeval.masking.hidden_spans import Hidden as Hidden
 from ktdeval.masking.identity_index import (
     WITHHELD as WITHHELD,
     IdentityIndex as IdentityIndex,
@@ -45,11 +46,7 @@ from ktdeval.masking.payload_types import (
     render_json as render_json,
     table as table,
 )
-from ktdeval.masking.prose import (
-    Hidden as Hidden,
-    ShownDocument as ShownDocument,
-    TextMask as TextMask,
-)
+from ktdeval.masking.prose import ShownDocument as ShownDocument, TextMask as TextMask
 from ktdeval.masking.rendering import Prepared as Prepared
 from ktdeval.masking.text_normalisation import (
     normalise as normalise,

@@ -75,7 +75,12 @@ class EntityMention:
     end: int
     #: columns of the assets that the words may mean; ambiguous if there are several
     assets: frozenset[int]
-    is_derived: bool = False  #: whether the words are a derived short name, not a listed one
+    kind: AliasKind
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether the words are a derived short name, not a listed one."""
+        return self.kind == "short"
 
 
 class _EntityAlias:
@@ -272,7 +277,6 @@ class EntityIndex:
         persons: dict[str, set[int]] = {}  # last name -> assets, of full names in the text
 
         for alias in self._candidates(lower, words):
-            is_derived = alias.kind == "short"
             for match in alias.pattern.finditer(normalised):
                 start, end = match.span()
                 in_address = any(first <= start < last for first, last in addresses)
@@ -280,21 +284,20 @@ class EntityIndex:
                     continue
 
                 end = alias.end_with_form(normalised, end)
-                mentions.append(EntityMention(start, end, frozenset(alias.assets), is_derived))
+                mentions.append(EntityMention(start, end, frozenset(alias.assets), alias.kind))
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
 
         for start, end, alias in self._respelled.find(normalised, words, no_case, addresses):
             end = alias.end_with_form(normalised, end)
-            is_derived = alias.kind == "short"
-            mentions.append(EntityMention(start, end, frozenset(alias.assets), is_derived))
+            mentions.append(EntityMention(start, end, frozenset(alias.assets), alias.kind))
 
         for name, assets in persons.items():
             for start in places_of(lower, name):
                 end = start + len(name)
                 has_case = no_case or normalised[start].isupper()
                 if has_case and not touches_letter(lower, start, end):
-                    mentions.append(EntityMention(start, end, frozenset(assets)))
+                    mentions.append(EntityMention(start, end, frozenset(assets), "person"))
 
         return mentions
 

@@ -2,7 +2,8 @@
 
 Hidden are the entities of the market's documents, codes, names and industries of the snapshot, and
 every date that the leak guard finds. An asset that is in the universe by the day of the decision
-becomes its handle, another one `[company]`. A full date up to that day becomes `day_-12` (the last
+becomes its handle, another one `[company]`. A person becomes `[person]` and a product `[product]`,
+whoever they belong to. A full date up to that day becomes `day_-12` (the last
 trading day up to it); any other date, a year or a weekday becomes `[date]`.
 
 A text can't be masked safely if a word may mean several assets and the document is filed under none
@@ -13,20 +14,33 @@ and callers count it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 from json.encoder import encode_basestring
-from typing import NamedTuple
 
 import numpy as np
 
 from ktdeval.market.documents import Document
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.entity_detection import AliasKind, EntityIndex, is_caseless
+from ktdeval.masking.entity_detection import (
+    AliasKind,
+    EntityIndex,
+    EntityMention,
+    is_caseless,
+)
 from ktdeval.masking.foreign_date_names import find_named, name_hints
+from ktdeval.masking.hidden_spans import (
+    COMPANY,
+    PERSON,
+    PRODUCT,
+    Hidden,
+    bounds,
+    disjoint,
+    longest,
+)
 from ktdeval.masking.identifiers import Identifier, find_identifiers
 from ktdeval.masking.identity_index import (
     FROM_CHINESE,
@@ -41,7 +55,6 @@ from ktdeval.masking.short_names import short_names
 from ktdeval.masking.subject_names import SubjectNames, subject_of_code
 from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 
-COMPANY = "[company]"
 DATE = "[date]"
 _ROUNDS = 4
 _REMEMBERED = 1 << 14
@@ -87,21 +100,9 @@ _GLUED_DATES = (
 _COMPACT_DATE = re.compile(r"((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])")
 _FOUR_DIGITS = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])")
 _TWO_DIGITS = re.compile(r"(?<![0-9])[0-9]{1,2}(?![0-9])")
+_NOUNS: dict[AliasKind, str] = {"person": PERSON, "product": PRODUCT}
 _SEVERAL = frozenset({-1, -2})  # means any asset
 _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
-
-
-# a tuple: sorted, and made for each word of each document
-class Hidden(NamedTuple):
-    """Span of a text that a mask hides: it means assets, an industry or a day, or has no handle."""
-
-    start: int
-    end: int
-    kind: str  #: `asset`, `industry` or `date`
-    assets: frozenset[int] = frozenset()  #: columns of the assets that it may mean
-    industry: str = ""
-    is_derived: bool = False  #: whether a short name that no one listed means the assets
-    day: date | None = None  #: of a date with day, month and year
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +249,8 @@ class TextMask:
             return self._day(hidden.day, day)
         if hidden.industry:
             return SectorRef(hidden.industry)
+        if hidden.noun != COMPANY:
+            return hidden.noun
 
         # A word that may mean several assets means the one that the document is filed under.
         meant = hidden.assets
@@ -332,6 +335,7 @@ class _HiddenSpanFinder:
         self._named = named
         self._subjects: dict[int, SubjectNames] = {}
         self._meaning = _meanings(named)
+        self._nouns = _nouns(named)
         self._industries = {variant: name for name in industries for variant in name_variants(name)}
         self.find = lru_cache(maxsize=_REMEMBERED)(self._find)
         self.has_any = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
@@ -353,7 +357,7 @@ class _HiddenSpanFinder:
                 span._replace(start=_origin(span.start, starts), end=_origin(span.end, starts))
                 for span in new
             ]
-            spans = sorted([*_disjoint(spans, moved), *moved], key=_bounds)
+            spans = sorted([*disjoint(spans, moved), *moved], key=bounds)
 
         return None
 
@@ -368,10 +372,7 @@ class _HiddenSpanFinder:
                 spans.extend(self._of_subject(subject, normalised, no_case))
 
             for mention in self._entities.find(normalised, no_case):
-                start = mention.start
-                derived = mention.is_derived
-                span = Hidden(start, mention.end, "asset", mention.assets, is_derived=derived)
-                spans.append(span)
+                spans.append(_mentioned(mention))
 
             if first:
                 for identifier in find_identifiers(normalised):
@@ -390,9 +391,9 @@ class _HiddenSpanFinder:
         spans = [span._replace(start=offsets[span.start], end=offsets[span.end]) for span in spans]
         hits = self._guard.find(text, "document" if first else "prompt")
         rest = [self._read(hit, text) for hit in hits]
-        chosen = _longest([*spans, *(hit for hit in rest if hit.kind == "date")])
+        chosen = longest([*spans, *(hit for hit in rest if hit.kind == "date")])
 
-        return sorted([*chosen, *_disjoint(rest, chosen)], key=_bounds)
+        return sorted([*chosen, *disjoint(rest, chosen)], key=bounds)
 
     def _of_subject(self, subject: int | str, normalised: str, no_case: bool) -> Iterator[Hidden]:
         """Yield the words that mean what the text is filed under."""
@@ -442,7 +443,9 @@ class _HiddenSpanFinder:
 
         for variant in name_variants(spelled):
             if variant in self._meaning:
-                return Hidden(hit.start, hit.end, "asset", self._meaning[variant])
+                meant = self._meaning[variant]
+                noun = self._nouns.get(variant, COMPANY)
+                return Hidden(hit.start, hit.end, "asset", meant, noun=noun)
             if variant in self._industries:
                 return Hidden(hit.start, hit.end, "industry", industry=self._industries[variant])
 
@@ -469,6 +472,30 @@ def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
             assets.setdefault(variant, set()).add(asset)
 
     return {variant: frozenset(columns) for variant, columns in assets.items()}
+
+
+def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
+    """Name of a person or a product without spaces and case -> what stands for it, unless a company
+    or a code has the name, too.
+    """
+    nouns: dict[str, str] = {}
+    for _, kind, text in sorted(named, key=lambda name: name[1] in _NOUNS):
+        for variant in name_variants(text):
+            nouns.setdefault(variant, _NOUNS.get(kind, COMPANY))
+
+    return nouns
+
+
+def _mentioned(mention: EntityMention) -> Hidden:
+    """Return the span of a mention."""
+    return Hidden(
+        mention.start,
+        mention.end,
+        "asset",
+        mention.assets,
+        is_derived=mention.is_derived,
+        noun=_NOUNS.get(mention.kind, COMPANY),
+    )
 
 
 def _full_dates(normalised: str) -> Iterator[Hidden]:
@@ -510,47 +537,6 @@ def _only_day(normalised: str) -> date | None:
         return date(*found[0]) if found else None
     except ValueError:
         return None
-
-
-def _bounds(span: Hidden) -> tuple[int, int, bool]:
-    return span.start, span.end, span.is_derived
-
-
-def _longest(spans: Iterable[Hidden]) -> list[Hidden]:
-    """Return spans that do not overlap. Of overlapping spans the longest is chosen, then the first;
-    overlapping spans of one asset are joined.
-    """
-    joined: list[Hidden] = []
-    for span in sorted(spans, key=_bounds):
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and span.start < last.end
-            and span.assets == last.assets
-            and span.kind == last.kind == "asset"
-        ):
-            joined[-1] = last._replace(end=max(last.end, span.end))
-        else:
-            joined.append(span)
-
-    chosen: list[Hidden] = []
-    for span in sorted(joined, key=lambda hidden: (hidden.start - hidden.end, hidden.start)):
-        if _overlaps_none(span, chosen):
-            insort(chosen, span)
-
-    return chosen
-
-
-def _disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
-    """Spans that overlap with none of `others`, which are sorted and do not overlap themselves."""
-    return [span for span in spans if _overlaps_none(span, others)]
-
-
-def _overlaps_none(span: Hidden, others: list[Hidden]) -> bool:
-    after = bisect_left(others, span.start, key=lambda other: other.start)
-    return (not after or others[after - 1].end <= span.start) and (
-        after == len(others) or others[after].start >= span.end
-    )
 
 
 def _marked(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:

@@ -58,7 +58,7 @@ def test_a_short_name_that_several_assets_share_is_that_of_the_asset_a_document_
 
 
 def test_a_listed_name_is_not_derived_for_another_asset() -> None:
-    documents = replace(US.documents, entities=(Entity("KO", "product", "Costco"),))
+    documents = replace(US.documents, entities=(Entity("KO", "former", "Costco"),))
     assert masked("Costco rose", replace(US, documents=documents)) == "<KO> rose"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -133,6 +134,30 @@ def test_no_guard_finds_anything_in_shown_text(
     words: list[str], between: str, kind: MaskKind
 ) -> None:
     masked(between.join(words), kind)  # checks
+
+
+NOUNS = {"person": "[person]", "product": "[product]"}
+OWNED = [one for one in ENTITIES if one.kind in NOUNS and one.text != "Ocean Quill"]
+
+
+@given(
+    st.lists(st.sampled_from(OWNED), min_size=1, max_size=5),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["", "002304.SZ"]),
+)
+@examples(30)
+def test_a_person_or_product_is_one_word_that_tells_no_company(
+    named: list[Entity], order: random.Random, filed: str
+) -> None:
+    """Whoever owns them, whatever the text is filed under, and in whatever order a file lists them."""
+    shuffled = [*ENTITIES]
+    order.shuffle(shuffled)
+    market = replace(SNAPSHOT, documents=Documents.of((), None, tuple(shuffled)))
+    text = ", and ".join(one.text for one in named)
+
+    shown = masked(text, filed=(filed,) if filed else (), market=market)
+
+    assert shown == ", and ".join(NOUNS[one.kind] for one in named)
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(21, 28))

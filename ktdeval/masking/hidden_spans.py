@@ -1,0 +1,77 @@
+"""Spans of a text that a mask hides, and which of overlapping ones count."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from datetime import date
+from typing import NamedTuple
+
+COMPANY = "[company]"
+PERSON = "[person]"
+PRODUCT = "[product]"
+
+
+# a tuple: sorted, and made for each word of each document
+class Hidden(NamedTuple):
+    """Span of a text that a mask hides: it means assets, an industry or a day, or has no handle."""
+
+    start: int
+    end: int
+    kind: str  #: `asset`, `industry` or `date`
+    assets: frozenset[int] = frozenset()  #: columns of the assets that it may mean
+    industry: str = ""
+    is_derived: bool = False  #: whether a short name that no one listed means the assets
+    day: date | None = None  #: of a date with day, month and year
+    noun: str = COMPANY  #: what stands for it where no handle does; of a person never a handle
+
+
+def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
+    """Return by what spans are sorted: no two that mean different things are equal in it."""
+    is_noun = span.noun != COMPANY
+    return span.start, span.end, span.is_derived, is_noun, sorted(span.assets)
+
+
+def longest(spans: Iterable[Hidden]) -> list[Hidden]:
+    """Return spans that do not overlap. Of overlapping spans the longest is chosen, then the first;
+    overlapping spans of one asset are joined.
+    """
+    joined: list[Hidden] = []
+    for span in sorted(spans, key=bounds):
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and span.start < last.end
+            and span.assets == last.assets
+            and span.kind == last.kind == "asset"
+        ):
+            joined[-1] = _joined(last, span)
+        else:
+            joined.append(span)
+
+    chosen: list[Hidden] = []
+    for span in sorted(joined, key=lambda hidden: (hidden.start - hidden.end, hidden.start)):
+        if _overlaps_none(span, chosen):
+            insort(chosen, span)
+
+    return chosen
+
+
+def _joined(first: Hidden, second: Hidden) -> Hidden:
+    """Return both spans as one, which stands for what the longer of them does; of equal ones for
+    the company.
+    """
+    longer = max(first, second, key=lambda span: (span.end - span.start, span.noun == COMPANY))
+    return longer._replace(start=first.start, end=max(first.end, second.end))
+
+
+def disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
+    """Return spans that overlap with none of `others`, which are sorted and do not overlap themselves."""
+    return [span for span in spans if _overlaps_none(span, others)]
+
+
+def _overlaps_none(span: Hidden, others: list[Hidden]) -> bool:
+    after = bisect_left(others, span.start, key=lambda other: other.start)
+    return (not after or others[after - 1].end <= span.start) and (
+        after == len(others) or others[after].start >= span.end
+    )

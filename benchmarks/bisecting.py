@@ -396,9 +396,8 @@ class Field:
     ) -> list[Learned]:
         lens, task = self.lens(base), self.task
         lens.recall(shown)
-        scene = KtdfinScene(
-            task._config, lens, EpisodeStage.open(self.market, lens, (task.harness, task.trading))
-        )
+        stage = EpisodeStage.open(self.market, lens, (task.harness, task.trading))
+        scene = KtdfinScene(task._config, lens, stage, f"The episode lasts {days} days.")
         parts = SessionParts(
             model,
             lens,

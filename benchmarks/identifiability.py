@@ -477,7 +477,8 @@ def decide(shown: Shown, model: str, base: int, row: int, account: Account) -> A
         CallParams(),
         0,
     )
-    scene, view = KtdfinScene(task._config, lens, stage), shown.market.as_of(row)
+    scene = KtdfinScene(task._config, lens, stage, "The episode lasts one day.")
+    view = shown.market.as_of(row)
     observation = scene.observe(row - base, view, account, None)
     session = GuardedSession(parts, row - base, scene.tool_context(row - base, view, account))
     return session.decide(ReactAgent(), observation, None).decision

@@ -20,7 +20,7 @@ from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.reading import is_no_arguments, with_side_words
 from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.harness.step_schema import orders_of, with_schema
-from ktdeval.market.venue import MAX_PRICE
+from ktdeval.market.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Price, render_json, small_number
@@ -37,6 +37,18 @@ _TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats
 _MOST_COINS = 10**11  #: of an order where shares trade in fractions; no number of a moment
 _MOST_STEPS = (1 << 63) - 1
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
+
+# When orders fill, by the rule of the venues.
+_ORDERS: Mapping[FillRule, str] = {
+    "next_open": "Orders for the next open",
+    "next_close": "Orders for the next close",
+    "same_close": "Orders at the close shown",
+    "vwap_30m": "Orders for the first 30 minutes of the next day, at their average price",
+    "twap_day": "Orders for the next day, at its average price",
+}
+_ORDERS_OF_SEVERAL = "Orders, each at the price that the rules name for its asset"
+_BY_EITHER = "Each has exactly one of target_weight and shares."
+_WITH_SHORTS = "BUY adds to a holding or closes a short, SELL reduces a holding or sells short."
 
 _DESCRIPTION = (
     "Submit this step's action. Call it once; an empty list of orders keeps the portfolio as it is."
@@ -87,6 +99,7 @@ def action_schema(
 
     if shorts:
         by_weight["properties"]["target_weight"]["minimum"] = -1
+        by_weight["properties"]["side"]["description"] = _WITH_SHORTS
 
     if limits:
         # Whole objects: what every provider takes has no optional field.
@@ -97,9 +110,21 @@ def action_schema(
 
     if weights_only:
         orders["items"] = by_weight
-        orders["description"] = "Orders for the next open; sells are executed before buys."
 
     return schema
+
+
+def _orders_text(scales: Sequence[Scale], weights_only: bool) -> str:
+    """Return when orders fill and in which order, in words."""
+    fills = {scale.fill for scale in scales} or {Scale().fill}
+    when = _ORDERS_OF_SEVERAL
+    if len(fills) == 1:
+        when = _ORDERS[fills.pop()]
+
+    text = f"{when}; sells are executed before buys."
+    if weights_only:
+        return text
+    return f"{text} {_BY_EITHER}"
 
 
 def _with_limit(order: Schema, about: str) -> Schema:
@@ -187,6 +212,8 @@ class ActionForm(SubmissionForm):
         self._scales = scales
         self._validator = Draft202012Validator(schema)
         del offered["$schema"]
+        orders = offered["properties"]["orders"]
+        orders["description"] = _orders_text(scales, weights_only)
         self._shorts = shorts
         self._last_prices = limits or _no_prices
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, offered)

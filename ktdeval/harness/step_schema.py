@@ -135,15 +135,14 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
     made: dict[str, Any] = _copied(dict(schema))
     orders = made["properties"]["orders"]
     labels = shown_labels(state)
-    labels_only = _label_rule(labels)
     if 0 < len(labels) <= MOST_ITEMS:
         orders["maxItems"] = len(labels)
 
     nothing_to_sell = "positions" in state.sections and not state.positions and not shorts
-    forms = orders["items"]
-    for order in forms.get("anyOf", [forms]):
+    forms = orders["items"].get("anyOf", [orders["items"]])
+    _narrow_labels(forms, labels)
+    for order in forms:
         fields = order["properties"]
-        fields["stock_id"] = _narrowed(fields["stock_id"], labels_only)
         if nothing_to_sell:
             fields["side"]["enum"] = ["BUY"]
         if "target_weight" in fields:
@@ -152,6 +151,18 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
             _bound_shares(fields["shares"], state)
 
     return made
+
+
+def _narrow_labels(forms: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
+    """Name the labels in the first form of an order. The others have their pattern, if there is
+    one: hundreds of labels in each form cost more tokens than all else in a schema.
+    """
+    pattern = label_pattern(labels)
+    rule = _label_rule(labels)
+    for order in forms:
+        fields = order["properties"]
+        fields["stock_id"] = _narrowed(fields["stock_id"], rule)
+        rule = {} if pattern is None else {"pattern": pattern}
 
 
 def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:

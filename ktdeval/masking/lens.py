@@ -92,7 +92,7 @@ class Lens:
         self.mask = mask
         self.base_row = base_row
         self.hides_assets: bool = mask.kind in ("stock_blind", "blinded")
-        self.hides_dates: bool = mask.kind in ("date_blind", "blinded")
+        self.hides_dates: bool = mask.hides_dates
         self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
         self._documents = DocumentAlias(seed)
         self.order: tuple[int, ...] = self._alias.order

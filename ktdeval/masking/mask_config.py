@@ -43,7 +43,12 @@ class MaskConfig:
         days are hidden and other figures are coarse, they must be: there is one of each a day, so
         that it tells the day however coarse it is.
         """
-        return self.is_coarse and self.kind in ("date_blind", "blinded")
+        return self.is_coarse and self.hides_dates
+
+    @property
+    def hides_dates(self) -> bool:
+        """Are days shown by handles?"""
+        return self.kind in ("date_blind", "blinded")
 
     def __post_init__(self) -> None:
         if self.round_digits is not None and not 1 <= self.round_digits <= MOST_DIGITS:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.masking.payload_types import render_json, small_number
+from ktdeval.observation.older_closes import joined_again
 from ktdeval.observation.state_rows import ASSET
 from ktdeval.values.strict_json import loads_strict
 
@@ -40,8 +41,10 @@ def compacted(sections: Mapping[str, str]) -> dict[str, str]:
 
 def unpacked(value: Any) -> Any:
     """Return a section as it was packed, a table with rows of values; any other as it is."""
-    if not isinstance(value, dict) or not isinstance(value.get("columns"), str):
+    if not isinstance(value, dict):
         return value
+    if not isinstance(value.get("columns"), str):
+        return joined_again(value)
 
     columns = value["columns"].split(",")
     rows = [_values_of(row, columns) for row in value["rows"]]

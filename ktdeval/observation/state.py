@@ -2,7 +2,8 @@
 and from which agents and models of this process read.
 
 A task builds the state as payloads. `observe` is the only way from these to an `ObservedState`, and
-it goes through the lens: a state holds what the prompt shows and nothing else. Numbers are those of
+it goes through the lens: a state holds what the prompt shows and nothing else. The limits of a task
+are in its rules, in words; a state has them as numbers for who reads it in this process. Numbers are those of
 the text, to its last digit.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Payload
 from ktdeval.observation.compact import compacted, unpacked
+from ktdeval.observation.older_closes import shows_older_apart, with_older_apart
 from ktdeval.observation.state_entries import (
     ObservedAccount,
     ObservedAsset,
@@ -30,6 +32,8 @@ from ktdeval.observation.state_entries import (
 )
 from ktdeval.observation.state_rows import as_object, rows_by_asset, table_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict
+
+_LIMITS = "constraints"
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,11 @@ class ObservedState:
 
     @cached_property
     def text(self) -> str:
-        """JSON block of the prompt."""
-        fields = [f"{encode_basestring(name)}:{text}" for name, text in self.sections.items()]
+        """JSON block of the prompt: all sections but the limits, which the rules of a task have in
+        words.
+        """
+        shown = {name: text for name, text in self.sections.items() if name != _LIMITS}
+        fields = [f"{encode_basestring(name)}:{text}" for name, text in shown.items()]
         return f"{{{','.join(fields)}}}"
 
     @cached_property
@@ -69,7 +76,7 @@ class ObservedState:
     @cached_property
     def limits(self) -> ObservedLimits:
         """Limits of the task."""
-        return ObservedLimits.of(as_object(self.values.get("constraints")))
+        return ObservedLimits.of(as_object(self.values.get(_LIMITS)))
 
     @cached_property
     def positions(self) -> Mapping[str, ObservedPosition]:
@@ -162,19 +169,31 @@ class ObservedState:
         rows = [row for row in news["rows"] if row[column] not in sources]
         return ObservedState({**self.sections, "news": _compact({**news, "rows": rows})})
 
+    def with_older_apart_as(self, other: ObservedState) -> ObservedState:
+        """Return the state with the older closes of its history apart where those of another are."""
+        if not shows_older_apart(other.sections):
+            return self
+        return ObservedState(with_older_apart(self.sections))
+
 
 NOTHING_SHOWN = ObservedState({})
 """State of a task that gives none."""
 
 
 def observe(
-    lens: Lens, payload: Mapping[str, Payload], *, is_compact: bool = False
+    lens: Lens,
+    payload: Mapping[str, Payload],
+    *,
+    is_compact: bool = False,
+    sets_older_apart: bool = False,
 ) -> ObservedState:
-    """Return a day's payload as its lens shows it, `is_compact` with its tables of figures packed.
-    Raises PluginError: a value is not a payload type; DataError: an asset or day that the snapshot
-    lacks.
+    """Return a day's payload as its lens shows it, `is_compact` with its tables of figures packed,
+    `sets_older_apart` with the older closes of its history apart. Raises PluginError: a value is
+    not a payload type; DataError: an asset or day that the snapshot lacks.
     """
-    sections = lens.render_fields(payload)
+    sections: Mapping[str, str] = lens.render_fields(payload)
+    if sets_older_apart:
+        sections = with_older_apart(sections)
     if is_compact:
         sections = compacted(sections)
     return ObservedState(sections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
@@ -20,6 +21,8 @@ from ktdeval.values.config_options import build, near_matches, option
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.rules import FilledText
 from ktdeval.values.strict_json import JsonValue
+
+_WEEK = 7  # days of the calendar
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,32 @@ class MaskedConfig(TaskConfig):
             snapshot,
             window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1,
         )
+
+    def length_words(self, window: Window) -> str:
+        """Return how long an episode lasts, in words of a prompt. Where the mask hides dates, they
+        are the same for every window of the task: a length tells which window it is.
+        """
+        if not self.mask_config.hides_dates:
+            return (
+                f"The last day of the episode is {window.last}, or the last trading day before it."
+            )
+
+        days = [_days_between(window.first, window.last)]
+        for dates in self.windows.values():
+            days.append(_days_between(dates.first, dates.last))
+
+        most = math.ceil(max(days) / _WEEK)
+        least = min(days) // _WEEK
+        if least == 0:
+            return f"The episode lasts at most {most} weeks; you are not told when it ends."
+        if least == most:
+            return f"The episode lasts {most} weeks."
+        return f"The episode lasts {least} to {most} weeks; you are not told when it ends."
+
+
+def _days_between(first: str, last: str) -> int:
+    """Return the days of the calendar from the first to the last one, both included."""
+    return int((parse_day(last) - parse_day(first)).astype(int)) + 1
 
 
 def windows_of(config: TaskConfig) -> dict[str, Window]:

@@ -175,7 +175,7 @@ def about(label: str, state: ObservedState) -> ObservedState:
 
     values["candidates"] = _as_table([candidate])
     values["constraints"] = limits
-    return state_of_values(values)
+    return state_of_values(values).with_older_apart_as(state)
 
 
 def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:

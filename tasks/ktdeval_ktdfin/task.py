@@ -147,9 +147,9 @@ def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
     return tuple(files)
 
 
-def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
-    """Return the text of prompt files with the task's limits. It names no stock and no day, so
-    every mask may show it.
+def _filled(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
+    """Return the text of prompt files with the task's limits. It names no stock, so every mask may
+    show it. `length`: how long the episode lasts, as its mask may say.
     """
     trading = config.trading
     harness = config.harness
@@ -165,6 +165,7 @@ def _filled(config: KtdfinConfig, files: Sequence[str]) -> str:
 
     return Template(text).substitute(
         execution=fills,
+        length=length,
         initial_cash=f"{trading.initial_cash:,}",
         lot_shares=trading.lot_shares,
         star_min_shares=max(trading.star_min_shares, trading.lot_shares),
@@ -202,15 +203,15 @@ class KtdfinScene:
     bytes.
     """
 
-    def __init__(self, config: KtdfinConfig, lens: Lens, stage: EpisodeStage) -> None:
+    def __init__(self, config: KtdfinConfig, lens: Lens, stage: EpisodeStage, length: str) -> None:
         self.lens = lens
         self._config = config
         self._stage = stage
-        self._rules = _filled(config, _rules_files(config))
-        self._submission = _filled(config, _submission_files(config))
+        self._rules = _filled(config, _rules_files(config), length)
+        self._submission = _filled(config, _submission_files(config), length)
         has_execution = any(terms.execution for terms in stage.rules.terms)
         if config.trading.limit_orders and has_execution:
-            self._submission += _filled(config, [_LIMIT_COSTS])
+            self._submission += _filled(config, [_LIMIT_COSTS], length)
         self._user = Template(_prompt_text("user"))
         self._universe = [AssetRef(asset) for asset in lens.listed_assets()]
 
@@ -321,4 +322,4 @@ class KtdfinTask:
         # Whether a code has joined the index tells the day, where nothing else does.
         lens.only_shown = self.mode == "memory_only" and lens.hides_dates
         stage = EpisodeStage.open(snapshot, lens, (self.harness, self.trading))
-        return KtdfinScene(self._config, lens, stage)
+        return KtdfinScene(self._config, lens, stage, self._config.length_words(spec.span))

@@ -105,7 +105,7 @@ def screen_candidates(
 
     Args:
         factors: what to rank by; a leading minus ranks the lowest values first, as in "-RV_60".
-        k: how many to return, at most max_candidates.
+        k: how many to return; the rules say how many at most.
     """
     names = tuple(dict.fromkeys(factors))
     screen = step.market.recent(("screen", names), partial(_screen, names))

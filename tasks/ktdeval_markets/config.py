@@ -56,6 +56,12 @@ class MarketConfig(MaskedConfig):
     history: int | None = option(
         None, help="last bars shown of each asset; null: none", minimum=1, maximum=500
     )
+    full_bars: int | None = option(
+        None,
+        help="of the bars shown, how many of each asset have all prices and the volume, the older"
+        " ones a close alone; null: all",
+        minimum=1,
+    )
     assets: tuple[str, ...] = option(
         (), help="codes of the only assets shown and traded; none: all members"
     )
@@ -105,6 +111,13 @@ class MarketConfig(MaskedConfig):
     trading: AccountConfig = option(
         AccountConfig(), help="account, limits, and what replaces rules of the venues"
     )
+
+    @property
+    def older_closes(self) -> int:
+        """How many of the bars shown, the oldest, are shown by their close alone."""
+        if self.full_bars is None or self.history is None or self.is_compact:
+            return 0
+        return max(0, self.history - self.full_bars)
 
     @property
     def stances(self) -> StanceConfig:

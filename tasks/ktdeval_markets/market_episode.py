@@ -34,7 +34,9 @@ class MarketScene:
         self._inverted = config.labels == "inverted"
         self._is_compact = config.is_compact
         self._weights = config.weights
-        self._rules = prompt_texts.rules_prompt(config, stage.trading, stage.rules, venues)
+        self._rules = prompt_texts.rules_prompt(
+            config, stage.trading, stage.rules, venues, stage.length
+        )
         self._submission = prompt_texts.submission_prompt(config, stage.rules)
         self._request = prompt_texts.request_prompt(config)
         self._limits = _limits(config, stage)
@@ -62,7 +64,12 @@ class MarketScene:
             )
 
         payload = self._payload(view, last, listed)
-        observed = observe(self.lens, payload, is_compact=self._is_compact)
+        observed = observe(
+            self.lens,
+            payload,
+            is_compact=self._is_compact,
+            sets_older_apart=self._stage.older_closes > 0,
+        )
         day = self.lens.day_handle(view.day)
         return Observation(
             step,

@@ -209,7 +209,8 @@ def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[P
 def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return the last bars of each asset shown, the oldest first, days without trade left out.
     Prices and volumes count in shares of the decision's day, so that a split makes no jump and the
-    last bar is that of the assets' table.
+    last bar is that of the assets' table. The oldest show their close alone, if the task
+    says so.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
@@ -217,9 +218,15 @@ def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payl
         traded = sessions[view.volume[sessions, asset] != 0]
         factors = view.factor[:, asset] / view.factor[view.day, asset]
 
-        for day in traded[-stage.history :].tolist():
+        days = traded[-stage.history :].tolist()
+        older = len(days) - stage.history + stage.older_closes
+        for number, day in enumerate(days):
             prices = [_bar_price(view, asset, day, part, factors[day]) for part in PARTS]
-            volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
+            volume: Payload = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
+            if number < older:
+                prices[:-1] = [None] * (len(PARTS) - 1)
+                volume = None
+
             rows.append((AssetRef(asset), DayRef(day), *prices, volume))
 
     return filled_table(HISTORY_COLUMNS, rows, OPTIONAL_COLUMNS)

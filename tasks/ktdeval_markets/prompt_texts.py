@@ -29,6 +29,7 @@ _WEIGHTS = "weights.yaml"
 _DUTIES = "duties.yaml"
 _WITHIN_DAY = "fills_within_day.yaml"
 _USER = "prompts/user.md"
+_OLDER = "prompts/older_closes.md"
 _LESSON = "prompts/lesson.md"
 _COARSE = "prompts/coarse.md"
 _COMPACT = "prompts/compact.md"
@@ -68,6 +69,7 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
         _DUTIES: may_pay_duties(config),
         _WITHIN_DAY: config.trading.fill in FILLS_OF_MINUTES,
         **{name: getattr(config, option) for option, name in _TABLES.items()},
+        _OLDER: config.older_closes > 0,
         _COARSE: config.mask_config.is_coarse,
         _COMPACT: config.is_compact,
         _LESSON: config.warm_up,
@@ -129,6 +131,7 @@ def request_prompt(config: MarketConfig) -> str:
 def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
     """Return how decisions or orders are submitted."""
     submission = Template(text(_submission_file(config))).substitute(
+        hold_confidence=_hold_confidence(config),
         schema_retries=config.harness.schema_retries,
         min_reason_chars=config.harness.min_reason_chars,
     )
@@ -141,14 +144,25 @@ def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
     return joined(submission, limits)
 
 
+def _hold_confidence(config: MarketConfig) -> str:
+    """Return what the confidence of a HOLD means, and which confidences count."""
+    words = _read_words()
+    scored = words["not_scored" if config.weights else "scored"]
+    return f"{words['hold_confidence'][config.hold]} {scored}"
+
+
 def rules_prompt(
-    config: MarketConfig, trading: TradingConfig, rules: MarketRules, venues: Mapping[str, Venue]
+    config: MarketConfig,
+    trading: TradingConfig,
+    rules: MarketRules,
+    venues: Mapping[str, Venue],
+    length: str,
 ) -> str:
-    """Return the rules of a task on these venues. They name no asset and no day, nor a cost that
-    depends on the day, so every mask may show them.
+    """Return the rules of a task on these venues. They name no asset, nor a cost that depends on
+    the day, so every mask may show them. `length`: how long the episode lasts, as its mask may say.
     """
     words = _read_words()
-    shows_days = config.mask_config.kind in ("bright", "stock_blind")
+    shows_days = not config.mask_config.hides_dates
     lines = [venue_line(venue, trading, shows_days) for venue in venues.values()]
     lines += board_lines(config.trading.board_rules, venues.values())
 
@@ -159,6 +173,8 @@ def rules_prompt(
     rules_text = Template(text(_rules_file(config))).substitute(
         currency=rules.currency,
         initial_cash=f"{trading.initial_cash:,}",
+        length=length,
+        row_order=_row_order(config),
         fill=_fill(venues.values(), trading),
         shorts=words["shorts" if rules.shorts else "long_only"],
         or_short=" or sold short" if rules.shorts else "",
@@ -177,6 +193,15 @@ def rules_prompt(
 
     fills = "\n".join(map(execution_words, executions))
     return f"{rules_text.rstrip()}\n\n{Template(text(_EXECUTION)).substitute(execution=fills)}"
+
+
+def _row_order(config: MarketConfig) -> str:
+    """Return in which order the rows of each table of the task stand."""
+    orders = _read_words()["row_order"]
+    options = [name for name in ("news", "history", "intraday") if getattr(config, name)]
+    parts = [orders[name] for name in ("positions", *options, "last_step", "rest")]
+    listed = f"{', '.join(parts[:-1])}; {parts[-1]}."
+    return listed[0].upper() + listed[1:]
 
 
 def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
@@ -204,6 +229,9 @@ def _state_words(config: MarketConfig) -> str:
     for option, name in _TABLES.items():
         if getattr(config, option):
             parts.append(text(name).rstrip("\n"))
+    if config.older_closes:
+        older = Template(text(_OLDER)).substitute(full_bars=config.full_bars)
+        parts.append(older.rstrip("\n"))
 
     if config.mask_config.is_coarse:
         coarse = Template(text(_COARSE)).substitute(config.coarse_words)

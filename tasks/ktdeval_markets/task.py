@@ -86,6 +86,8 @@ class MarketTask:
             news_characters=config.news_characters,
             intraday=config.intraday or 0,
             history=config.history or 0,
+            older_closes=config.older_closes,
+            length=config.length_words(spec.span),
             only=frozenset(columns[code] for code in config.assets),
         )
 

@@ -37,7 +37,7 @@ def asked() -> dict[str, dict[str, list[Asked]]]:
 
 @pytest.mark.exhaustive
 def test_the_page_of_prompts_is_current() -> None:
-    made = page_of(TABLES["head"], asked())
+    made = page_of(TABLES["head"], asked(), TABLES["before"])
     assert PAGE.read_text("utf-8") == made, "run python tests/contract/test_prompts_page.py"
 
 
@@ -76,7 +76,7 @@ def write_page() -> None:
     """Write the page, from markets that are generated for it."""
     with TemporaryDirectory() as folder:
         os.environ["KTDEVAL_CACHE_DIR"] = folder
-        PAGE.write_text(page_of(TABLES["head"], asked()), "utf-8")
+        PAGE.write_text(page_of(TABLES["head"], asked(), TABLES["before"]), "utf-8")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,10 @@ def turn_question(config: LiveConfig) -> LiveQuestion:
         form=FORM,
         answer_type=ChatAnswer,
         as_of=conversation.as_of,
-        words={"instruction": conversation.instruction},
+        words={
+            "instruction": conversation.instruction,
+            "calls": str(config.harness.max_tool_calls),
+        },
         facts={"turn": 1 + len(conversation.turns)},
         max_answer_chars=config.max_answer_chars,
         text_field="answer",

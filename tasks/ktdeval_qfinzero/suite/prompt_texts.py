@@ -125,8 +125,9 @@ def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> s
 
 def _shared_words(config: SuiteConfig) -> Mapping[str, str]:
     is_text = config.calls == "text"
+    how = Template(prompt_text(f"{config.calls}_{config.execution}"))
     return {
-        "how": prompt_text(f"{config.calls}_{config.execution}"),
+        "how": how.safe_substitute(most_calls=config.harness.max_tool_calls),
         "references": "" if config.is_live else prompt_text("references_dry"),
         "calls_word": ", `calls`" if is_text else "",
         "tools": f"\n# Tools\n\n{tools_text()}" if is_text else "",

@@ -74,6 +74,12 @@ def shape_of(schema: Any, name: str = "") -> Any:
     shape = {word: shape_of(part, word) for word, part in schema.items()}
     if name == "stock_id" and "enum" in schema:
         shape["enum"] = ["label"]
+    # In the second form of an order: the pattern of the labels, or any text where they have none.
+    if name == "stock_id" and not schema.keys() & {"enum", "description"}:
+        shape = {"type": "string", "pattern": "label"}
+
+    if name == "orders":  # when they fill
+        shape.pop("description", None)
 
     if name in ("orders", "decisions"):
         for word in {"minItems", "maxItems"} & schema.keys():

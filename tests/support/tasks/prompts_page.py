@@ -4,11 +4,12 @@ reference wherever it is sent again.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
-from typing import Literal
+from typing import Any, Literal
 
 from ktdeval.calls.prompt_size import USUAL_TOKENS, prompt_bytes
 from ktdeval.errors import KtdevalError
@@ -31,6 +32,15 @@ _LABEL = re.compile(r"\b(?:asset|stock)_\d+\b")
 _FIGURE = re.compile(r"[+-]?\d[\d.,]*")
 _RULES = "the rules"
 _DAY = "the day"
+_CHANGES = (
+    "## Tokens before and after the last change of the tasks",
+    "",
+    "≈ tokens of the second step, at the version of each task before and now: with `react`, and the"
+    " sum over all agents of the table above. Before is commit 9f8b9c05.",
+    "",
+    "| task | version | `react`: before | now | change, % | all agents: before | now | change, % |",
+    "|---|---|---|---|---|---|---|---|",
+)
 _SPEAKER = "agent"  # of requests that name no role
 
 
@@ -254,9 +264,13 @@ def abbreviated(paragraph: str) -> str:
 # --- the page
 
 
-def page_of(head: str, asked: Mapping[str, Mapping[str, Sequence[Asked]]]) -> str:
+def page_of(
+    head: str,
+    asked: Mapping[str, Mapping[str, Sequence[Asked]]],
+    before: Mapping[str, Mapping[str, Any]],
+) -> str:
     """Return the page of prompts. `asked`: requests by task and agent, of which the first has no
-    prompt of its own.
+    prompt of its own; `before`: version and tokens by agent of each task before its last change.
     """
     rows: list[str] = []
     page = Page()
@@ -273,7 +287,31 @@ def page_of(head: str, asked: Mapping[str, Mapping[str, Sequence[Asked]]]) -> st
             rows.append(_row(task, agent, requests))
             _write_agent(page, agent, requests)
 
-    return "\n".join([head, *rows, "", *page.lines]).rstrip("\n") + "\n"
+    changes = [_change_row(task, by_agent, before[task]) for task, by_agent in asked.items()]
+    lines = [head, *rows, "", *_CHANGES, *changes, "", *page.lines]
+
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _change_row(
+    task: str, by_agent: Mapping[str, Sequence[Asked]], before: Mapping[str, Any]
+) -> str:
+    """Return the tokens of a task's step before and now: of one agent, and of all that take it."""
+    now: dict[str, float] = {}
+    for agent in before["tokens"]:
+        now[agent] = math.fsum(tokens_of(item.request) for item in _last_step(by_agent[agent]))
+
+    first = next(iter(by_agent))
+    pairs = [
+        (before["tokens"][first], now[first]),
+        (math.fsum(before["tokens"].values()), math.fsum(now.values())),
+    ]
+    cells: list[str] = []
+    for old, new in pairs:
+        cells.append(f"{old:,.0f} | {new:,.0f} | {100.0 * (new / old - 1.0):+.1f}")
+
+    version = planned(task, first).task.version
+    return f"| `{task}` | {before['version']} → {version} | {' | '.join(cells)} |"
 
 
 def _earlier(place: str) -> str:

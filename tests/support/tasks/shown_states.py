@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ktdeval.harness import Lesson, ModelRequest, Observation
@@ -10,7 +11,12 @@ from ktdeval.observation import recorded_state
 
 def observation_of(step: int, system: str, user: str) -> Observation:
     """Return an observation with the state in its prompt."""
-    return Observation(step, system, user, recorded_state(user))
+    state = recorded_state(user)
+    if "constraints" in state.sections:  # a prompt's block has no limits
+        block = re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[-1]
+        user = user.replace(block, state.text)
+
+    return Observation(step, system, user, state)
 
 
 def lesson_of(day: str, text: str) -> Lesson:

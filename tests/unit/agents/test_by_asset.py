@@ -121,11 +121,13 @@ def test_a_decision_means_what_the_task_says_and_an_order_what_the_agent_makes_o
     orders = requests[-1]
 
     assert "HOLD means no position." in decisions.messages[0].content
-    assert shown_state(decisions.messages[1].content)["constraints"] == limits
+    assert decisions.state is not None
+    assert decisions.state.limits.cells == limits
     # the rules of the task: its limits, costs, lots, T+1, and what its figures are
     assert "HOLD means no position." in orders.messages[0].content
     assert "HOLD that it keeps what it has" in orders.messages[0].content
-    assert shown_state(orders.messages[1].content)["constraints"] == {"hold": "keep", **LIMITS}
+    assert orders.state is not None
+    assert orders.state.limits.cells == {"hold": "keep", **LIMITS}
 
 
 def test_orders_share_free_places_by_hand() -> None:

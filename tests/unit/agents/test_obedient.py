@@ -23,6 +23,7 @@ from tables import beside, on_each_row
 
 TABLES = beside(__file__)
 STEPS = 3
+LENGTH = re.compile("- The (episode lasts|last day of the episode) ")
 AT_ONCE = {*DECIDED} - {"model_after_retry"}
 
 
@@ -109,7 +110,8 @@ def wording_of(task: str) -> str:
     plan = planned(task)
     plan.factory.open(plan.specs[0], listener).run_step(0)
 
-    return re.sub(r"[\d.,]+|`\w+`", "#", listener.told[0])
+    lines = [line for line in listener.told[0].splitlines() if not LENGTH.match(line)]
+    return re.sub(r"[\d.,]+|`\w+`", "#", "\n".join(lines))
 
 
 # -- the model itself

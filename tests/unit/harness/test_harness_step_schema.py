@@ -108,6 +108,18 @@ def test_a_label_of_several_lines_has_no_pattern() -> None:
     assert label_pattern(["a", "a\na"]) is None
 
 
+def test_a_schema_names_the_labels_once() -> None:
+    first, second = fields_of(state())
+    assert first["stock_id"]["enum"] == ["asset_0007", "asset_0003"]
+    assert "enum" not in second["stock_id"]
+    assert second["stock_id"]["pattern"] == "^asset_[0-9]{4}$"
+
+    codes = {"columns": ["stock_id", "close"], "rows": [["AAPL", 5.0], ["KO", 20.0]]}
+    first, second = fields_of(state(candidates=codes))
+    assert first["stock_id"]["enum"] == ["AAPL", "KO"]
+    assert second["stock_id"]["maxLength"] == 64
+
+
 # --- decisions
 
 

@@ -59,6 +59,13 @@ def state_of(
     return shown
 
 
+def limits_of(scene: Any, snapshot: MarketSnapshot) -> dict[str, Any]:
+    """The limits as numbers, which a prompt has in words alone."""
+    observation = scene.observe(0, snapshot.as_of(ROW), EMPTY, None)
+    assert "constraints" not in observation.user
+    return dict(observation.state.limits.cells)
+
+
 def rows_of(shown: Any) -> list[dict[str, Any]]:
     return [dict(zip(shown["columns"], row, strict=True)) for row in shown["rows"]]
 
@@ -346,14 +353,14 @@ def record_of(snapshot: MarketSnapshot, *charges: ChargeRecord) -> Any:
 
 def test_a_task_that_asks_for_neither_weights_nor_stances_has_no_words_of_them() -> None:
     snapshot = market()
-    limits = state_of(scene_of(snapshot), snapshot)["constraints"]
+    limits = limits_of(scene_of(snapshot), snapshot)
 
     assert list(limits) == ["max_positions", "max_weight", "short_sales", "min_reason_chars"]
 
     whole = {"max_weight": 1.0, "max_positions": 7}
-    weighed = state_of(
+    weighed = limits_of(
         scene_of(snapshot, answers="stances", weights="optimised", trading=whole), snapshot
-    )["constraints"]
+    )
 
     assert (weighed["weights"], weighed["hold"]) == ("optimised", "keep")
 

@@ -303,9 +303,8 @@ class CoarseTask:
     def scene(self, spec: Any, market: Any) -> KtdfinScene:
         # the numbers are the same under every kind: one seed for all
         lens = Lens(self._options, 1, market, BASE)
-        return KtdfinScene(
-            self._config, lens, EpisodeStage.open(market, lens, (self.harness, self.trading))
-        )
+        stage = EpisodeStage.open(market, lens, (self.harness, self.trading))
+        return KtdfinScene(self._config, lens, stage, "The episode ends.")
 
 
 @pytest.mark.parametrize(

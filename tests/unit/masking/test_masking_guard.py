@@ -10,6 +10,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
 from ktdeval.market import Execution, execution_words, find_execution
+from ktdeval.market.calendar import Window
+from ktdeval.masking.hidden_spans import COMPANY, PERSON, PRODUCT
 from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
@@ -365,6 +367,12 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
         texts += map(" ".join, columns)
 
     texts += map(execution_words, EXECUTIONS)
+    texts += [COMPANY, PERSON, PRODUCT]
+    for mask in MASK_KINDS:
+        config = plugins.make_task("blinded_fixed_candidate")._config
+        texts.append(
+            replace(config, mask=mask).length_words(Window("", "2024-01-02", "2024-12-30"))
+        )
 
     assert len(texts) > 40
 

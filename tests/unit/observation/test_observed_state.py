@@ -85,6 +85,13 @@ def entries_of(state: ObservedState) -> list[Any]:
     return [state.values, fields, labels]
 
 
+def without_limits(state: ObservedState) -> ObservedState:
+    """The state without its limits, which the prompt has in the words of the rules."""
+    return ObservedState({
+        name: text for name, text in state.sections.items() if name != "constraints"
+    })  # fmt: skip
+
+
 # ---- what a state holds
 
 
@@ -98,6 +105,9 @@ def test_a_state_is_the_json_block_of_its_prompt_and_names_nothing_hidden(
 
     assert state is not None
     assert f"```json\n{state.text}\n```" in observation.user
+    assert state.limits.max_positions == 20
+
+    state = without_limits(state)
     assert state.values == json.loads(state.text)
 
     guard = LeakGuard(scene.lens, MARKET)
@@ -172,7 +182,7 @@ def test_a_recorded_prompt_has_the_state_again() -> None:
     again = recorded_state(observation.user)
 
     assert observation.state is not None
-    assert again.values == observation.state.values
+    assert again.values == without_limits(observation.state).values
     assert not recorded_state("No block.").sections
 
 

@@ -168,7 +168,7 @@ class ChatStore:
 
         content = {
             "family": "qfinzero_chat",
-            "version": "1",
+            "version": "2",
             "summary": "One turn of a chat of the playground",
             "variants": {task_name(chat_id, number): variant},
         }

@@ -1,0 +1,139 @@
+"""What a prompt says on length, order, confidence and fills: as the task and its mask have it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from test_markets_state import EMPTY, ROW, market, scene_of
+
+from ktdeval.harness.action import ActionForm
+from ktdeval.harness.agent import HarnessConfig
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.task_api import Window
+from ktdeval.task_api.trading_task import WindowDates
+from ktdeval.trading.types import Scale
+from masking_market import lens_of
+
+PLUGINS = load_plugins()
+TEN = [f"W{number}" for number in range(1, 11)]
+
+
+def config_of(task: str, **changes: Any) -> Any:
+    return replace(PLUGINS.make_task(task)._config, **changes)
+
+
+# ---- the length of an episode
+
+
+@pytest.mark.parametrize("mask", ["date_blind", "blinded"])
+def test_a_length_tells_no_window_where_dates_are_hidden(mask: str) -> None:
+    task = PLUGINS.make_task(f"{mask}_open_research")
+    said = {task._config.length_words(window) for window in task.windows.values()}
+    # W5 has 54 days of the calendar, 7.7 weeks; `long` has 831, 118.7 weeks
+    assert said == {"The episode lasts 7 to 119 weeks; you are not told when it ends."}
+
+    days = [task.windows[name] for name in TEN]
+    own = {task._config.length_words(Window("own", one.last, "2026-06-30")) for one in days[5:]}
+    assert own <= said
+
+
+def test_a_length_is_a_date_where_dates_are_shown() -> None:
+    for mask in ("bright", "stock_blind"):
+        words = config_of(f"{mask}_open_research").length_words(
+            Window("W", "2024-01-02", "2024-03-01")
+        )
+        assert words == (
+            "The last day of the episode is 2024-03-01, or the last trading day before it."
+        )
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "words"),
+    [
+        ("2024-01-01", "2024-01-14", "The episode lasts 2 weeks."),
+        (
+            "2024-01-01",
+            "2024-01-15",
+            "The episode lasts 2 to 3 weeks; you are not told when it ends.",
+        ),
+        (
+            "2024-01-01",
+            "2024-01-03",
+            "The episode lasts at most 2 weeks; you are not told when it ends.",
+        ),
+    ],
+)
+def test_a_length_holds_for_every_window_of_a_task_and_for_ones_own(
+    first: str, last: str, words: str
+) -> None:
+    windows = {"a": WindowDates("2024-01-01", "2024-01-14")}
+    config = config_of("blinded_open_research", windows=windows)
+    assert config.length_words(Window("own", first, last)) == words
+
+
+# ---- what rows, confidences and fills mean
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "Positions are listed by size, orders of the last step stand as they were submitted;"),
+        (
+            {"news": 5, "history": 3},
+            "Positions are listed by size, `news` begins with the newest, `history` has the bars of"
+            " each asset from the oldest to the newest, orders of the last step stand as they were"
+            " submitted;",
+        ),
+    ],
+)
+def test_the_order_of_rows_excepts_what_is_ordered(options: dict[str, Any], said: str) -> None:
+    snapshot = market()
+    rules = scene_of(snapshot, **options).observe(0, snapshot.as_of(ROW), EMPTY, None).rules
+    assert f"{said} the order of other rows means nothing." in rules
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"hold": "keep"}, "For a HOLD it is the probability that the position which you keep"),
+        ({"hold": "flat"}, "For a HOLD that closes a position it is the probability that to close"),
+        ({"weights": "equal", "hold": "flat"}, "It is recorded and not scored"),
+    ],
+)
+def test_the_confidence_of_a_hold_is_defined(options: dict[str, Any], said: str) -> None:
+    snapshot = market()
+    trading = {"max_weight": 1.0, "max_positions": 7}
+    scene = scene_of(snapshot, answers="stances", trading=trading, **options)
+    submission = scene.observe(0, snapshot.as_of(ROW), EMPTY, None).submission
+
+    assert said in submission
+    assert ("Only decisions that trade are scored" in submission) == ("weights" not in options)
+
+
+@pytest.mark.parametrize(
+    ("fills", "said"),
+    [
+        (["same_close"], "Orders at the close shown;"),
+        (["next_open"], "Orders for the next open;"),
+        (["next_close", "next_close"], "Orders for the next close;"),
+        (["next_open", "same_close"], "Orders, each at the price that the rules name"),
+        ([], "Orders for the next open;"),
+    ],
+)
+def test_the_submit_tool_says_when_orders_of_its_market_fill(fills: list[Any], said: str) -> None:
+    scales = [Scale(fill=fill) for fill in fills]
+    form = ActionForm(HarnessConfig(), lens_of("blinded"), scales)
+    orders: Any = form.tool.parameters["properties"]["orders"]  # type: ignore[index,call-overload]
+    assert orders["description"].startswith(said)
+
+
+def test_every_fill_rule_has_words() -> None:
+    for fill in ("next_open", "next_close", "same_close", "vwap_30m", "twap_day"):
+        form = ActionForm(HarnessConfig(), lens_of("blinded"), [Scale(fill=fill)])
+        assert re.search(
+            '"Orders [^"]+; sells are executed', json.dumps(dict(form.tool.parameters))
+        )

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ktdeval.calls.packaged_prices import packaged_context
+from ktdeval.calls.prices import read_price_table
 from ktdeval.calls.prompt_size import (
     FEWEST_TOKENS,
     USUAL_TOKENS,
@@ -41,6 +43,7 @@ class Context:
     source: str  #: who says so, in words that follow "the context is N tokens"
     holds_reply: bool = True  #: whether the reply must fit beside the prompt; else only the prompt
     cuts_prompts: bool = False  #: whether a longer prompt is cut, and its tokens counted after that
+    is_listed: bool = False  #: whether only a list states it, which no prompt is held back by
 
     def room(self, request: ModelRequest) -> int:
         """Return the tokens that it leaves to the prompt of a request."""
@@ -79,6 +82,25 @@ def stated_context(model: RemoteModel) -> Context | None:
     where = f"model {model.provider}/{model.name}: served_context()"
     stated = call_through(ask_server, where, _PATIENCE_S)
     return stated if isinstance(stated, Context) else None
+
+
+def listed_context(full_name: str, price_table: Path | None) -> Context | None:
+    """Return the context of PROVIDER/NAME in the package that a table of prices names; None where it
+    lists none. It may be out of date, or another at another host: it is for plans only.
+    """
+    if price_table is None:
+        return None
+
+    package = read_price_table(price_table).package
+    if package is None:
+        return None
+
+    listed = packaged_context(package, full_name)
+    if listed is None:
+        return None
+
+    tokens, source = listed
+    return Context(tokens, f"({source})", is_listed=True)
 
 
 # ---- what a server's refusal says

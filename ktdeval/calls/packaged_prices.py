@@ -1,5 +1,5 @@
-"""Prices of the package `genai-prices`: kept by others, dated, with tiers. Its data lie in the package;
-nothing here asks a network.
+"""Prices and contexts of the package `genai-prices`: kept by others, dated, with tiers. Its data lie in
+the package; nothing here asks a network.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from functools import cache
 from typing import Any
@@ -30,6 +30,28 @@ class Package:
 
     providers: Mapping[str, str]  #: its name of each provider, by ours
     looked_up: Mapping[str, str]  #: day on which each version was compared with the vendors' pages
+    #: of providers that bill dollars at some addresses only: by the start of such an address, the
+    #: package's name of the provider there
+    dollars_at: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def priced_as(self, provider: str, address: str) -> str | None:
+        """Return the package's name of a provider whose prices hold at an address; None where it
+        has none, or the provider bills another currency there.
+        """
+        addresses = self.dollars_at.get(provider)
+        if addresses is None:
+            return self.providers.get(provider)
+
+        for start, name in addresses.items():
+            if _is_below(address, start):
+                return name
+
+        return None
+
+
+def _is_below(address: str, start: str) -> bool:
+    """Whether an address is that of `start`, or lies below it; capitals of the host are ignored."""
+    return f"{address.lower()}/".startswith(f"{start}/")
 
 
 def installed_version() -> str | None:
@@ -40,15 +62,56 @@ def installed_version() -> str | None:
         return None
 
 
-def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any] | None:
-    """Return the fields of the price of PROVIDER/PRICE_PACKAGE on a day; None where the package has none, or
-    is not installed, which is logged once.
+def packaged_price(
+    package: Package, full_name: str, day: date, address: str
+) -> dict[str, Any] | None:
+    """Return the fields of the price of PROVIDER/NAME at an address on a day; None where the package
+    has none in dollars, or is not installed, which is logged once.
 
     Of rates that change with the time of day the dearest counts, so that a cost is an upper bound.
     """
     provider, _, name = full_name.partition("/")
-    named = package.providers.get(provider)
-    if named is None:
+    listed = _listed_model(package.priced_as(provider, address), name)
+    if listed is None:
+        return None
+
+    rates = _dearest(listed.model, day)
+    if rates is None:
+        return None
+
+    as_of = package.looked_up.get(listed.version, "")
+    return {**rates, "as_of": as_of, "source": listed.source}
+
+
+def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None:
+    """Return the tokens of the context of PROVIDER/NAME, and who says so; None where the package has
+    no context of it, or is not installed, which is logged once.
+    """
+    provider, _, name = full_name.partition("/")
+    listed = _listed_model(package.providers.get(provider), name)
+    if listed is None or not listed.model.context_window:
+        return None
+
+    return listed.model.context_window, listed.source
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedModel:
+    """A model of the package."""
+
+    model: Any
+    provider: str  #: its name there
+    version: str  #: of the package
+
+    @property
+    def source(self) -> str:
+        """Package, version and name there."""
+        return f"{PRICE_PACKAGE} {self.version}, {self.provider}/{self.model.id}"
+
+
+def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
+    """Return a model of the package by its own name of the provider; None where it has none."""
+    if provider is None:
         return None
 
     snapshot = _packaged_snapshot()
@@ -57,16 +120,11 @@ def packaged_price(package: Package, full_name: str, day: date) -> dict[str, Any
         return None
 
     try:
-        host, model = snapshot.find_provider_model(name, None, named, None)
+        host, model = snapshot.find_provider_model(name, None, provider, None)
     except LookupError:
         return None
 
-    rates = _dearest(model, day)
-    if rates is None:
-        return None
-
-    source = f"{PRICE_PACKAGE} {version}, {host.id}/{model.id}"
-    return {**rates, "as_of": package.looked_up.get(version, ""), "source": source}
+    return _ListedModel(model, host.id, version)
 
 
 @cache

@@ -231,6 +231,13 @@ class _TablePackage:
     looked_up: Mapping[str, str] = option(
         factory=dict, help="day on which a version of it was compared with the vendors' pages"
     )
+    dollars_at: Mapping[str, Mapping[str, str]] = option(
+        factory=dict,
+        help=(
+            "of providers that bill another currency elsewhere: its name of each, by ours and by"
+            " the start of the address"
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -249,10 +256,12 @@ class PriceTable:
     rows: Mapping[str, Price]  #: by pattern of PROVIDER/NAME
     package: Package | None = None  #: asked before the rows
 
-    def price_of(self, full_name: str, day: date) -> Price | None:
-        """Return the price of PROVIDER/NAME on a day; None if none is known."""
+    def price_of(self, full_name: str, day: date, address: str = "") -> Price | None:
+        """Return the price of PROVIDER/NAME on a day; None if none is known. `address`: base URL,
+        which counts where a provider bills several currencies.
+        """
         if self.package is not None:
-            price = packaged_price(self.package, full_name, day)
+            price = packaged_price(self.package, full_name, day, address)
             if price is not None:
                 tiers = tuple(PriceTier(**tier) for tier in price.pop("tiers", ()))
                 return Price(**price, tiers=tiers or UNSET)
@@ -268,7 +277,9 @@ def read_price_table(path: Path | str) -> PriceTable:
     rows = _prices_by_pattern(table, path)
     if table.package is None:
         return PriceTable(rows)
-    return PriceTable(rows, Package(table.package.providers, table.package.looked_up))
+
+    package = table.package
+    return PriceTable(rows, Package(package.providers, package.looked_up, package.dollars_at))
 
 
 def load_price_table(path: Path | str) -> dict[str, Price]:
@@ -333,8 +344,10 @@ def choose_price(
     table_path: Path | str | None = None,
     default: Path | None = None,
     day: date | None = None,
+    address: str = "",
 ) -> Price | None:
-    """Return the price of PROVIDER/NAME on a day (today); None if none is known.
+    """Return the price of PROVIDER/NAME on a day (today); None if none is known. `address`: base
+    URL of the model, which counts where its provider bills several currencies.
 
     The first source that applies counts: the fields of `--price`, the user's table, the plugin's
     table (`default`). Raises ConfigError if it is incomplete or malformed.
@@ -347,7 +360,7 @@ def choose_price(
     if path is None:
         return None
 
-    return read_price_table(path).price_of(full_name, day or datetime.now(UTC).date())
+    return read_price_table(path).price_of(full_name, day or datetime.now(UTC).date(), address)
 
 
 def _patterns(entry: _TableEntry, where: str) -> tuple[str, ...]:

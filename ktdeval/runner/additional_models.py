@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ktdeval.calls.context_window import Context, given_context, stated_context
+from ktdeval.calls.context_window import (
+    Context,
+    given_context,
+    listed_context,
+    stated_context,
+)
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
@@ -160,8 +165,13 @@ def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
         return FREE
 
     remote = as_remote(model)
-    table = None if remote is None else remote.price_table
-    price = choose_price(name, {}, config.price_table, table)
+    table = None
+    address = ""
+    if remote is not None:
+        table = remote.price_table
+        address = remote.endpoint
+
+    price = choose_price(name, {}, config.price_table, table, address=address)
     if price is None and config.max_cost is not None:
         raise ConfigError(
             f"--max-cost: no price is known for {name}; give it in a file with --price-table"
@@ -209,3 +219,10 @@ def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
         return stated_context(model)
     except KtdevalError:  # no key, or no package: that is another check's to say
         return None
+
+
+def planned_context(config: RunConfig, model: RemoteModel) -> Context | None:
+    """Return the context that is known, else the one that a list has, which only a plan counts on;
+    else None.
+    """
+    return known_context(config, model) or listed_context(config.model, model.price_table)

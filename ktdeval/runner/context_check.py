@@ -32,6 +32,13 @@ def context_warnings(
     task = rehearsal[0].spec.task
     problem = does_not_fit(largest[too_long[0]], context, room)
     advice = ways_to_fit(rehearsal, largest, context, room)
+    if context.is_listed:
+        yield (
+            f"task {task}, in the case {too_long[0]}: {problem}; only a list says so: such a prompt"
+            f" is sent, and the server may refuse it: {advice}"
+        )
+        return
+
     if "low" in too_long:
         yield f"task {task}: {problem}; this run would be refused: {advice}"
         return

@@ -25,8 +25,8 @@ from ktdeval.runner.additional_models import (
     RunModel,
     choices,
     further_models,
-    known_context,
     own_model,
+    planned_context,
 )
 from ktdeval.runner.batched_calls import HOURS, batch_hours, check_batch, check_batch_calls
 from ktdeval.runner.config import RunConfig
@@ -220,7 +220,7 @@ class _Estimator:
         self.context = None
         if remote is not None:
             self.limits = CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
-            self.context = known_context(config, remote)
+            self.context = planned_context(config, remote)
 
         rehearsal = rehearse(self.plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
         self._check_rehearsed(rehearsal, plugins)
@@ -549,7 +549,7 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
         if problem:
             yield f"{problem}; this one would be refused"
 
-    if run.too_long and run.context is None:
+    if run.too_long and (run.context is None or run.context.is_listed):
         yield (
             f"{run.too_long:,} calls so far had a prompt that did not fit the model's context, "
             "which its server states only in a refusal; give it with --context-tokens"

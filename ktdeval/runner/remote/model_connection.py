@@ -397,7 +397,13 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
     """
     remote = as_remote(model)
     if remote is not None:
-        price = choose_price(config.model, config.price, config.price_table, remote.price_table)
+        price = choose_price(
+            config.model,
+            config.price,
+            config.price_table,
+            remote.price_table,
+            address=remote.endpoint,
+        )
         batches = batches_of(model)
         if price is None or not config.batch or batches is None:
             return price

@@ -168,7 +168,10 @@ TODAY = datetime.date(2026, 11, 26)
 
 
 def built_in(name: str, day: datetime.date = TODAY) -> Price | None:
-    return choose_price(name, {}, None, BUILT_IN, day)
+    address = ""
+    if name.startswith("minimax/"):  # which bills yuan elsewhere
+        address = "https://api.minimax.io/v1"
+    return choose_price(name, {}, None, BUILT_IN, day, address)
 
 
 @pytest.mark.parametrize(("name", "rates"), beside(__file__)["listed"].items())
@@ -190,7 +193,7 @@ def test_a_price_of_the_package_has_rates_source_and_version(name: str, rates: l
         "openai/gpt-4.1-super",
         "openai_compatible/gpt-4.1",
         "anthropic/claude-opus-5-6",
-        "moonshot/kimi-k2",  # billed in yuan at its address
+        "moonshot/kimi-k2",  # billed in yuan at its usual address
         "ollama/llama3",
         "builtin/momentum",
         "openai",
@@ -198,6 +201,19 @@ def test_a_price_of_the_package_has_rates_source_and_version(name: str, rates: l
 )
 def test_a_model_has_no_price_of_its_neighbours(name: str) -> None:
     assert built_in(name) is None
+
+
+@pytest.mark.parametrize(("name", "address", "source"), beside(__file__)["by_address"])
+def test_dollars_are_those_of_the_address(name: str, address: str, source: str | None) -> None:
+    """Moonshot, Zhipu (Z.ai) and MiniMax bill dollars abroad and yuan in China."""
+    price = choose_price(name, {}, None, BUILT_IN, TODAY, address)
+
+    if source is None:
+        assert price is None
+        return
+
+    assert price is not None
+    assert f"{price.input:g} {price.output:g} {price.source.split()[-1]}" == source
 
 
 def test_a_price_is_that_of_the_day() -> None:

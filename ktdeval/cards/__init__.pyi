@@ -50,6 +50,7 @@ from ktdeval.cards.fields.cutoff import (
     Cutoff as Cutoff,
     card_cutoff as card_cutoff,
     cutoff_words as cutoff_words,
+    latest_cutoff as latest_cutoff,
     listed_cutoff as listed_cutoff,
     listed_days as listed_days,
     parse_cutoff as parse_cutoff,

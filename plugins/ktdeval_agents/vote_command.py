@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cards import card_files, load_evaluation, parse_cutoff
+from ktdeval.cards import card_files, latest_cutoff, load_evaluation
 from ktdeval.cli import (
     OutputPath,
     PluginOptions,
@@ -175,15 +175,13 @@ def _agreed(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
 
 
 def _latest_cutoff(voters: Sequence[Voter]) -> str:
-    """Return the latest end of the voters' training data; `unknown` if that of one is."""
-    entries = [voter.folder.manifest.knowledge_cutoff for voter in voters]
-    if "unknown" in entries:
-        return "unknown"
-
-    dates = [entry.date for entry in entries if not isinstance(entry, str)]
-    if not dates:
-        return "none"
-    return max(dates, key=lambda date: parse_cutoff(date).last)
+    """Return the latest end of the voters' training data; `unknown` if that of one is, or is a lower bound."""
+    latest = latest_cutoff([voter.folder.manifest.knowledge_cutoff for voter in voters])
+    if isinstance(latest, str):
+        return latest
+    if latest.is_lower_bound:
+        return "unknown"  # an option has a date alone, and no bound
+    return latest.date
 
 
 # ---- verification

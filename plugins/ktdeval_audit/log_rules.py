@@ -25,6 +25,7 @@ class CutoffFacts:
     cutoff: str  #: a day or month; `none` or `unknown`
     before: int  #: decisions up to it
     total: int
+    is_lower_bound: bool = False  #: whether the data may end later
 
     @property
     def share(self) -> float | None:
@@ -59,7 +60,7 @@ def _facts(model: str, cutoff: Cutoff | str, days: Sequence[date]) -> CutoffFact
         return CutoffFacts(model, cutoff, 0, len(days))
 
     before = sum(np.datetime64(day) <= cutoff.last for day in days)
-    return CutoffFacts(model, cutoff.text, int(before), len(days))
+    return CutoffFacts(model, cutoff.text, int(before), len(days), cutoff.is_lower_bound)
 
 
 def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:

@@ -79,10 +79,10 @@ def _cutoff_lines(facts: tuple[CutoffFacts, ...]) -> Iterator[str]:
         elif each.cutoff == "none":
             yield f"  cutoff of {each.model}: none, nothing was trained"
         else:
-            yield (
-                f"  cutoff of {each.model}: {each.cutoff}; {each.before} of {each.total} decisions"
-                f" before it"
-            )
+            line = f"  cutoff of {each.model}: {each.cutoff}"
+            if each.is_lower_bound:
+                line += " or later, so memory is not excluded (--cutoff names it)"
+            yield f"{line}; {each.before} of {each.total} decisions before it"
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

@@ -41,6 +41,10 @@ _REASONS = {
     "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
     "none": STATES["none"],
 }
+_ONLY_A_BOUND = (
+    "the date is a lower bound: no day is known to lie after the training data; --cutoff MODEL=DATE"
+    " gives their end"
+)
 _NO_MARKET = "no daily excess, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
 
@@ -170,6 +174,10 @@ def _cutoff_rows(
         estimate = decay(
             np.array(list(before.values())), np.array(list(after.values())), 1.0 - alpha, years
         )
+        reason = estimate.reason
+        if cutoff.is_lower_bound:
+            reason = _ONLY_A_BOUND
+
         yield CutoffRow(
             card=entrant.label,
             model=entrant.card.model.name,
@@ -186,7 +194,7 @@ def _cutoff_rows(
             value=estimate.value,
             low=estimate.low,
             high=estimate.high,
-            reason=estimate.reason,
+            reason=reason,
         )
 
 

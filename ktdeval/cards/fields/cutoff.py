@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
+from msgspec import structs
 
 from ktdeval.calls.served_model_name import bare_model
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.fact_types import (
     SIDES,
+    CutoffConfidence,
     CutoffEntry,
     KnowledgeCutoff,
     NoCutoff,
@@ -40,19 +42,25 @@ before it.
 """
 
 
+LOWER_BOUND: CutoffConfidence = "reported_lower_bound"
+
+
 @dataclass(frozen=True, slots=True)
 class Cutoff:
     """Day on which a model's training data end: `first` to `last`, one day, or the month of which
-    the day is not public.
+    the day is not public. A lower bound: then or later.
     """
 
     first: np.datetime64
     last: np.datetime64
     text: str  #: as it was given
-    #: `vendor`: read in the vendor's documentation; `reported`: by others; `given`: by the user;
-    #: `recorded`
-    confidence: Literal["vendor", "reported", "given", "recorded"]
+    confidence: CutoffConfidence  #: who says so
     source: str = ""
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether the data may end later, so that no day is known to lie after them."""
+        return self.confidence == LOWER_BOUND
 
     @property
     def entry(self) -> CutoffEntry:
@@ -88,7 +96,7 @@ def parse_cutoff_or_state(spelled: str, where: str) -> Cutoff | NoCutoff:
 
 def parse_cutoff(
     spelled: str,
-    confidence: Literal["vendor", "reported", "given", "recorded"] = "given",
+    confidence: CutoffConfidence = "given",
     source: str = "",
     where: str = "--cutoff",
 ) -> Cutoff:
@@ -112,8 +120,9 @@ def parse_cutoff(
 
 
 def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | NoCutoff:
-    """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, or
-    by the days of training that a policy's arguments record; `none`: a rule that was not trained.
+    """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, else
+    the lower bound of reported_cutoffs.csv; or by the days of training that a policy's arguments
+    record; `none`: a rule that was not trained.
     """
     days = str(args.get("trained", "")).split(":")
     if model == "rl/policy" and len(days) == len(("first", "last")):
@@ -122,20 +131,30 @@ def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | NoCutoff:
         )
 
     row = _listed_row(model)
-    if row is None or row["cutoff"] == "unknown":
-        return "unknown"
-    if row["cutoff"] == "none":
-        return "none"
+    if row is None or (row["cutoff"] == "unknown" and "/" not in row["pattern"]):
+        return _reported_cutoff(model)
+    if row["cutoff"] in ("unknown", "none"):
+        return cast("NoCutoff", row["cutoff"])
     return parse_cutoff(row["cutoff"], row["confidence"], row["source"])  # type: ignore[arg-type]
+
+
+def _reported_cutoff(model: str) -> Cutoff | NoCutoff:
+    """Return the date that others report of what a model knows: its data end then or later."""
+    row = _read_reported_cutoffs().get(reported_name(model))
+    if row is None:
+        return "unknown"
+
+    source = f"https://models.dev of {row['checked']}, {row['listed_by']}"
+    return parse_cutoff(row["cutoff"], LOWER_BOUND, source)
 
 
 def _listed_row(model: str) -> dict[str, str] | None:
     """Return the first row of cutoffs.csv that fits. A pattern without a provider fits the model's
     own name, of any provider.
     """
-    own_name = _own_name(model)
+    bare = _own_name(model)
     for row in _read_cutoff_list():
-        name = model if "/" in row["pattern"] else own_name
+        name = model if "/" in row["pattern"] else bare
         if fnmatchcase(name, row["pattern"]):
             return row
     return None
@@ -148,14 +167,29 @@ def _own_name(model: str) -> str:
     return _AT_HOST.sub("", bare_model(model)).replace(":", "-")
 
 
+def reported_name(model: str) -> str:
+    """Return a model's name in reported_cutoffs.csv: its own, in which hosts write points as
+    hyphens.
+    """
+    return _own_name(model).replace(".", "-")
+
+
 def listed_days() -> list[str]:
-    """Return the days on which rows of cutoffs.csv were looked up, the earliest first."""
-    return sorted({row["checked"] for row in _read_cutoff_list() if row["checked"]})
+    """Return the days on which rows of both lists were looked up, the earliest first."""
+    rows = [*_read_cutoff_list(), *_read_reported_cutoffs().values()]
+    return sorted({row["checked"] for row in rows if row["checked"]})
 
 
 @cache
 def _read_cutoff_list() -> list[dict[str, str]]:
     return csv_rows(Path(__file__).with_name("cutoffs.csv"))
+
+
+@cache
+def _read_reported_cutoffs() -> dict[str, dict[str, str]]:
+    """Return the rows that `benchmarks/renew_model_facts.py` writes, by the model's name."""
+    rows = csv_rows(Path(__file__).with_name("reported_cutoffs.csv"))
+    return {row["name"]: row for row in rows}
 
 
 def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutoff | NoCutoff:
@@ -168,27 +202,36 @@ def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutof
 
 
 def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of several models together: the latest; unknown if one is."""
+    """Return the cutoff of several models together: the latest; unknown if one is. With a lower bound
+    among them it is one itself.
+    """
     if "unknown" in cutoffs:
         return "unknown"
 
     entries = [entry for entry in cutoffs if isinstance(entry, CutoffEntry)]
     if not entries:
         return "none"
-    return max(entries, key=lambda entry: parse_cutoff(entry.date).last)
+
+    latest = max(entries, key=lambda entry: parse_cutoff(entry.date).last)
+    bounds = [entry for entry in entries if entry.is_lower_bound]
+    if not bounds or latest in bounds:
+        return latest
+
+    source = f"{latest.source}; {bounds[0].source}"
+    return structs.replace(latest, confidence=LOWER_BOUND, source=source)
 
 
 def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
     """Return [n] sides of each day's return, which runs from the close of the day before (`base` of
     the first) to its own: `before` if it ends by the cutoff, `after` if it begins there or later,
-    `across` if it contains the cutoff or may.
+    `across` if it contains the cutoff or may, as each day after a lower bound.
     """
     begins = np.concatenate([[base], days[:-1]])
     day_sides: list[Side] = []
     for begin, day in zip(begins, days, strict=True):
         if day <= cutoff.first:
             day_sides.append("before")
-        elif begin >= cutoff.last:
+        elif begin >= cutoff.last and not cutoff.is_lower_bound:
             day_sides.append("after")
         else:
             day_sides.append("across")
@@ -202,7 +245,7 @@ def gather_cutoff(sources: CardSources) -> KnowledgeCutoff | NoCutoff:
     if isinstance(entry, str):
         return entry
 
-    cutoff = parse_cutoff(entry.date, where="knowledge_cutoff")
+    cutoff = parse_cutoff(entry.date, entry.confidence, where="knowledge_cutoff")
     windows = {}
     for window, days in sources.days.items():
         windows[window.name] = _count_sides(days, sources.inputs.snapshot, cutoff)
@@ -268,7 +311,7 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
         return
 
     try:
-        cutoff = parse_cutoff(block.date)
+        cutoff = parse_cutoff(block.date, block.confidence)
     except UsageError as error:
         yield ("knowledge_cutoff", "date"), str(error).removeprefix("--cutoff: ")
         return
@@ -298,6 +341,8 @@ def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: Cutoff) -> b
     """
     if window.last <= str(cutoff.first):
         return days.before != days.total
+    if cutoff.is_lower_bound:
+        return days.after > 0
     return window.first > str(cutoff.last) and days.after < days.total - 1
 
 
@@ -319,14 +364,13 @@ def cutoff_words(card: Evaluation) -> str:
 
     listed = card_cutoff(card)
     if block == "unknown" and isinstance(listed, Cutoff):
-        origin = f"{listed.confidence}: {listed.source}"
-        return f"{STATES[block]}; the list has {listed.text} ({origin})"
+        return f"{STATES[block]}; the list has {listed.text} ({_origin(listed)})"
 
     return STATES[block]
 
 
 def _block_words(block: KnowledgeCutoff) -> str:
-    words = f"{block.date} ({block.confidence}: {block.source})"
+    words = f"{block.date} ({_origin(block)})"
     if not block.windows:
         return words
 
@@ -336,6 +380,14 @@ def _block_words(block: KnowledgeCutoff) -> str:
         counts.append(f"{total:,} {side}")
 
     return f"{words}; days: {', '.join(counts)}; windows {_windows_by_side(block)}"
+
+
+def _origin(cutoff: Cutoff | CutoffEntry) -> str:
+    """Return who says when a model's training data end, and where."""
+    confidence: str = cutoff.confidence
+    if confidence == LOWER_BOUND:
+        confidence = "reported, lower bound"
+    return f"{confidence}: {cutoff.source}"
 
 
 def window_words(card: Evaluation) -> str:

@@ -143,15 +143,27 @@ class SideDays(Value, frozen=True):
         return "across"
 
 
+CutoffConfidence = Literal["vendor", "reported", "reported_lower_bound", "given", "recorded"]
+"""Who says when a model's training data end. vendor: its documentation; reported: others;
+reported_lower_bound: others, of what the model knows, so that the data end then or later; given: the
+user; recorded: who trained the policy.
+"""
+
+
 class CutoffEntry(Value, frozen=True):
     """End of a model's training data, as a run records it."""
 
     #: a day, or the month of which the day is not public
     date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
-    #: vendor: read in the vendor's documentation; reported: by others; given: by the user;
-    #: recorded: by who trained the policy
-    confidence: Literal["vendor", "reported", "given", "recorded"]
+    #: vendor: read in the vendor's documentation; reported: by others; reported_lower_bound: by
+    #: others, then or later; given: by the user; recorded: by who trained the policy
+    confidence: CutoffConfidence
     source: Name
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether the data may end later, so that no day is known to lie after them."""
+        return self.confidence == "reported_lower_bound"
 
 
 NoCutoff = Literal["none", "unknown"]

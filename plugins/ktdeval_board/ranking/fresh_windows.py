@@ -24,6 +24,10 @@ NOT_KNOWN = (
     "the end of its training data is on no list: name it under cutoffs in board.yaml, with a page"
     " and a day"
 )
+ONLY_A_BOUND = (
+    "the list has only a lower bound of the end of its training data: name the end under cutoffs in"
+    " board.yaml, with a page and a day"
+)
 
 
 class FreshFacts(TypedDict):
@@ -94,6 +98,8 @@ def _listed(model: str, rules: Rules) -> KnownUntil:
         return KnownUntil("unknown", NOT_KNOWN, None)
     if listed == "none":
         return KnownUntil("none", "a rule of this suite: trained on nothing", None)
+    if listed.is_lower_bound:
+        return KnownUntil("unknown", ONLY_A_BOUND, None)
 
     return _parsed(listed.text, listed.source)
 
@@ -134,7 +140,7 @@ def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
     """Return why an entrant has no rank where none of `windows` is later than its training data."""
     known = known_until(entry, rules)
     if known.cutoff == "unknown":
-        return NOT_KNOWN
+        return known.source
 
     which = "no window is"
     if len(windows) == 1:

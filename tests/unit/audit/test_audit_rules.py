@@ -14,6 +14,7 @@ from ktdeval.market import Document
 from ktdeval_audit.audit import AuditSettings, audit_log
 from ktdeval_audit.named_dates import named_dates
 from ktdeval_audit.readers import read_log
+from ktdeval_audit.report import report_lines
 
 SPELLINGS = {
     "2024-03-08": ("2024-03-08", "day"),
@@ -195,6 +196,20 @@ def test_an_unknown_cutoff_has_no_share(tmp_path: Path) -> None:
     report = report_of(tmp_path, [conversation("", model="nobody/knows")])
 
     assert [(each.cutoff, each.share) for each in report.cutoffs] == [("unknown", None)]
+
+
+def test_after_a_lower_bound_memory_is_not_excluded(tmp_path: Path) -> None:
+    """What others report of Kimi K2.6: it knows 2025-01, and perhaps later months."""
+    messages = [{"role": "user", "content": "Today is 2025-03-03. Decide."}]
+    record = {"model": "moonshot/kimi-k2.6", "messages": messages}
+    report = report_of(tmp_path, [record], with_market=False)
+    (facts,) = report.cutoffs
+
+    assert (facts.cutoff, facts.is_lower_bound, facts.before) == ("2025-01", True, 0)
+    assert (
+        "cutoff of moonshot/kimi-k2.6: 2025-01 or later, so memory is not excluded (--cutoff names"
+        " it); 0 of 1 decisions before it"
+    ) in "\n".join(report_lines(report))
 
 
 def test_an_excerpt_hides_a_secret(tmp_path: Path) -> None:

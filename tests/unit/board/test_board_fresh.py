@@ -26,7 +26,7 @@ from board_ranks import (
 from ktdeval.errors import ConfigError
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.ranking.daily_summaries import facts_of
-from ktdeval_board.ranking.fresh_windows import NOT_KNOWN, fresh_facts, known_until
+from ktdeval_board.ranking.fresh_windows import NOT_KNOWN, ONLY_A_BOUND, fresh_facts, known_until
 from ktdeval_board.ranking.head_to_head import pair_tests, windows_of
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import ModelCutoff, load_rules
@@ -149,6 +149,15 @@ def test_a_model_on_no_list_has_no_rank_whatever_its_submitter_says() -> None:
     assert row["rank"] is None
     assert row["why"] == [NOT_KNOWN]
     assert row["fresh"]["cutoff"] == "unknown"
+
+
+def test_a_lower_bound_of_the_list_makes_no_window_fresh() -> None:
+    """Training data that end in 2025 or later may hold any later window."""
+    entry = declares(make("moonshot/kimi-k2.6", 0.1, 0.1), "2020-01-01")
+    row = by_label(tables(fresh_board([entry], []))["all"])["moonshot/kimi-k2.6"]
+
+    assert row["rank"] is None
+    assert row["why"] == [ONLY_A_BOUND]
 
 
 def test_the_suites_own_list_counts_where_the_board_says_nothing() -> None:

@@ -446,6 +446,35 @@ def test_the_cutoff_of_several_models_is_the_latest(dates: list[str], latest: st
     assert (found if isinstance(found, str) else found.date) == latest
 
 
+def test_of_several_models_one_lower_bound_makes_a_lower_bound() -> None:
+    """What is known of all: the latest date that any is said to reach."""
+    bound = CutoffEntry("2024-01", "reported_lower_bound", "a list")
+    later = CutoffEntry("2024-06-01", "vendor", "a page")
+    earlier = CutoffEntry("2023-06", "vendor", "a page")
+
+    assert latest_cutoff([later, bound]) == CutoffEntry(
+        "2024-06-01", "reported_lower_bound", "a page; a list"
+    )
+    assert latest_cutoff([earlier, bound, "none"]) == bound
+    assert latest_cutoff([bound, "unknown"]) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        ("2024-01-01", ["across", "across", "across"]),
+        ("2024-01-03", ["before", "across", "across"]),
+        ("2024-01-07", ["before", "before", "before"]),
+        ("2023-12", ["across", "across", "across"]),
+    ],
+)
+def test_no_return_is_known_to_lie_after_a_lower_bound(date: str, expected: list[str]) -> None:
+    days = np.array(["2024-01-03", "2024-01-06", "2024-01-07"], dtype="datetime64[D]")
+    cutoff = parse_cutoff(date, "reported_lower_bound")
+
+    assert sides(days, np.datetime64("2024-01-02"), cutoff) == expected
+
+
 @pytest.mark.parametrize(
     ("date", "expected"),
     [
@@ -490,6 +519,22 @@ def test_days_by_side_are_those_of_the_window(
     where = ("knowledge_cutoff", "windows", "long")
 
     assert found == ([] if problem is None else [(where, problem)])
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_wrong"), [((0, 5, 0), False), ((0, 0, 5), True), ((0, 4, 1), True)]
+)
+def test_a_card_claims_no_day_after_a_lower_bound(
+    counts: tuple[int, int, int], is_wrong: bool
+) -> None:
+    facts = structs.replace(typed(card()), limit=None, windows=[window("long")])
+    given = structs.replace(
+        block(long=counts), date="2023-01-05", confidence="reported_lower_bound", source="a list"
+    )
+
+    assert bool(list(cutoff_problems(given, facts))) == is_wrong
+    words = cutoff_words(structs.replace(facts, knowledge_cutoff=given))
+    assert words.startswith("2023-01-05 (reported, lower bound: a list)")
 
 
 def test_a_limit_of_samples_cuts_no_days() -> None:

@@ -24,6 +24,8 @@ from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
 from ktdeval.values.files import csv_rows
 from ktdeval_compare.cutoff import decay
+from loops import not_empty
+from paths import REPOSITORY
 from tables import beside, on_each_row
 
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
@@ -45,6 +47,11 @@ def test_an_invalid_date_is_refused(wrong: str) -> None:
 
 ROWS = csv_rows(Path(module.__file__).with_name("cutoffs.csv"))
 LISTED = beside(__file__)
+BOARD_MODELS = [
+    line
+    for line in (REPOSITORY / "benchmarks/board_models.txt").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "/" not in row["pattern"]], ids=str)
@@ -61,6 +68,21 @@ def test_a_row_has_a_date_or_says_that_none_is_known_with_source_and_day(
     assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
     assert row["confidence"] in ("vendor", "reported")
     assert row["source"].startswith("https://")
+
+
+REPORTED = csv_rows(Path(module.__file__).with_name("reported_cutoffs.csv"))
+
+
+def test_each_reported_row_has_a_date_who_lists_it_and_a_day() -> None:
+    names = [row["name"] for row in not_empty(REPORTED)]
+    assert names == sorted(set(names))
+
+    for row in not_empty(REPORTED):
+        assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
+        assert row["name"] == module.reported_name(row["name"])
+        assert row["listed_by"]
+        assert row["cutoff"] < row["checked"] <= "2026-12-31"
+        assert parse_day(row["checked"])
 
 
 def test_rules_of_the_suite_are_trained_on_nothing_or_on_what_nobody_knows() -> None:
@@ -82,9 +104,38 @@ def test_each_model_of_a_sourced_table_of_others_has_its_month(name: str, month:
 
 @pytest.mark.parametrize(("name", "date"), LISTED["in_papers"].items())
 def test_each_model_of_the_papers_is_listed_by_whichever_host(name: str, date: str) -> None:
-    assert module._listed_row(name) is not None
     known = listed_cutoff(name, {})
     assert (known if isinstance(known, str) else known.text) == date
+    assert module._listed_row(name) is not None or isinstance(known, module.Cutoff)
+
+
+@pytest.mark.parametrize("name", LISTED["lower_bounds"])
+def test_a_date_of_others_than_the_vendor_is_a_lower_bound(name: str) -> None:
+    known = listed_cutoff(name, {})
+
+    assert isinstance(known, module.Cutoff)
+    assert known.is_lower_bound
+    assert known.source.startswith("https://models.dev of 2026-")
+
+
+@pytest.mark.parametrize("name", BOARD_MODELS)
+def test_each_model_of_a_public_board_has_a_row(name: str) -> None:
+    known = listed_cutoff(name, {})
+    assert isinstance(known, module.Cutoff) or module._listed_row(name) is not None
+
+
+def test_the_vendors_word_comes_before_a_list_of_others() -> None:
+    name = module.reported_name("gpt-4.1")
+    assert name in {row["name"] for row in REPORTED}
+
+    known = listed_cutoff("openai/gpt-4.1", {})
+    assert isinstance(known, module.Cutoff)
+    assert (known.text, known.confidence) == ("2024-06-01", "vendor")
+
+
+@pytest.mark.parametrize("name", ["human/claude-opus-5", "builtin/gpt-5", "planted/memory"])
+def test_a_name_of_the_suite_is_no_model_of_a_vendor(name: str) -> None:
+    assert not isinstance(listed_cutoff(name, {}), module.Cutoff)
 
 
 def test_names_are_matched_exactly() -> None:
@@ -163,6 +214,12 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(
     assert (row["figure"], row["confidence"], row["reason"]) == ("daily_return", "given", None)
     assert row["value"] == pytest.approx(row["mean_before"] - row["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
+
+    bounded = saved(tmp_path / "c", "openai/o1-preview", daily)
+    for row in not_empty(terminal.report("compare", "cutoff", bounded)["cards"]):
+        assert (row["confidence"], row["days_after"]) == ("reported_lower_bound", 0)
+        assert "is a lower bound: no day is known to lie after" in row["reason"]
+        assert row["value"] is None
 
     text = terminal.text("compare", "cutoff", *words)
     assert "house/one: cutoff: unknown" in text

@@ -44,7 +44,8 @@ class AuditOptions(JsonOptions, PluginOptions):
         None,
         name="--from",
         metavar="KIND",
-        help="kind of the log: chat, spans, langsmith, inspect, ktdeval [default: by its keys]",
+        help="kind of the log: chat, spans, langsmith, inspect, atif, claude-code, ktdeval [default:"
+        " by its keys]",
     )
     day_field: str | None = flag(
         None,

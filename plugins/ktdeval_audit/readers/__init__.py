@@ -10,7 +10,15 @@ from ktdeval.errors import UsageError
 from ktdeval.values.config_options import near_matches
 from ktdeval_audit.log_files import Record, read_records
 from ktdeval_audit.log_types import AgentLog
-from ktdeval_audit.readers import chat, inspect_log, langsmith, run_folder, spans
+from ktdeval_audit.readers import (
+    atif,
+    chat,
+    claude_code,
+    inspect_log,
+    langsmith,
+    run_folder,
+    spans,
+)
 
 
 class LogReader(Protocol):
@@ -25,7 +33,7 @@ class LogReader(Protocol):
         """Return the log."""
 
 
-READERS: tuple[LogReader, ...] = (chat, spans, langsmith, inspect_log)
+READERS: tuple[LogReader, ...] = (chat, spans, langsmith, inspect_log, atif, claude_code)
 NAMES = (*(reader.name for reader in READERS), run_folder.name)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_audit.log_files import Record
 from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText
+from ktdeval_audit.readers.claude_code import is_event
 from ktdeval_audit.readers.messages import (
     flat_fields,
     is_message,
@@ -36,6 +37,8 @@ def recognises(records: Sequence[Record]) -> bool:
     if {"run_type", "resourceSpans", "samples", "eval", "span_id", "spanId"} & first.keys():
         return False
     if "context" in first and "attributes" in first:
+        return False
+    if is_event(first):
         return False
     return is_message(first) or bool(_messages(first))
 

@@ -233,3 +233,231 @@ def test_the_prompt_names_the_day_in_many_ways() -> None:
 
     assert stated_day("The company was founded on 2024-03-05.") is None
     assert day() == "2023-05-22"
+
+
+# ---- trajectories of Harbor
+
+
+def trajectory(*steps: dict[str, object], **fields: object) -> dict[str, object]:
+    """A trajectory in ATIF 1.7, as Harbor's models of it have it."""
+    numbered = [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
+    agent = {"name": "claude-code", "version": "2.1", "model_name": "claude-opus-4-7"}
+    return {
+        "schema_version": "ATIF-v1.7",
+        "session_id": "run-1",
+        "agent": agent,
+        "steps": numbered,
+        **fields,
+    }
+
+
+PROMPT = {"source": "user", "message": "Today is 2024-03-06. Decide on ACME."}
+LATE = '{"symbol": "ACME", "as_of": "2024-03-08", "close": 103.17}'
+QUOTE = {
+    "source": "agent",
+    "message": "I look.",
+    "reasoning_content": "hm",
+    "tool_calls": [
+        {"tool_call_id": "c1", "function_name": "quote", "arguments": {"symbol": "ACME"}}
+    ],
+    "observation": {"results": [{"source_call_id": "c1", "content": LATE}]},
+}
+QUOTE_TEXTS = [
+    ("reply", "I look."),
+    ("reply", "hm"),
+    ("reply", '{"symbol":"ACME"}'),
+    ("tool", LATE),
+]
+
+
+def texts_of(log: AgentLog, number: int = 0) -> list[tuple[str, str]]:
+    return [(text.role, text.text) for text in log.decisions[number].texts]
+
+
+@pytest.mark.parametrize("version", ["ATIF-v1.0", "ATIF-v1.7", "ATIF-v1.8"])
+def test_a_trajectory_has_messages_thoughts_calls_and_results(tmp_path: Path, version: str) -> None:
+    parts = [{"type": "text", "text": "part"}, {"type": "image", "source": {"path": "a.png"}}]
+    system = {"source": "system", "message": "You trade."}
+    last = {"source": "agent", "message": parts, "model_name": "claude-haiku-5-5"}
+    log = _read(tmp_path, trajectory(system, PROMPT, QUOTE, last, schema_version=version))
+
+    assert log.kind == "atif"
+    assert texts_of(log) == [
+        ("prompt", "You trade."),
+        ("prompt", PROMPT["message"]),
+        *QUOTE_TEXTS,
+        ("reply", "part"),
+    ]
+    assert log.decisions[0].name == "run-1"
+    assert log.decisions[0].models == ("claude-opus-4-7", "claude-haiku-5-5")
+
+
+def test_a_file_of_harbor_is_one_indented_object(tmp_path: Path) -> None:
+    path = tmp_path / "trajectory.json"
+    path.write_text(json.dumps(trajectory(PROMPT, QUOTE), indent=2))
+
+    assert texts_of(read_log(path))[1:] == QUOTE_TEXTS
+
+
+def test_subagents_are_read_once_where_a_step_refers_to_them(tmp_path: Path) -> None:
+    def subagent(identity: str, word: str) -> dict[str, object]:
+        return trajectory({"source": "agent", "message": word}, trajectory_id=identity)
+
+    delegates = {
+        "source": "agent",
+        "message": "I ask.",
+        "observation": {
+            "results": [
+                {"subagent_trajectory_ref": [{"trajectory_id": "b"}]},
+                {"subagent_trajectory_ref": [{"trajectory_id": "b"}]},
+                {"subagent_trajectory_ref": [{"trajectory_path": "elsewhere.json"}]},
+            ]
+        },
+    }
+    closes = {"source": "agent", "message": "BUY"}
+    embedded = [subagent("a", "of a"), subagent("b", "of b")]
+    log = _read(tmp_path, trajectory(PROMPT, delegates, closes, subagent_trajectories=embedded))
+
+    assert [text for _, text in texts_of(log)][1:] == ["I ask.", "of b", "BUY", "of a"]
+    assert log.notes == ("A subagent's trajectory lies in 'elsewhere.json', which was not read.",)
+
+
+def test_subagents_of_one_name_are_all_read(tmp_path: Path) -> None:
+    """ATIF forbids equal names; a log may hold them all the same."""
+    embedded = [
+        trajectory({"source": "agent", "message": word}, trajectory_id="a") for word in "xy"
+    ]
+    log = _read(tmp_path, trajectory(PROMPT, subagent_trajectories=embedded))
+
+    assert [text for _, text in texts_of(log)][1:] == ["x", "y"]
+
+
+def test_a_subagent_that_refers_to_itself_is_read_once(tmp_path: Path) -> None:
+    refers = {
+        "source": "agent",
+        "message": "again",
+        "observation": {"results": [{"subagent_trajectory_ref": [{"trajectory_id": "a"}]}]},
+    }
+    own = trajectory(refers, trajectory_id="a")
+
+    log = _read(tmp_path, trajectory(PROMPT, refers, subagent_trajectories=[own]))
+
+    assert [text for _, text in texts_of(log)][1:] == ["again", "again"]
+
+
+def test_what_a_step_keeps_of_a_tool_is_no_day_of_the_decision(tmp_path: Path) -> None:
+    """Harbor's adapter of Claude Code keeps the raw result of a tool with the step."""
+    step = {**QUOTE, "extra": {"tool_use_result": {"as_of": "2024-03-08"}}}
+    path = write_lines(tmp_path / "log.jsonl", [trajectory(PROMPT, step)])
+    findings = audit_log(read_log(path), None, AuditSettings(rules=("date-after",))).findings
+
+    assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
+
+
+def test_the_day_may_be_a_field_of_the_trajectory(tmp_path: Path) -> None:
+    record = trajectory(
+        {"source": "user", "message": "Decide."}, QUOTE, extra={"decided_on": "2024-03-06"}
+    )
+    log = read_log(write_lines(tmp_path / "log.jsonl", [record, record]))
+
+    assert [str(each) for each in date_log(log).days] == ["2024-03-06", "2024-03-06"]
+
+
+# ---- events of Claude Code
+
+
+def event(kind: str, content: object, **fields: object) -> dict[str, object]:
+    message = {"role": kind, "content": content}
+    return {"type": kind, "message": message, "session_id": "s", "uuid": "u", **fields}
+
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-opus-5-5"}
+CALL = {"type": "tool_use", "id": "t", "name": "quote", "input": {"symbol": "ACME"}}
+RETURNED = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": LATE}]}
+STREAM = [
+    {"type": "system", "subtype": "hook_response", "session_id": "s", "output": "be brief"},
+    INIT,
+    event("user", PROMPT["message"], parent_tool_use_id=None),
+    {"type": "stream_event", "session_id": "s", "event": {"type": "content_block_delta"}},
+    event("assistant", [{"type": "thinking", "thinking": "hm", "signature": "x"}]),
+    event("assistant", [CALL]),
+    event("user", [RETURNED], tool_use_result={"as_of": "2024-03-08"}),
+    {"type": "rate_limit_event", "session_id": "s"},
+    event("assistant", [{"type": "text", "text": "BUY"}]),
+    {"type": "result", "subtype": "success", "session_id": "s", "result": "BUY"},
+]
+STREAM_TEXTS = [
+    ("tool", "be brief"),
+    ("prompt", PROMPT["message"]),
+    ("reply", "hm"),
+    ("reply", '{"symbol":"ACME"}'),
+    ("tool", LATE),
+    ("reply", "BUY"),
+]
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_stream_of_claude_code_is_a_session(tmp_path: Path, is_list: bool) -> None:
+    """`--output-format stream-json`, or `json` with --verbose: the same events as a list."""
+    path = write_lines(tmp_path / "log.jsonl", [STREAM] if is_list else STREAM)
+    log = read_log(path)
+
+    assert log.kind == "claude-code"
+    assert texts_of(log) == STREAM_TEXTS
+    assert log.decisions[0].models == ("claude-opus-5-5",)
+    assert log.notes == ("Events without a turn were left out: 1 rate_limit_event, 1 system/init.",)
+
+    findings = audit_log(log, None, AuditSettings(rules=("date-after",))).findings
+    assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
+
+
+def test_an_error_of_the_result_is_a_text(tmp_path: Path) -> None:
+    failed = {"type": "result", "subtype": "error_during_execution", "result": "API error"}
+
+    assert texts_of(_read(tmp_path, *STREAM[:-1], failed))[-1] == ("reply", "API error")
+
+
+def test_a_transcript_of_claude_code_is_read_by_session(tmp_path: Path) -> None:
+    def turn(session: str, kind: str, content: object) -> dict[str, object]:
+        return {
+            "parentUuid": None,
+            "isSidechain": False,
+            "sessionId": session,
+            "type": kind,
+            "message": {"role": kind, "content": content, "model": "<synthetic>"},
+            "toolUseResult": {"as_of": "2024-03-08"},
+        }
+
+    log = _read(
+        tmp_path,
+        {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+        turn("x", "user", "Today is 2024-03-06."),
+        turn("y", "user", "Today is 2024-03-07."),
+        turn("x", "assistant", [{"type": "text", "text": "HOLD"}]),
+    )
+
+    assert log.kind == "claude-code"
+    assert [each.name for each in log.decisions] == ["x", "y"]
+    assert texts_of(log) == [("prompt", "Today is 2024-03-06."), ("reply", "HOLD")]
+    assert log.decisions[0].models == ()
+    assert [str(each) for each in date_log(log).days] == ["2024-03-06", "2024-03-07"]
+
+
+@pytest.mark.parametrize("kind", ["atif", "claude-code"])
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"schema_version": "ATIF-v1.7", "agent": None, "steps": [None, 1, {"observation": []}]},
+        {"schema_version": "ATIF-v1.7", "steps": [{"message": {"a": 1}, "tool_calls": 3}]},
+        {"type": "assistant", "session_id": 3, "message": {"content": None}},
+        {"type": "system", "subtype": "init", "model": ["x"]},
+        [[], "x", None],
+    ],
+)
+def test_a_log_without_texts_is_said_to_have_none(
+    tmp_path: Path, kind: str, record: object
+) -> None:
+    path = write_lines(tmp_path / "log.jsonl", [record])
+
+    with pytest.raises(UsageError, match=f"read as {kind}, it has no message with a text"):
+        read_log(path, kind)

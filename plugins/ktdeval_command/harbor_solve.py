@@ -1,4 +1,5 @@
-"""Solution of a task of Harbor: it plays the rule "hold on each day", over plain HTTP.
+"""Solution of a task of Harbor: it plays the rule "hold on each day", over plain HTTP, and writes what
+it did as Harbor's agents do, in the Agent Trajectory Interchange Format (ATIF 1.7).
 
 It runs in the agent's container, where ktdeval is not: the source of this module is the whole
 script, with the standard library alone.
@@ -18,11 +19,61 @@ REASON = "the rule of this solution holds on each day"
 _LONGEST_S = 600
 
 
+class Trajectory:
+    """What was done, each call of a tool as a step: https://www.harborframework.com/docs/agents/trajectory-format"""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self._steps: list[dict[str, Any]] = []
+        self._episode = ""
+
+    def begin(self, episode: str) -> None:
+        """Note which episode is played."""
+        self._episode = episode
+
+    def add(self, tool: str, arguments: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Add a call with its answer. No model was asked for it."""
+        number = len(self._steps) + 1
+        call_id = f"call_{number}"
+        content = answer["text"]
+        if answer["failure"]:
+            content = f"{answer['failure']}: {content}"
+
+        call = {"tool_call_id": call_id, "function_name": tool, "arguments": arguments}
+        step = {
+            "step_id": number,
+            "source": "agent",
+            "message": "",
+            "tool_calls": [call],
+            "observation": {"results": [{"source_call_id": call_id, "content": content}]},
+            "llm_call_count": 0,
+        }
+        self._steps.append(step)
+
+    def write(self, folder: Path) -> None:
+        """Write the steps so far, if there are any, to trajectory.json. Raises OSError."""
+        if not self._steps:
+            return  # a trajectory has at least one
+
+        content = {
+            "schema_version": "ATIF-v1.7",
+            "session_id": self._episode,
+            "agent": {"name": "ktdeval-solution", "version": self._version},
+            "steps": self._steps,
+            "notes": "The rule of the solution: hold on each day. No model was asked.",
+            "final_metrics": {"total_steps": len(self._steps)},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        (folder / "trajectory.json").write_text(text, encoding="utf-8")
+
+
 class Market:
     """The tools of the episode that this client plays."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, trajectory: Trajectory) -> None:
         self._url = url.rstrip("/")
+        self._trajectory = trajectory
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def begin(self) -> dict[str, Any]:
@@ -30,11 +81,14 @@ class Market:
         begun = self.call("begin_episode", {})
         if begun.get("episode"):
             self._headers["Ktdeval-Episode"] = begun["episode"]
+            self._trajectory.begin(begun["episode"])
         return begun
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return text and failure of a tool's answer. Raises OSError: the market does not answer."""
-        return self._answer(f"/tools/{tool}", json.dumps(arguments).encode())
+        answer = self._answer(f"/tools/{tool}", json.dumps(arguments).encode())
+        self._trajectory.add(tool, arguments, answer)
+        return answer
 
     def submit_schema(self, tool: str) -> dict[str, Any]:
         """Return the JSON Schema of what is submitted. Raises ValueError: there is no such tool."""
@@ -107,8 +161,13 @@ def main() -> int:
     url = os.environ.get("KTDEVAL_TOOLS_URL", episode["url"])
     token_file = os.environ.get("KTDEVAL_TOKEN_FILE", episode["token_file"])
     token = Path(token_file).read_text(encoding="ascii").strip()
+    logs = Path(os.environ.get("KTDEVAL_LOGS", "/logs/agent"))
+    trajectory = Trajectory(episode["version"])
     try:
-        days = play(Market(url, token), episode["submit_tool"])
+        try:
+            days = play(Market(url, token, trajectory), episode["submit_tool"])
+        finally:
+            trajectory.write(logs)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"solution: {error}\n")
         return 1

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ktdeval import __version__
 from ktdeval.registry.own_wheel import Wheel
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
@@ -75,7 +76,12 @@ def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, byte
         "solution/solve.sh": _filled(episode, "solve.sh"),
         "solution/solve.py": _module("harbor_solve.py"),
         "solution/episode.json": _json(
-            {"submit_tool": episode.submit_tool, "token_file": _TOKEN_FILE, "url": _URL}
+            {
+                "submit_tool": episode.submit_tool,
+                "token_file": _TOKEN_FILE,
+                "url": _URL,
+                "version": __version__,
+            }
         ),
         "tests/Dockerfile": _image(content, "verifier.Dockerfile", "verifier"),
         "tests/test.sh": _filled(episode, "test.sh"),

@@ -51,6 +51,13 @@ print(json.dumps({
     "findings": [finding.message for finding in found],
 }))
 """
+TRAJECTORY = """
+import json, sys
+from pathlib import Path
+from harbor.models.trajectories import Trajectory
+read = Trajectory.model_validate_json(Path(sys.argv[1]).read_text())
+print(json.dumps([read.schema_version, read.session_id, len(read.steps)]))
+"""
 REWARDED = """
 import json, sys
 from pathlib import Path
@@ -154,6 +161,11 @@ def test_the_solution_plays_an_episode_whose_card_is_verified(trial: Trial) -> N
 
     assert trial.reward() == {"reward": 1.0}
     assert trial.figures()["figures"]["abstention_rate"]["value"] == 1.0
+
+    path = trial.folder / "logs" / "trajectory.json"
+    tools = ["begin_episode", *["submit_action", "next_day"] * 3]
+    steps = json.loads(path.read_text())["steps"]
+    assert [step["tool_calls"][0]["function_name"] for step in steps] == tools
 
 
 @pytest.mark.exhaustive
@@ -275,4 +287,6 @@ def test_harbor_reads_the_reward(tmp_path: Path, trial: Trial) -> None:
         trial.script("environment/market/finish.sh")
 
     trial.reward()
+    read = harbor(TRAJECTORY, trial.folder / "logs" / "trajectory.json")
+    assert (read[0], read[2]) == ("ATIF-v1.7", 7)
     assert harbor(REWARDED, trial.folder / "logs" / "reward.json") == {"reward": 1.0}

@@ -66,6 +66,12 @@ from ktdeval.harness.external_session import (
 )
 from ktdeval.harness.forced_tool_calls import ask_forced as ask_forced, ask_in_words as ask_in_words
 from ktdeval.harness.minimal_submission import smallest_value as smallest_value
+from ktdeval.harness.procedures import (
+    END as END,
+    one_submission as one_submission,
+    told_at_a_desk as told_at_a_desk,
+    two_phases as two_phases,
+)
 from ktdeval.harness.reading import (
     is_no_arguments as is_no_arguments,
     json_object as json_object,

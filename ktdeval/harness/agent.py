@@ -39,8 +39,9 @@ class HarnessConfig:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Prompt of one step in its parts: already masked, already text. An agent that only submits
-    shows `system` and `user`; one of several roles shows each role the parts that concern it.
+    """Prompt of one step in its parts: already masked, already text. How the step goes is no part of
+    it: that is the text of the agent, which shows `system_with` its procedure, and `user`. An agent
+    of several roles shows each role the parts that concern it.
 
     Example:
         Observation(0, rules="Trade three shares.", day="No news.", request="Submit.").user
@@ -54,14 +55,29 @@ class Observation:
     #: state that `day` shows, for agents and models of this process that compute with it; None of
     #: a task that has no such state
     state: ObservedState | None = None
-    #: how research and submission go, for the one who submits; empty if `rules` say it
+    #: form of the submission, for the one who submits; empty if `rules` say it
     submission: str = ""
     request: str = ""  #: the closing request to the one who submits; empty if `day` has it
+    #: what each tool is for, a line each; empty if their own descriptions say it
+    tool_list: str = ""
+    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty: as
+    #: one sees fit, within the budget of calls
+    tool_use: str = ""
+    #: whether a reply in plain text answers, too, in an agent that gets replies
+    takes_text: bool = False
 
     @property
     def system(self) -> str:
-        """Return the system prompt: the rules, then the submission."""
-        return joined(self.rules, self.submission)
+        """Return the system prompt without a procedure: rules, tools and submission."""
+        return self.system_with("")
+
+    def system_with(self, procedure: str) -> str:
+        """Return the system prompt of an agent that says itself how a step goes."""
+        return joined(self.rules, self.submission_with(procedure))
+
+    def submission_with(self, procedure: str) -> str:
+        """Return the procedure, the tools and the form of the submission."""
+        return joined(procedure, self.tool_list, self.submission)
 
     @property
     def user(self) -> str:

@@ -95,9 +95,14 @@ class ScoringEpisode:
         """Ask one sample and score its answer."""
         sample = self._sample(step)
         session = GuardedSession(self._session_parts(sample), step, sample.environment)
-        outcome = session.decide(
-            self._parts.agent, Observation(step, sample.system, sample.user), None
+        observation = Observation(
+            step,
+            rules=sample.system,
+            day=sample.user,
+            tool_use=sample.tool_use,
+            takes_text=bool(sample.text_field),
         )
+        outcome = session.decide(self._parts.agent, observation, None)
         answer = None
         if outcome.taken is not None:
             completed: JsonObject = _json_object(outcome.taken)

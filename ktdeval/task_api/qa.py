@@ -47,7 +47,6 @@ Scorer = Callable[[str, QASample], ScoreValue | Mapping[str, ScoreValue]]
 Answers = Literal["call", "text"]
 """How an answer may be given: only as a call of the tool submit_answer, or in plain text, too."""
 
-TEXT_COUNTS = "A reply that is the answer alone, in plain text, counts, too."
 LEVEL = 0.95
 _SHOWN = ("question", "choices", "id")
 
@@ -152,7 +151,7 @@ class QATask:
             "summary": self.summary,
             "source": self.source,
             "samples": {"count": len(self._samples), "sha256": content_hash(list(self._samples))},
-            "prompts": {"system": sha256_hex(self._system_prompt)},
+            "prompts": {"system": sha256_hex(self.system)},
             "scores": {
                 name: _plain_definition(definition) for name, definition in self._scored.items()
             },
@@ -162,13 +161,6 @@ class QATask:
 
         return description
 
-    @property
-    def _system_prompt(self) -> str:
-        """The system prompt, with the way to answer in plain text where it counts."""
-        if self.answers == "text":
-            return f"{self.system} {TEXT_COUNTS}"
-        return self.system
-
     def samples(
         self,
         spec: EpisodeSpec,  # noqa: ARG002
@@ -176,7 +168,7 @@ class QATask:
         target_task: TargetTask | None,  # noqa: ARG002
     ) -> _EpisodeQuestions:
         """Return the questions: the same in every episode."""
-        questions = _EpisodeQuestions(self._samples, self._score, self._system_prompt, self._scored)
+        questions = _EpisodeQuestions(self._samples, self._score, self.system, self._scored)
         if self.answers == "text":
             questions.text_field = "answer"
 

@@ -90,6 +90,8 @@ class Sample:
     environment: Environment | None = None
     #: field of the form that a reply in plain text fills; empty: only a call of the form answers
     text_field: str = ""
+    #: how the environment's tools may be used, as `Observation.tool_use`
+    tool_use: str = ""
 
 
 @dataclass(frozen=True)

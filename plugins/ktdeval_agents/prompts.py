@@ -44,12 +44,15 @@ class RoleTurn:
 
 @dataclass
 class TeamMeeting:
-    """One step of a team: what is shown, and what was said so far."""
+    """One step of a team: what is shown, and what was said so far. `procedure`: how the step goes
+    for the one who submits, with the budget of research that the whole team has.
+    """
 
     observation: Observation
     session: StepSession
     state: ObservedState
     remembered: str  #: the memory in words; empty if there is none
+    procedure: str = ""
     figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
     turns: list[RoleTurn] = field(default_factory=list)  #: in the order spoken
     debate: tuple[str, ...] = ()  #: roles of the debate under way
@@ -245,7 +248,7 @@ def _submission_instructions(team: Team, meeting: TeamMeeting) -> Iterator[str]:
     if is_team:
         yield wordings()["last"]
 
-    yield observation.submission
+    yield observation.submission_with(meeting.procedure)
     if is_team and meeting.session.tools:
         calls = min(team.roles[team.last].tools, meeting.session.tool_budget)
         yield wordings()["calls_left" if calls > 0 else "no_calls_left"].format(calls=calls)

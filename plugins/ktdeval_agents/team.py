@@ -29,6 +29,7 @@ from ktdeval.harness import (
     offered_tools,
     read_signals,
     research,
+    two_phases,
 )
 from ktdeval.masking import shorten
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
@@ -215,7 +216,8 @@ class TeamAgent:
 
             remembered = team_memory.shown(rule, state)
 
-        meeting = TeamMeeting(observation, session, state, remembered)
+        procedure = two_phases(observation, session)
+        meeting = TeamMeeting(observation, session, state, remembered, procedure)
         for stage in self._team.flow[:-1]:
             self._run_stage(stage, meeting)
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ktdeval.harness import Decision, Message, Observation, StepSession, decide_in_phases
+from ktdeval.harness import (
+    Decision,
+    Message,
+    Observation,
+    StepSession,
+    decide_in_phases,
+    two_phases,
+)
 from ktdeval.values.strict_json import JsonValue
 
 
@@ -21,5 +28,6 @@ class ReactAgent:
         """Decide one step. Raises ModelError: the model call failed; the engine holds and records
         it.
         """
-        messages = [Message("system", observation.system), Message("user", observation.user)]
+        system = observation.system_with(two_phases(observation, session))
+        messages = [Message("system", system), Message("user", observation.user)]
         return decide_in_phases(messages, session, memory)

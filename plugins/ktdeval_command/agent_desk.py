@@ -27,6 +27,12 @@ EPISODE_OVER = "The episode is over. End now."
 NOT_YET = "This day is not decided: call {tool} first."
 DAY_OVER = "This day is over: call next_day."
 NOT_THERE = "The next day is not there yet: call next_day again."
+NEXT_STEP = (
+    "Call `next_day`: it returns the next day. Go on with number 1, until you are told that the"
+    " episode is over. Then end."
+)
+"""How a step ends for an agent that asks for its next day itself."""
+
 NEXT_DAY = ToolSpec(
     "next_day",
     "Go on to the next day, after this one's submission was accepted. Returns the new day.",

@@ -22,7 +22,9 @@ from msgspec import UNSET
 
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError
 from ktdeval.harness import (
+    END,
     MOST_REFUSED,
+    SUBMIT_TOOL,
     AgentTraits,
     Decision,
     ExternalSession,
@@ -31,6 +33,7 @@ from ktdeval.harness import (
     StepSession,
     act_outside,
     joined,
+    one_submission,
 )
 from ktdeval.runner import cache_folder
 from ktdeval.stores import LocalStore
@@ -38,7 +41,7 @@ from ktdeval.values.config_options import user_path
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import Value, from_plain, to_plain
-from ktdeval_command.agent_desk import AgentDesk
+from ktdeval_command.agent_desk import NEXT_STEP, AgentDesk
 from ktdeval_command.command_params import CommandParams
 from ktdeval_command.desk_servers import DeskServers, serve_desk
 from ktdeval_command.installed_program import Installation
@@ -67,13 +70,8 @@ FOLDERS = "programs"  #: of the run's files, where folders of programs are kept
 _SHOWN_CHARS = 2000  # of a program's output, from its end
 _LONGEST_S = 86_400.0  # of a program that lives through an episode
 
-HOW_TO_ACT = """\
-You act through the tools of the server `ktdeval`: the research tools, and {submit}, by which you \
-submit this step's decision. Call {submit} once; what you only write is read by nobody. Files that \
-you write into your folder are there again at the next step."""
-THROUGH_THE_EPISODE = """\
-After your submission was accepted, call next_day: it returns the next day, until the episode is \
-over."""
+SERVER = "ktdeval"  #: as profiles name the tool server
+KEPT_FOLDER = "Files that you write into your folder are there again at the next step."
 
 
 class ProgramReport(Value):
@@ -147,7 +145,8 @@ class CommandAgent:
 
         step = act_outside(session, run, self._params.sandbox, self._params.calls)
         if step is None:
-            return planned(observation, session, memory)
+            opening = _opening(observation, session, self._params.session == "episode")
+            return planned(opening, session, memory)
 
         report = from_plain(step.report, ProgramReport, "report of a program")
         kept = report.folder or before
@@ -200,7 +199,7 @@ class CommandAgent:
         desk = AgentDesk({name: name for name in params.models}, has_next_day)
         bridge_token = secrets.token_urlsafe(32)
         tools_token = secrets.token_urlsafe(32)
-        prompt = _prompt(observation, acting, has_next_day)
+        prompt = joined(*_opening(observation, session, has_next_day))
         profile = self._profile
         outside = session.outside
         if self._walls is None:
@@ -449,12 +448,15 @@ def _limits(params: CommandParams) -> ProgramLimits:
     )
 
 
-def _prompt(observation: Observation, acting: ExternalSession, has_next_day: bool) -> str:
-    """Return the step in words: what built-in agents are shown, and how a program acts."""
-    how = HOW_TO_ACT.format(submit=acting.submit_tool.name)
-    if has_next_day:
-        how = f"{how} {THROUGH_THE_EPISODE}"
-    return joined(observation.system, observation.user, how)
+def _opening(
+    observation: Observation, session: StepSession, has_next_day: bool
+) -> tuple[str, str]:
+    """Return the step in words: the rules with how a step goes for a program, and the day."""
+    then = NEXT_STEP if has_next_day else END
+    procedure = one_submission(observation, session, then, server=SERVER)
+    if session.submit_tool.name == SUBMIT_TOOL:
+        procedure = joined(procedure, KEPT_FOLDER)  # questions have no step before
+    return observation.system_with(procedure), observation.user
 
 
 def _task_files(observation: Observation, prompt: str) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness import (
+    END,
     AgentTraits,
     Decision,
     ExternalSession,
@@ -34,6 +35,7 @@ from ktdeval.harness import (
     ToolSpec,
     act_outside,
     joined,
+    one_submission,
 )
 from ktdeval.registry.plugin_boundary import described, raised_by
 from ktdeval.values.installation import install_command
@@ -48,9 +50,6 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "ktdeval"
 RAISED = "agent_raised"  #: kind of failure of a step in which `act` raised
-HOW_TO_SUBMIT = """\
-You act through tools, in one conversation: call the research tools as you see fit, then {submit}, \
-which submits this step's decision at once. What you only write is read by nobody."""
 _SHOWN_CHARS = 1000  # of what was raised
 
 
@@ -77,6 +76,7 @@ class FrameworkDesk:
         held: ExitStack,
     ) -> None:
         """Start bridge and tool server; they end with `held`."""
+        self._opening = _opening(observation, acting)
         self.observation = observation  #: prompt of the step in its parts
         self.memory = memory  #: what `act` returned at the step before; None at the first
         #: research tools of the step, then the one to submit with
@@ -100,9 +100,8 @@ class FrameworkDesk:
 
     @property
     def prompt(self) -> str:
-        """Return the whole step in words, with how to submit."""
-        how = HOW_TO_SUBMIT.format(submit=self.submit_tool.name)
-        return joined(self.observation.system, self.observation.user, how)
+        """Return the whole step in words, with how it goes."""
+        return joined(*self._opening)
 
     @property
     def is_over(self) -> bool:
@@ -190,7 +189,7 @@ class FrameworkAgent:
 
         step = act_outside(session, run, "none", self._most_calls)
         if step is None:
-            return planned(observation, session, memory)
+            return planned(_opening(observation, session), session, memory)
 
         report = from_plain(step.report, FrameworkReport, "report of a framework")
         if not report.raised:
@@ -236,6 +235,13 @@ class FrameworkAgent:
             desk = AgentDesk(self._models)
             desk.begin(acting, observation.user, is_told=True)
             yield FrameworkDesk(observation, memory, acting, desk, held)
+
+
+def _opening(
+    observation: Observation, session: StepSession | ExternalSession
+) -> tuple[str, str]:
+    """Return the step in words: the rules with how a step goes for a framework, and the day."""
+    return observation.system_with(one_submission(observation, session, END)), observation.user
 
 
 def _completed(act: Act, desk: FrameworkDesk) -> JsonValue:

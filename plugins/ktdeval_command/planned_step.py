@@ -9,7 +9,6 @@ from ktdeval.harness import (
     Decision,
     Message,
     ModelRequest,
-    Observation,
     Reply,
     StepSession,
     decide_in_phases,
@@ -32,7 +31,10 @@ class _AtBridge:
         return self._session.ask(replace(request, role=BRIDGE))
 
 
-def planned(observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-    """Decide a step as a built-in agent would: what a program or a client asks is not known."""
-    messages = [Message("system", observation.system), Message("user", observation.user)]
+def planned(opening: tuple[str, str], session: StepSession, memory: JsonValue) -> Decision:
+    """Decide a step as a built-in agent would: what a program or a client asks is not known.
+    `opening`: rules and day in the words that are shown outside.
+    """
+    system, user = opening
+    messages = [Message("system", system), Message("user", user)]
     return decide_in_phases(messages, cast("StepSession", _AtBridge(session)), memory)

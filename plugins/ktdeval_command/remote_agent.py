@@ -18,11 +18,11 @@ from ktdeval.harness import (
     Reply,
     StepSession,
     act_outside,
-    joined,
+    one_submission,
 )
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, from_plain, to_plain
-from ktdeval_command.agent_desk import BRIDGE
+from ktdeval_command.agent_desk import BRIDGE, NEXT_STEP
 from ktdeval_command.planned_step import planned
 from ktdeval_command.remote_host import HOSTS, OpenEpisode
 from ktdeval_command.remote_params import RemoteParams
@@ -32,10 +32,6 @@ NOT_ASKED = (
     "remote/… is not a model: clients or programs decide instead; use --agent remote, or --agent"
     " command"
 )
-HOW_TO_ACT = """\
-You act through tools: the research tools, and {submit}, by which you submit the day's decision. Call \
-{submit} once; what you only write is read by nobody. After your submission was accepted, call \
-next_day: it returns the next day, until the episode is over."""
 
 
 class RemoteReport(Value):
@@ -58,19 +54,19 @@ class RemoteAgent:
         it submitted nothing, and its last call of the model failed.
         """
         check = session.outside.check
+        procedure = one_submission(observation, session, NEXT_STEP)
+        rules = observation.system_with(procedure)
 
         def run(acting: ExternalSession) -> JsonValue:
             if self._opened is None:
                 self._opened = HOSTS.open(self._params)
-            how = HOW_TO_ACT.format(submit=acting.submit_tool.name)
-            opening = joined(observation.system, how)
-            is_late, clients = self._opened.episode.decide(acting, opening, observation.user, check)
+            is_late, clients = self._opened.episode.decide(acting, rules, observation.user, check)
             plain: JsonValue = to_plain(RemoteReport(is_late=is_late, clients=clients))
             return plain
 
         step = act_outside(session, run, "remote", self._params.calls)
         if step is None:
-            return planned(observation, session, memory)
+            return planned((rules, observation.user), session, memory)
 
         if from_plain(step.report, RemoteReport, "report of a client").is_late:
             session.count_failure(TIMED_OUT)

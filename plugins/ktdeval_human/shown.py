@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec
+from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec, told_at_a_desk
 from ktdeval.values.strict_json import JsonValue, loads_strict
 
 _MOST_LINES = 12  #: Lines of one table that are drawn
@@ -119,7 +119,7 @@ def shown(request: ModelRequest) -> Shown:
         step=request.step,
         day="" if state is None else state.day,
         role=request.role or "",
-        rules="\n\n".join(rules),
+        rules=told_at_a_desk("\n\n".join(rules), request.submit_tool),
         task="\n\n".join(text.strip() for text in texts if text.strip()),
         sections=sections,
         results=tuple(_results(after, request.submit_tool)),

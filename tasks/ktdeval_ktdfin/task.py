@@ -137,14 +137,17 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
 
 
 def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
-    """Names of the prompt files that say how research and submission go."""
+    """Names of the prompt files with the form of a submission."""
     files = ["submission_at_book" if config.is_at_book else "submission"]
-    if config.mode == "open_research":
-        files.insert(0, "research")
     if config.trading.limit_orders:
         files.append("limit")
 
     return tuple(files)
+
+
+def _tool_files(config: KtdfinConfig) -> tuple[str, ...]:
+    """Names of the prompt files that say what each research tool is for."""
+    return ("research",) if config.mode == "open_research" else ()
 
 
 def _filled(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
@@ -178,7 +181,6 @@ def _filled(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
         **config.coarse_words,
         known_rules=known_rules,
         max_candidates=harness.max_candidates,
-        max_tool_calls=harness.max_tool_calls,
         schema_retries=harness.schema_retries,
         min_reason_chars=harness.min_reason_chars,
     )
@@ -209,6 +211,7 @@ class KtdfinScene:
         self._stage = stage
         self._rules = _filled(config, _rules_files(config), length)
         self._submission = _filled(config, _submission_files(config), length)
+        self._tool_list = _filled(config, _tool_files(config), length)
         has_execution = any(terms.execution for terms in stage.rules.terms)
         if config.trading.limit_orders and has_execution:
             self._submission += _filled(config, [_LIMIT_COSTS], length)
@@ -230,6 +233,7 @@ class KtdfinScene:
             state=state,
             submission=self._submission,
             request=_prompt_text("request"),
+            tool_list=self._tool_list,
         )
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> ResearchStep:
@@ -309,7 +313,8 @@ class KtdfinTask:
     def describe(self) -> Mapping[str, JsonValue]:
         """Return the whole config, and the hashes of the prompts."""
         config = self._config
-        files = (*_rules_files(config), *_submission_files(config), "user", "request")
+        files = (*_rules_files(config), *_tool_files(config), *_submission_files(config))
+        files = (*files, "user", "request")
         if config.trading.limit_orders:
             files = (*files, _LIMIT_COSTS)
 

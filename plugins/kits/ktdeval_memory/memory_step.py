@@ -23,6 +23,7 @@ from ktdeval.harness import (
     decide_in_phases,
     joined,
     offered_tools,
+    two_phases,
 )
 from ktdeval.masking import shorten
 from ktdeval.observation import ObservedDocument, ObservedState
@@ -100,7 +101,8 @@ class MemoryStep:
         self._keep(number)
 
         asking = MemorySession(self.session, self.name, state)
-        request = joined(observation.submission, observation.request, self._request(today))
+        submission = observation.submission_with(two_phases(observation, self.session))
+        request = joined(submission, observation.request, self._request(today))
         messages = _with_words(messages, request)
         decision = decide_in_phases(messages, asking, None)
         self._settle(number, today)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import anyio.from_thread
 from inspect_ai.agent import Agent, BridgedToolsSpec, react, run
-from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, get_model
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser, get_model
 from inspect_ai.model._model import (  # inspect-evals-lint: ignore[private_api_imports] -- no public way
     active_model_context_var,
 )
@@ -21,6 +21,7 @@ from inspect_ai.tool import Tool
 
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness import (
+    END,
     AgentTraits,
     Decision,
     ExternalSession,
@@ -29,6 +30,7 @@ from ktdeval.harness import (
     StepSession,
     act_outside,
     decide_in_phases,
+    one_submission,
 )
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_inspect.agent_params import InspectAgentParams
@@ -37,10 +39,6 @@ from ktdeval_inspect.step_model import MODEL, current_step
 from ktdeval_inspect.step_tools import step_tools
 
 AgentMaker = Callable[[list[Tool]], Agent]
-
-HOW_TO_ACT = """\
-You act through tools: the research tools, and {submit}, by which you submit this step's decision. \
-Call {submit} once; what you only write is read by nobody."""
 
 _OF_INSPECT_SWE = (
     "antigravity",
@@ -65,20 +63,25 @@ class InspectAgent:
         SampleError: the agent or its model failed; UsageError: no sample of Inspect is running.
         """
 
+        procedure = one_submission(observation, session, END)
+        opening = [
+            Message("system", observation.system_with(procedure)),
+            Message("user", observation.user),
+        ]
+
         def run_agent(acting: ExternalSession) -> JsonValue:
-            _run_in_sample(self._params.agent, observation, acting)
+            _run_in_sample(self._params.agent, opening, acting)
             return None
 
         # Inspect's sandbox may reach a network, and `react` has none: nothing is vouched for.
         step = act_outside(session, run_agent, "none", self._params.calls)
         if step is None:
-            opening = [Message("system", observation.system), Message("user", observation.user)]
             return decide_in_phases(opening, session, memory)
 
         return step.decision(memory)
 
 
-def _run_in_sample(name: str, observation: Observation, acting: ExternalSession) -> None:
+def _run_in_sample(name: str, opening: list[Message], acting: ExternalSession) -> None:
     """Run the agent from the worker thread of an episode, in the event loop of its sample."""
     sample = current_sample.get(None)
     if sample is None:
@@ -92,7 +95,9 @@ def _run_in_sample(name: str, observation: Observation, acting: ExternalSession)
         current_step.set(acting)
         active_model_context_var.set(get_model(MODEL))
         agent = agent_maker(name)(step_tools(acting))
-        await run(agent, _opening(observation, acting))
+        system, user = opening
+        shown = [ChatMessageSystem(content=system.content), ChatMessageUser(content=user.content)]
+        await run(agent, shown)
 
     try:
         anyio.from_thread.run(run_agent)
@@ -102,14 +107,6 @@ def _run_in_sample(name: str, observation: Observation, acting: ExternalSession)
         if sample.error is None:
             sample.error = error
         raise SampleError(f"agent {name}: {type(error).__name__}: {error}") from error
-
-
-def _opening(observation: Observation, acting: ExternalSession) -> list[ChatMessage]:
-    how = HOW_TO_ACT.format(submit=acting.submit_tool.name)
-    return [
-        ChatMessageSystem(content=f"{observation.system}\n\n{how}"),
-        ChatMessageUser(content=observation.user),
-    ]
 
 
 def agent_maker(name: str) -> AgentMaker:

@@ -16,6 +16,7 @@ from ktdeval.trading import Provenance
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_qfinzero.chat.question import FORM
 
+PROCEDURE = "Answer in plain text when you have made your calls."
 _EMPTY = "That reply was empty. Answer the user now."
 _ENDED = "No further call can be made in this turn. Answer the user now."
 
@@ -35,7 +36,8 @@ class ChatAgent:
                 "agent chat answers turns of a chat (`ktdeval paper qfinzero serve`); leave out --agent"
             )
 
-        messages = [Message("system", observation.system), Message("user", observation.user)]
+        system = observation.system_with(PROCEDURE)
+        messages = [Message("system", system), Message("user", observation.user)]
         tools = (*session.tools, session.submit_tool)
         failed = 0
         while failed < session.submission_attempts:

@@ -70,6 +70,7 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 
 _REACH: Final = timedelta(days=90)
 _SATURDAY: Final = 5
+_TOOL_USE: Final = "make the calls that carry out the instruction"
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,7 @@ class SuiteSamples:
             answer_form(self._config.calls),
             self._facts(number),
             self._environment(number),
+            tool_use=_TOOL_USE,
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

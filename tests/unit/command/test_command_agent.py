@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+import literal_player
 from forging import change_transcript, rehash
 from ktdeval.market.storage import load_snapshot
 from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.verify import verify_records
-from outside_programs import OUTSIDE_PLUGIN, TRADER, Place
+from outside_programs import HEAD, OUTSIDE_PLUGIN, TRADER, Place
 from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, copy_run, ktdeval, start
 
 pytestmark = pytest.mark.slow  # each test is a whole run
@@ -70,6 +71,27 @@ def test_a_program_has_the_figures_of_react_with_the_same_decisions(
     verified = place.verified()
     assert f"steps executed again: {STEPS}, of these traced" in verified.out
     assert f"own submission: {STEPS})" in verified.out
+
+
+LITERAL = Path(literal_player.__file__).read_text("utf-8")
+
+
+@pytest.mark.parametrize("session", ["step", "episode"])
+def test_a_program_that_follows_its_text_to_the_letter_decides_each_day(
+    place: Place, session: str
+) -> None:
+    """No text of another driver is in it: the player knows no sentence more than once."""
+    decides = """
+    procedure = told(open("task.md").read())
+    play(procedure, lambda name, given: tool(name, **given)["text"], HOLD)
+    """
+    place.write(decides, HEAD + LITERAL)
+    done = place.again(steps=2, session=session)
+
+    assert done.code == 0, done
+    assert [step.provenance for step in place.steps] == ["model"] * 2
+    assert [step.tool_calls for step in place.steps] == [literal_player.RESEARCH_CALLS] * 2
+    assert [step.failures for step in place.steps] == [{}] * 2
 
 
 @pytest.mark.exhaustive

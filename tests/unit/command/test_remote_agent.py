@@ -18,14 +18,17 @@ import yaml
 
 from ktdeval.harness import ExternalRecord, smallest_value
 from ktdeval.runner import RunFolder
+from ktdeval.runner.ledger_file import load_ledger
 from ktdeval_command.remote_host import HOSTS
-from remote_clients import TOKEN, Calls, Client, free_port, holding, token_file
+from literal_player import RESEARCH_CALLS, play, told
+from remote_clients import HOLD, TOKEN, Calls, Client, free_port, holding, token_file
 from run_support import (
     PLUGIN,
     SAME_MASK,
     TASK,
     WINDOW,
     Done,
+    episodes,
     error_line,
     ktdeval,
     start,
@@ -138,6 +141,21 @@ def verified(run: Path, folder: Path) -> Done:
 
 
 # ---- a run
+
+
+@pytest.mark.slow
+def test_a_client_that_follows_the_rules_to_the_letter_decides_each_day(folder: Path) -> None:
+    def follow(port: int) -> None:
+        client = Client(port)
+        procedure = told(client.begin()["text"])
+        play(procedure, lambda name, given: client.call(name, **given)["text"], HOLD)
+
+    done = run_with(follow, folder, "literal", *ONE)
+    assert done.code == 0, done
+    (episode,) = episodes(folder / "literal")
+    steps = load_ledger(episode / "ledger.parquet").steps
+    assert [step.provenance for step in steps] == ["model"] * 3
+    assert [step.tool_calls for step in steps] == [RESEARCH_CALLS] * 3
 
 
 @pytest.fixture(scope="module")

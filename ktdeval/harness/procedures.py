@@ -1,0 +1,103 @@
+"""How a step goes, in words. The market, the account and the rules are the task's text; the
+procedure is the text of what drives the step, which alone knows how its research ends and which
+submission counts. Each text holds for whoever follows it to the letter: its decision is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ktdeval.harness.agent import Observation
+from ktdeval.harness.chat_messages import ToolSpec
+
+HEADING = "# How a step goes"
+END = "End. The step is over."
+
+_ANY_CALLS = (
+    "call tools as you see fit, at most {calls} calls in a step; a call with bad arguments counts"
+    " and comes back with what was wrong"
+)
+_REST_OF_TWO_PHASES = """\
+To end the research, reply without a tool call; a call of `{submit}` ends it, too, and submits \
+nothing yet.
+2. Submission: you are asked to call `{submit}`, and only that is accepted."""
+_TEXT_COUNTS = "A reply that is the answer alone, in plain text, counts, too."
+_SUBMISSION = (
+    "Call `{submit}` with your decision. The first call that is accepted is final. One that is not"
+    " comes back with what is wrong: correct it, and call again."
+)
+_UNREAD = "What you only write is read by nobody: without an accepted `{submit}`, nothing is decided."
+
+
+class OfferedTools(Protocol):
+    """What a procedure names: a step's tools, as its session has them."""
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Research tools."""
+
+    @property
+    def submit_tool(self) -> ToolSpec:
+        """Tool to submit with."""
+
+    @property
+    def tool_budget(self) -> int:
+        """Research calls left."""
+
+
+def two_phases(observation: Observation, session: OfferedTools) -> str:
+    """Return how a step of `decide_in_phases` goes (KTD-Fin §3.4); empty where there is nothing to
+    say: without research, the one request asks for the submission.
+    """
+    parts = []
+    use = _use_of_tools(observation, session)
+    if use:
+        submit = session.submit_tool.name
+        rest = _REST_OF_TWO_PHASES.format(submit=submit)
+        parts += [HEADING, f"1. Research: {use}. {rest}"]
+    if observation.takes_text:
+        parts.append(_TEXT_COUNTS)
+    return "\n\n".join(parts)
+
+
+def told_at_a_desk(rules: str, submit_tool: str) -> str:
+    """Return rules as a person is shown them. A desk answers the second phase by itself, with what
+    the person has submitted in the first one.
+    """
+    told = _REST_OF_TWO_PHASES.format(submit=submit_tool)
+    submission = _SUBMISSION.format(submit=submit_tool)
+    return rules.replace(f" {told}", f"\n2. {submission}")
+
+
+def one_submission(
+    observation: Observation, session: OfferedTools, *then: str, server: str = ""
+) -> str:
+    """Return how a step goes for an agent that calls all tools itself, where the first accepted
+    submission is the decision.
+
+    `then`: what it does after that, a sentence for each number of the list; `server`: name of the
+    tool server, for one that has further tools.
+    """
+    steps = []
+    submit = session.submit_tool.name
+    use = _use_of_tools(observation, session)
+    if use:
+        steps.append(f"{use[0].upper()}{use[1:]}.")
+    steps.append(_SUBMISSION.format(submit=submit))
+    steps += then
+
+    lines = [HEADING, ""]
+    if server:
+        lines += [f"You act by the tools of the server `{server}`.", ""]
+    lines += [f"{number}. {text}" for number, text in enumerate(steps, 1)]
+    lines += ["", _UNREAD.format(submit=submit)]
+    return "\n".join(lines)
+
+
+def _use_of_tools(observation: Observation, session: OfferedTools) -> str:
+    """Return how the research tools may be used; empty where none can be called."""
+    if not session.tools or session.tool_budget <= 0:
+        return ""
+    if observation.tool_use:
+        return observation.tool_use
+    return _ANY_CALLS.format(calls=session.tool_budget)

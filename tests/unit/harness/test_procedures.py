@@ -1,0 +1,187 @@
+"""Each driver of a step tells how it goes: who follows its text to the letter has decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
+pytest.importorskip("ktdeval_human", reason="needs ktdeval_human, which is not here")
+
+from ktdeval.harness import Agent, Observation, Reply, ToolCall, two_phases
+from ktdeval.harness.chat_messages import ModelRequest
+from ktdeval.harness.step_session import StepOutcome
+from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval_builtin.react import ReactAgent
+from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
+from ktdeval_human.person import Act, Called, Person, Said
+from ktdeval_human.shown import Shown
+from ktdfin_market import small_market
+from ktdfin_play import Play
+from literal_player import RESEARCH_CALLS, Told, play, told
+
+MARKET = small_market()
+PLUGINS = load_plugins()
+DECISION = {"orders": [], "overall_reason": "meant"}
+THROWN_AWAY = {"orders": [], "overall_reason": "thrown away"}
+OPEN = "blinded_open_research"
+TASKS = [OPEN, "blinded_memory_only"]
+TWO_PHASES = """\
+# How a step goes
+
+1. Research: call tools as you see fit, at most 12 calls in a step; a call with bad arguments counts \
+and comes back with what was wrong. To end the research, reply without a tool call; a call of \
+`submit_action` ends it, too, and submits nothing yet.
+2. Submission: you are asked to call `submit_action`, and only that is accepted."""
+
+
+def decided(agent: Agent, model: Any, task: str = OPEN) -> StepOutcome:
+    played = Play(PLUGINS.make_task(task), model, MARKET)
+    observation, session = played.session(0)
+    return session.decide(agent, observation, None)
+
+
+def called(name: str, arguments: Any) -> Reply:
+    call = ToolCall("c1", name, json.dumps(arguments))
+    return Reply(tool_calls=(call,), finish_reason="tool_calls")
+
+
+class Literal:
+    """Model that follows the text on two phases. `early`: ends its research by a throw-away
+    submission, as the text allows.
+    """
+
+    def __init__(self, early: bool, text: str = "") -> None:
+        self.early = early
+        self.text = text
+
+    def reply(self, request: ModelRequest) -> Reply:
+        if request.tool_choice == "submit_action":
+            return called("submit_action", DECISION)
+
+        procedure = told(self.text or request.messages[0].content)
+        made = sum(message.role == "tool" for message in request.messages)
+        if made < min(RESEARCH_CALLS, procedure.calls):
+            return called("get_market_context", {})
+        if "reply" not in procedure.acts:
+            return called(procedure.submit, DECISION)
+        if self.early:
+            return called(procedure.early, THROWN_AWAY)
+        return Reply("I know enough.")
+
+
+def at_a_framework(text: Callable[[FrameworkDesk], str], early: Any = None) -> FrameworkAgent:
+    """An agent that follows a text, with the tools of its desk."""
+
+    def act(desk: FrameworkDesk) -> None:
+        procedure = told(text(desk))
+        play(procedure, lambda name, given: desk.call_tool(name, given).text, DECISION, early)
+
+    return FrameworkAgent(act)
+
+
+# ---- each by its own text
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("early", [False, True])
+def test_a_model_that_follows_the_text_of_react_decides(task: str, early: bool) -> None:
+    outcome = decided(ReactAgent(), Literal(early), task)
+    assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
+    assert outcome.counts.tool_calls == (RESEARCH_CALLS if task == OPEN else 0)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_framework_that_follows_its_text_decides(task: str) -> None:
+    outcome = decided(at_a_framework(lambda desk: desk.prompt), None, task)
+    assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
+    assert outcome.counts.tool_calls == (RESEARCH_CALLS if task == OPEN else 0)
+    assert outcome.counts.failures == {}
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_person_who_follows_the_text_of_the_desk_decides(early: bool) -> None:
+    """The desk tells that a submission counts, as it does there: none is thrown away."""
+
+    class Desk:
+        def __init__(self) -> None:
+            self.acts: Iterator[Act] | None = None
+
+        def ask(self, moment: Shown) -> Act:
+            if self.acts is None:
+                self.acts = acts_of(told(moment.rules), early)
+            return next(self.acts)
+
+    outcome = decided(ReactAgent(), Person(Desk))
+    assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
+    assert outcome.counts.tool_calls == RESEARCH_CALLS
+
+
+def acts_of(procedure: Told, early: bool) -> Iterator[Act]:
+    """Acts of a person."""
+    for act in procedure.acts:
+        if act == "research":
+            for _ in range(RESEARCH_CALLS):
+                yield Called("get_market_context", "{}")
+        elif act == "reply":
+            yield Called(procedure.early, json.dumps(THROWN_AWAY)) if early else Said("Enough.")
+        elif act in ("submit", "wait"):
+            yield Called(procedure.submit, json.dumps(DECISION))
+
+
+# ---- by the text of another driver
+
+
+def test_who_follows_the_text_of_react_at_a_framework_has_decided_nothing_or_something_else() -> (
+    None
+):
+    """Why each driver has its own: what react's text tells is not so there."""
+    done = decided(at_a_framework(lambda _: TWO_PHASES), None)
+    assert (done.decision.provenance, done.decision.action) == ("fallback", ())
+
+    done = decided(at_a_framework(lambda _: TWO_PHASES, THROWN_AWAY), None)
+    assert done.decision.overall_reason == "thrown away"
+
+
+def test_no_text_of_another_driver_is_told() -> None:
+    texts = []
+
+    def act(desk: FrameworkDesk) -> None:
+        texts.append(desk.prompt)
+        texts.append(desk.observation.system)
+
+    decided(FrameworkAgent(act), None)
+    told_outside, neutral = texts
+    assert "submits nothing yet" not in told_outside
+    assert "reply without a tool call" not in told_outside
+    assert "How a step goes" not in neutral
+    assert told(told_outside).acts == ["research", "submit", "end"]
+
+
+# ---- the words
+
+
+def test_the_text_of_react_is_that_of_two_phases_and_stands_between_rules_and_tools() -> None:
+    observation, session = Play(PLUGINS.make_task(OPEN), None, MARKET).session(0)  # type: ignore[arg-type]
+    procedure = two_phases(observation, session)
+    assert procedure == TWO_PHASES
+    system = observation.system_with(procedure)
+    assert f"\n\n{TWO_PHASES}\n\n- `get_market_context`: the indices" in system
+    assert system.replace(f"{TWO_PHASES}\n\n", "") == observation.system
+
+
+def test_a_task_may_say_how_its_tools_are_used_and_that_a_text_counts() -> None:
+    _, session = Play(PLUGINS.make_task(OPEN), None, MARKET).session(0)  # type: ignore[arg-type]
+    observation = Observation(0, "Rules.", "Day.", tool_use="make the calls that are asked for")
+    assert "1. Research: make the calls that are asked for. To end the research" in (
+        two_phases(observation, session)
+    )
+
+    counts = "A reply that is the answer alone, in plain text, counts, too."
+    told_too = replace(observation, takes_text=True)
+    assert two_phases(told_too, session).endswith(f"accepted.\n\n{counts}")
+    assert counts not in told_too.system  # an agent that gets no replies is not told

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import KtdevalError, ModelError, StoreError
+from ktdeval.harness.added_fields import without_added
 from ktdeval.harness.agent import Decision, StepSession, Submission, ToolResult
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.external_acts import Act, ExternalRecord, Isolation, OfferedTool, ShownPart
@@ -57,6 +58,7 @@ class ExternalSession:
         self._lock = threading.RLock()
         self._acts: list[Act] = []
         self._tools: tuple[ToolSpec, ...] = ()
+        self._offered: dict[str, ToolSpec] = {}  # by name, as the agent offered them in the step
         self._withheld: dict[str, str] = {}  # texts by what they were before
         self._texts_withheld = 0
         self._calls = 0
@@ -146,6 +148,7 @@ class ExternalSession:
             if self._over_budget > _MOST_OVER_BUDGET:
                 raise self._refused("tool_budget_spent")
 
+            call = replace(call, arguments=self._meant(call.name, call.arguments))
             try:
                 result = self._session.call_tool(call)
             except BaseException as error:
@@ -175,6 +178,7 @@ class ExternalSession:
 
             self._attempts -= 1
             self.submissions += 1
+            arguments = self._meant(self.submit_tool.name, arguments)
             submission = self._session.parse_submission(arguments)
             act = Act(
                 kind="submit",
@@ -188,6 +192,13 @@ class ExternalSession:
             if self.is_over:
                 self._tell_over()
             return submission
+
+    def _meant(self, name: str, arguments: str) -> str:
+        """Return the arguments of a call without the fields that the agent added to the tool."""
+        for tool in (*self.tools, self.submit_tool):
+            if tool.name == name:
+                return without_added(arguments, self._offered.values(), tool)
+        return arguments
 
     def _check_open(self) -> None:
         if self._is_closed or self.error is not None:
@@ -299,6 +310,7 @@ class ExternalSession:
         finally:
             # An exchange is on record where the call failed, too.
             self._tools = sent.tools
+            self._offered.update((tool.name, tool) for tool in sent.tools)
             self._acts.append(act)
 
         return reply

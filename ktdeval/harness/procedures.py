@@ -26,7 +26,9 @@ _SUBMISSION = (
     "Call `{submit}` with your decision. The first call that is accepted is final. One that is not"
     " comes back with what is wrong: correct it, and call again."
 )
-_UNREAD = "What you only write is read by nobody: without an accepted `{submit}`, nothing is decided."
+_UNREAD = (
+    "What you only write is read by nobody: without an accepted `{submit}`, nothing is decided."
+)
 
 
 class OfferedTools(Protocol):

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.harness.action import breaking
+from ktdeval.harness.added_fields import without_added
 from ktdeval.harness.agent import (
     Agent,
     Decision,
@@ -264,7 +265,7 @@ class GuardedSession:
             raise
 
         exchange["reply"] = reply.to_json()
-        self._received.update(call_.arguments for call_ in reply.tool_calls)
+        self._receive(reply, sent.tools)
         reply = with_offered_names(with_distinct_ids(reply), sent.tools)
         self._clearance.receive(reply.tool_calls)
         if reply.usage != NO_USAGE:
@@ -273,6 +274,15 @@ class GuardedSession:
             self.counts.fail(_FINISH_FAILURES[reply.finish_reason])
 
         return self._redacted(reply)
+
+    def _receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
+        """Keep the arguments of a reply's calls, as the model wrote them and, of a submission, as
+        its tool reads them.
+        """
+        for call_ in reply.tool_calls:
+            self._received.add(call_.arguments)
+            offered = [tool for tool in tools if tool.name == call_.name]
+            self._received.add(without_added(call_.arguments, offered, self.submit_tool))
 
     def _asked(self, request: ModelRequest) -> NamedModel:
         """Return the model that a request asks. Raises PluginError: it is no model of the run."""

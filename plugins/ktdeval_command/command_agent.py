@@ -208,13 +208,7 @@ class CommandAgent:
 
         with ExitStack() as held:
             servers = held.enter_context(
-                serve_desk(
-                    desk,
-                    params.model_name,
-                    bridge_token,
-                    tools_token,
-                    lambda call: desk.call(profile.without_own(call)),
-                )
+                serve_desk(desk, params.model_name, bridge_token, tools_token)
             )
             bridge = servers.bridge
             tools = servers.tools
@@ -448,14 +442,18 @@ def _limits(params: CommandParams) -> ProgramLimits:
     )
 
 
-def _opening(
-    observation: Observation, session: StepSession, has_next_day: bool
-) -> tuple[str, str]:
-    """Return the step in words: the rules with how a step goes for a program, and the day."""
+def program_procedure(observation: Observation, session: StepSession, has_next_day: bool) -> str:
+    """Return how a step goes for a program."""
     then = NEXT_STEP if has_next_day else END
     procedure = one_submission(observation, session, then, server=SERVER)
-    if session.submit_tool.name == SUBMIT_TOOL:
-        procedure = joined(procedure, KEPT_FOLDER)  # questions have no step before
+    if session.submit_tool.name != SUBMIT_TOOL:
+        return procedure  # questions have no step before
+    return joined(procedure, KEPT_FOLDER)
+
+
+def _opening(observation: Observation, session: StepSession, has_next_day: bool) -> tuple[str, str]:
+    """Return the step in words: the rules with how a step goes, and the day."""
+    procedure = program_procedure(observation, session, has_next_day)
     return observation.system_with(procedure), observation.user
 
 

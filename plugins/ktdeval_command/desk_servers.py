@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from ktdeval.harness import ToolCall, ToolResult
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.loopback_server import serving
@@ -28,18 +27,14 @@ class DeskServers:
 
 @contextmanager
 def serve_desk(
-    desk: AgentDesk,
-    model: str,
-    bridge_token: str,
-    tools_token: str,
-    call: Callable[[ToolCall], ToolResult],
+    desk: AgentDesk, model: str, bridge_token: str, tools_token: str
 ) -> Iterator[DeskServers]:
-    """Serve a desk until the end of the block. `model`: name of the run's model in listings; `call`:
-    calls a tool of the desk. Raises StoreError: listening is not possible.
+    """Serve a desk until the end of the block. `model`: name of the run's model in listings. Raises
+    StoreError: listening is not possible.
     """
     with ExitStack() as held:
         bridge = held.enter_context(serving(BridgeServer(desk.answer, bridge_token, model)))
-        tools = held.enter_context(serving(ToolServer(desk.tools, call, tools_token)))
+        tools = held.enter_context(serving(ToolServer(desk.tools, desk.call, tools_token)))
         # The desk goes first: the servers wait for answers that were begun.
         held.callback(desk.close)
         yield DeskServers(bridge, tools)

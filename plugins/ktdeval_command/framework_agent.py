@@ -87,9 +87,7 @@ class FrameworkDesk:
         self._desk = desk
         self._held = held
 
-        servers = held.enter_context(
-            serve_desk(desk, MODEL_NAME, self.api_key, self.api_key, desk.call)
-        )
+        servers = held.enter_context(serve_desk(desk, MODEL_NAME, self.api_key, self.api_key))
 
         #: address of OpenAI's forms, as `OPENAI_BASE_URL` takes it
         self.base_url = f"{servers.bridge.address}/v1"
@@ -237,9 +235,7 @@ class FrameworkAgent:
             yield FrameworkDesk(observation, memory, acting, desk, held)
 
 
-def _opening(
-    observation: Observation, session: StepSession | ExternalSession
-) -> tuple[str, str]:
+def _opening(observation: Observation, session: StepSession | ExternalSession) -> tuple[str, str]:
     """Return the step in words: the rules with how a step goes for a framework, and the day."""
     return observation.system_with(one_submission(observation, session, END)), observation.user
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness import ToolCall
 from ktdeval.values.config_options import build, near_matches, option, user_path
-from ktdeval.values.strict_json import JsonValue, dumps_compact, dumps_pretty, loads_untrusted
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.yamlio import load_yaml_as
 from ktdeval_command.installed_program import Installation, installation_of, start_path
 from ktdeval_command.placeholders import (
@@ -59,24 +58,6 @@ class Profile:
         factory=dict,
     )
     readable: tuple[str, ...] = option((), help="further folders that the program may read")
-    own_arguments: tuple[str, ...] = option(
-        (), help="arguments that the program adds to each tool, for itself; tools don't get them"
-    )
-
-    def without_own(self, call: ToolCall) -> ToolCall:
-        """Return a call of a tool as the model meant it, without arguments for the program."""
-        if not any(name in call.arguments for name in self.own_arguments):
-            return call
-        try:
-            arguments = loads_untrusted(call.arguments)
-            if not isinstance(arguments, Mapping):
-                return call
-            meant = {name: arguments[name] for name in arguments if name not in self.own_arguments}
-            text = dumps_compact(meant)
-            text.encode()
-        except ValueError:
-            return call  # for the tool to refuse: no JSON, or half a surrogate pair
-        return replace(call, arguments=text)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,16 @@ import pytest
 
 from odd_figures import odd_figures
 from paths import REPOSITORY
-from prompts_page import ANSWER, STEPS, Asked, asked_of, has_data, page_of, paragraphs
+from prompts_page import (
+    ANSWER,
+    STEPS,
+    Asked,
+    asked_of,
+    has_data,
+    page_of,
+    paragraphs,
+    procedures,
+)
 from tables import beside
 
 PAGE = REPOSITORY / "docs/prompts.md"
@@ -37,7 +46,7 @@ def asked() -> dict[str, dict[str, list[Asked]]]:
 
 @pytest.mark.exhaustive
 def test_the_page_of_prompts_is_current() -> None:
-    made = page_of(TABLES["head"], asked(), TABLES["before"])
+    made = page_of(TABLES["head"], procedures(), asked(), TABLES["before"])
     assert PAGE.read_text("utf-8") == made, "run python tests/contract/test_prompts_page.py"
 
 
@@ -76,7 +85,7 @@ def write_page() -> None:
     """Write the page, from markets that are generated for it."""
     with TemporaryDirectory() as folder:
         os.environ["KTDEVAL_CACHE_DIR"] = folder
-        PAGE.write_text(page_of(TABLES["head"], asked(), TABLES["before"]), "utf-8")
+        PAGE.write_text(page_of(TABLES["head"], procedures(), asked(), TABLES["before"]), "utf-8")
 
 
 if __name__ == "__main__":

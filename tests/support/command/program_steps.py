@@ -12,6 +12,7 @@ from threading import Lock
 
 from ktdeval.harness import Reply, ToolCall, ToolResult, ToolSpec, Usage
 from ktdeval.harness.action import action_schema
+from ktdeval.harness.added_fields import without_added
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.loopback_server import serving
@@ -135,13 +136,13 @@ class Services:
 
 
 @contextmanager
-def services(
-    profile: Profile, model: ScriptedModel, tools: TaskTools, prompt: str
-) -> Iterator[Services]:
-    """Serve model and tools to a profile's program until the end of the block."""
+def services(model: ScriptedModel, tools: TaskTools, prompt: str) -> Iterator[Services]:
+    """Serve model and tools to a program until the end of the block."""
 
     def call(made: ToolCall) -> ToolResult:
-        return tools.call(profile.without_own(made))
+        (spec,) = [each for each in tools.specs if each.name == made.name]
+        offered = [tool for request in model.requests for tool in request.tools]
+        return tools.call(replace(made, arguments=without_added(made.arguments, offered, spec)))
 
     bridge = BridgeServer(model.answer, BRIDGE_TOKEN, "scripted/model")
     server = ToolServer(lambda: tools.specs, call, TOOLS_TOKEN)

@@ -9,15 +9,17 @@ from fuzz_kit import Parser, of_file, scratch
 
 def program_parsers() -> dict[str, Parser]:
     """Return the parsers of a sandbox's outcome, of its folder, as frames, and of profiles."""
-    from ktdeval.harness import ToolCall
+    from ktdeval.harness import ToolSpec
+    from ktdeval.harness.added_fields import without_added
     from ktdeval.stores import LocalStore
     from ktdeval_command.placeholders import StepValues
-    from ktdeval_command.profiles import Profile, load_profile, prepared
+    from ktdeval_command.profiles import load_profile, prepared
     from ktdeval_command.program import read_outcome
     from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 
     workspaces = Workspaces(LocalStore(scratch() / "workspaces"), "w", WorkspaceLimits())
-    profile = Profile(own_arguments=("wait",))
+    form = ToolSpec("look", "", {"properties": {"stock_id": {}}})
+    offered = ToolSpec("mcp_look", "", {"properties": {"stock_id": {}, "wait": {}}})
     values = StepValues(
         bridge="http://127.0.0.1:1",
         bridge_token="b",
@@ -53,8 +55,8 @@ def program_parsers() -> dict[str, Parser]:
             ("ktdeval_command/profiles.py",),
         ),
         "arguments for a program": Parser(
-            lambda data: profile.without_own(ToolCall("c", "t", data.decode("utf-8", "replace"))),
+            lambda data: without_added(data.decode("utf-8", "replace"), [offered], form),
             (b'{"wait": true, "stock_id": "S1", "n": [1, 2.5, null]}',),
-            (),
+            ("ktdeval/harness/added_fields.py",),
         ),
     }

@@ -13,11 +13,24 @@ from typing import Any, Literal
 
 from ktdeval.calls.prompt_size import USUAL_TOKENS, prompt_bytes
 from ktdeval.errors import KtdevalError
-from ktdeval.harness import ModelRequest, Reply, ToolSpec
+from ktdeval.harness import (
+    END,
+    SUBMIT_TOOL,
+    ModelRequest,
+    Reply,
+    ToolSpec,
+    one_submission,
+    told_at_a_desk,
+    two_phases,
+)
 from ktdeval.values.strict_json import dumps_canonical
 from ktdeval_agents.prompt_prefix_reuse import request_text
+from ktdeval_command.agent_desk import NEXT_STEP
+from ktdeval_command.command_agent import program_procedure
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
+from ktdfin_market import small_market
+from ktdfin_play import PLUGINS, Play
 from obedient_model import ObedientModel
 from planned_tasks import planned
 from prompt_caches import CLAUDE_MINIMUM, ClaudeCache, OpenAICache, Served
@@ -30,6 +43,12 @@ _DATA_SHOWN = 300  # characters of a block of JSON
 _LINES_SHOWN = 2  # of a list of assets
 _LABEL = re.compile(r"\b(?:asset|stock)_\d+\b")
 _FIGURE = re.compile(r"[+-]?\d[\d.,]*")
+RESEARCHED = "blinded_open_research"
+DRIVERS = (
+    "A task says what the market, the account and the rules are. How the research ends, and which"
+    " submission counts, is the text of who drives the step. It stands between the rules and the form"
+    f" of the submission, here of `{RESEARCHED}`."
+)
 _RULES = "the rules"
 _DAY = "the day"
 _CHANGES = (
@@ -264,13 +283,35 @@ def abbreviated(paragraph: str) -> str:
 # --- the page
 
 
+def procedures() -> dict[str, str]:
+    """Return how a step goes on a task with research, by who drives it."""
+    observation, session = Play(
+        PLUGINS.make_task(RESEARCHED), ObedientModel(), small_market()
+    ).session(0)
+    reacting = two_phases(observation, session)
+    return {
+        "`react`, and the last role of a team": reacting,
+        "a person, by `human/terminal` and `human/page`": told_at_a_desk(reacting, SUBMIT_TOOL),
+        "a program, by `--agent command`": program_procedure(observation, session, False),
+        "a program with `session=episode`": program_procedure(observation, session, True),
+        "a framework, by `act(desk)`, and an agent of Inspect": one_submission(
+            observation, session, END
+        ),
+        "a client of `--agent remote`, and an agent of Harbor": one_submission(
+            observation, session, NEXT_STEP
+        ),
+    }
+
+
 def page_of(
     head: str,
+    told: Mapping[str, str],
     asked: Mapping[str, Mapping[str, Sequence[Asked]]],
     before: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """Return the page of prompts. `asked`: requests by task and agent, of which the first has no
-    prompt of its own; `before`: version and tokens by agent of each task before its last change.
+    """Return the page of prompts. `told`: how a step goes, by who drives it; `asked`: requests by
+    task and agent, of which the first has no prompt of its own; `before`: version and tokens by
+    agent of each task before its last change.
     """
     rows: list[str] = []
     page = Page()
@@ -288,7 +329,10 @@ def page_of(
             _write_agent(page, agent, requests)
 
     changes = [_change_row(task, by_agent, before[task]) for task, by_agent in asked.items()]
-    lines = [head, *rows, "", *_CHANGES, *changes, "", *page.lines]
+    drivers = ["## How a step goes, by who drives it", "", DRIVERS, ""]
+    for driver, text in told.items():
+        drivers += [f"For {driver}:", "", "~~~~text", text, "~~~~", ""]
+    lines = [head, *rows, "", *_CHANGES, *changes, "", *drivers, *page.lines]
 
     return "\n".join(lines).rstrip("\n") + "\n"
 

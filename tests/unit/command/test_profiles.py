@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness import ToolCall
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import (
     Prepared,
@@ -391,34 +390,6 @@ def test_values_that_the_system_can_not_pass_on(
     with pytest.raises(ConfigError) as error:
         prepared(profile, ("agent",), replace(VALUES, prompt=prompt))
     assert str(error.value) == message
-
-
-# ---- calls of tools
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ('{"wait_for_previous": true, "stock_id": "S1"}', '{"stock_id":"S1"}'),
-        ('{"wait_for_previous": true}', "{}"),
-        ('{"stock_id":  "S1"}', '{"stock_id":  "S1"}'),
-        ('{"a": {"wait_for_previous": 1}}', '{"a":{"wait_for_previous":1}}'),
-        ('["wait_for_previous"]', '["wait_for_previous"]'),
-        ('{"wait_for_previous": 1, "a": "\\ud800"}', '{"wait_for_previous": 1, "a": "\\ud800"}'),
-        ('{"wait_for_previous": ', '{"wait_for_previous": '),
-        (
-            '{"wait_for_previous": 1, "wait_for_previous": 2}',
-            '{"wait_for_previous": 1, "wait_for_previous": 2}',
-        ),
-    ],
-)
-def test_arguments_that_gemini_adds_for_itself_do_not_reach_tools(
-    arguments: str, expected: str
-) -> None:
-    call = ToolCall("c", "get_stock_snapshot", arguments)
-
-    assert load_profile(shipped_profiles()["gemini"]).without_own(call).arguments == expected
-    assert load_profile(shipped_profiles()["codex"]).without_own(call) is call
 
 
 # ---- files that are no profile

@@ -129,7 +129,7 @@ def test_a_program_researches_submits_and_ends(
     tools = task_tools()
     sandbox = open_sandbox(walls, program.parts)
 
-    with services(program.profile, model, tools, PROMPT) as served:
+    with services(model, tools, PROMPT) as served:
         finished = run_step(program.path, program.profile, served, sandbox, roomy)
 
     printed = finished.stdout.text() + finished.stderr.text()
@@ -165,7 +165,7 @@ def test_notes_are_there_in_the_next_step_and_no_token_is_kept(
     listing = None
     for note in ("first", "second", "third"):
         model = script(program, note)
-        with services(program.profile, model, task_tools(), PROMPT) as served:
+        with services(model, task_tools(), PROMPT) as served:
             finished = run_step(program.path, program.profile, served, sandbox, roomy, listing)
         assert finished.folder, finished.folder_problem
         listing = finished.folder.listing
@@ -218,7 +218,7 @@ def test_a_script_finds_everything_by_its_variables(walls: str, roomy: Workspace
     run = shlex.join([PYTHON, "-I", "-S", "-c", SCRIPT])
 
     profile, _ = profile_of(run)
-    with services(profile, model, tools, PROMPT) as served:
+    with services(model, tools, PROMPT) as served:
         finished = run_step(run, profile, served, open_sandbox(walls), roomy)
 
     assert str(finished.outcome) == "exited 0", finished.stderr.text()

@@ -224,6 +224,66 @@ def test_whole_numbers_mean_the_same_with_and_without_a_point():
     assert outcome.transcript.submission == orders(confidence=1.0)
 
 
+def with_fields(spec, **added):
+    """A tool as a program offers it: with fields for itself."""
+    parameters = {**spec.parameters, "properties": {**spec.parameters["properties"], **added}}
+    return ToolSpec(f"mcp_ktdeval_{spec.name}", spec.description, parameters)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["passed on", "read and written again"])
+def test_a_submission_with_fields_that_the_program_added_is_the_models(is_read):
+    """Gemini CLI asks its model for `wait_for_previous` in each call, and sends it on."""
+    written = json.loads(orders()) | {"wait_for_previous": True, "toolTitle": "Submit"}
+
+    def act(acting):
+        tools = [with_fields(spec, wait_for_previous={}, toolTitle={}) for spec in offers(acting)]
+        (made,) = acting.ask(replace(ASK, tools=tuple(tools))).tool_calls
+        assert (
+            acting.call_tool(
+                ToolCall("1", "look", json.dumps({"stock_id": handle(), "toolTitle": "x"}))
+            ).failure
+            is None
+        )
+        given = made.arguments
+        if is_read:
+            given = json.dumps(json.loads(given), indent=1, sort_keys=True)
+        assert acting.submit(given).failure is None
+
+    call = ToolCall("1", "mcp_ktdeval_submit_action", json.dumps(written))
+    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
+
+    assert json.loads(outcome.transcript.submission) == json.loads(orders())
+    looked, submitted = outcome.transcript.external.acts[1:]
+    assert json.loads(looked.arguments) == {"stock_id": handle()}
+    assert json.loads(submitted.arguments) == json.loads(orders())
+    assert again(outcome) == outcome
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("mcp_ktdeval_submit_action", {"overall_reason": "another"}),  # the program's own words
+        ("mcp_ktdeval_submit_action", {"hidden": 1}),  # not declared: the model's mistake
+        ("mcp_ktdeval_look", {"wait": 1}),  # a call of another tool
+    ],
+)
+def test_added_fields_make_no_submission_of_another_call(name, change):
+    def act(acting):
+        tools = [with_fields(spec, wait={}) for spec in offers(acting)]
+        acting.ask(replace(ASK, tools=tuple(tools)))
+        acting.submit(orders())
+
+    call = ToolCall("1", name, json.dumps(json.loads(orders()) | change))
+    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
+
+    assert outcome.transcript.submission is None
+
+
+def offers(acting):
+    """Tools of a step."""
+    return (*acting.tools, acting.submit_tool)
+
+
 # --- again
 
 

@@ -1,0 +1,69 @@
+"""Fields that a program adds to a task's tools for itself, such as Gemini CLI's `wait_for_previous`:
+it asks its model for them, and sends them on. They are known by what the program offers its model,
+which is on record, so that a call means the same to the tool and to the trace of a decision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ktdeval.harness.chat_messages import ToolSpec
+from ktdeval.observation.state_rows import as_object
+from ktdeval.values.strict_json import JsonValue, dumps_compact, loads_untrusted
+
+_BRANCHES = ("anyOf", "oneOf", "allOf")
+
+
+def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -> str:
+    """Return the arguments of a call of `tool` without fields of the program's own: those that an
+    offer of this tool declares beside the tool's. Others stay, for the tool to refuse; and so does
+    a text that is no JSON object.
+
+    Example:
+        form = ToolSpec("look", "", {"type": "object", "properties": {"id": {}}})
+        more = ToolSpec("mcp_look", "", {"type": "object", "properties": {"id": {}, "wait": {}}})
+        without_added('{"id": "S1", "wait": true}', [more], form)  # '{"id":"S1"}'
+    """
+    added: set[str] = set()
+    for each in offered:
+        if _is_offer_of(each.name, tool.name):
+            added |= _added(each.parameters, tool.parameters)
+    if not any(name in arguments for name in added):
+        return arguments
+
+    try:
+        value = loads_untrusted(arguments)
+        if not isinstance(value, Mapping) or not added & value.keys():
+            return arguments
+        text = dumps_compact({name: value[name] for name in value if name not in added})
+        text.encode()
+    except ValueError:
+        return arguments  # no JSON, or half a surrogate pair
+    return text
+
+
+def _is_offer_of(name: str, tool: str) -> bool:
+    """Whether a program offers a tool under a name: the tool's, or words and a mark before it."""
+    return re.search(rf"(?:^|[^A-Za-z0-9]){re.escape(tool)}\Z", name) is not None
+
+
+def _added(offered: Mapping[str, JsonValue], own: Mapping[str, JsonValue]) -> set[str]:
+    """Return the fields that an offered schema has and the tool's own has not; none where the tool
+    takes any field.
+    """
+    names = _fields(own)
+    is_open = own.get("additionalProperties") not in (None, False)
+    if is_open or ("properties" not in own and not names):
+        return set()
+    return _fields(offered) - names
+
+
+def _fields(schema: Mapping[str, JsonValue]) -> set[str]:
+    """Return the names of an object's fields; of all its forms where it has several."""
+    names = set(as_object(schema.get("properties")))
+    for branch in _BRANCHES:
+        forms = schema.get(branch)
+        for form in forms if isinstance(forms, list) else ():
+            names |= _fields(as_object(form))
+    return names

@@ -15,7 +15,7 @@ from ktdeval.values.strict_json import JsonValue
 
 if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
     from ktdeval.harness.chat_messages import ModelRequest
-    from ktdeval.harness.external_acts import RecordedActs
+    from ktdeval.harness.external_acts import Outside, RecordedActs
     from ktdeval.market.calendar import Window
 
 T = TypeVar("T")
@@ -171,6 +171,13 @@ class AgentTraits:
         help=(
             "whether something outside of this code decides, such as a program: it is not started"
             " for a plan, and its calls can't be batched"
+        ),
+    )
+    trial: Callable[[Outside], None] | None = option(
+        None,
+        help=(
+            "raises where what decides can't be started on this machine; called once in a run,"
+            " before its first call of a model"
         ),
     )
     close: Callable[[], None] | None = option(

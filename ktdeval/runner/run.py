@@ -19,7 +19,6 @@ from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
-from ktdeval.harness.external_acts import Outside
 from ktdeval.harness.traits import model_traits
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_through
@@ -42,11 +41,12 @@ from ktdeval.runner.call_log_checks import check_call_log
 from ktdeval.runner.completion_marks import LogEntry, own_maker
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.context_check import check_context
-from ktdeval.runner.data_source import open_market, private_paths
+from ktdeval.runner.data_source import open_market
 from ktdeval.runner.episode_execution import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.leaderboard_registration import DrawnKey, check_registered, load_drawn_key
 from ktdeval.runner.model_settings import with_model_settings
 from ktdeval.runner.model_task_fit import check_model, check_person
+from ktdeval.runner.outside_agents import outside_of, try_agent
 from ktdeval.runner.plan import Plan, choose_tasks, in_turn, make_plan
 from ktdeval.runner.plan_growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.rehearsal import rehearse
@@ -67,7 +67,7 @@ from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
-from ktdeval.values.config_options import lasting_data, split_local, user_path
+from ktdeval.values.config_options import lasting_data, user_path
 from ktdeval.values.files import check_output
 from ktdeval.values.strict_json import JsonValue
 
@@ -153,6 +153,7 @@ def prepare_run(
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         _check_recorded(recorded, config, plugins)
+        try_agent(config, plugins, claim.path, recorded)
 
         fence = claim.check if shared is None else shared.fence
         signals = RunSignals(stop, plugins.emit, fence)
@@ -506,15 +507,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
     Its second argument is the fence of the episode; without one, that of the whole run folder.
     """
     factory = _factory(run)
-    config = run.config
-    _, local = split_local(run.plugins.spec("agents", config.agent).params, config.agent_args)
-    named = [config.data, config.data_args, config.registration, config.items, config.cache]
-    outside = Outside(
-        files=run.folder.files,
-        check=run.stop.check,
-        private=(run.folder.path.resolve(), *private_paths(named)),
-        agent_args=local,
-    )
+    outside = outside_of(run.config, run.plugins, run.folder.path, run.folder.files, run.stop.check)
     maker = own_maker(run.plugins)
     emit_lock = threading.Lock()
 

@@ -30,6 +30,7 @@ from ktdeval.harness import (
     ExternalSession,
     KeptFiles,
     Observation,
+    Outside,
     StepSession,
     act_outside,
     joined,
@@ -58,7 +59,8 @@ from ktdeval_command.program import (
     Start,
     started,
 )
-from ktdeval_command.sandbox import Sandbox, open_sandbox
+from ktdeval_command.program_trial import try_program
+from ktdeval_command.sandbox import Sandbox, SandboxError, open_sandbox
 from ktdeval_command.shown_parts import check_copied, private_files
 from ktdeval_command.stdio_relay import stdio_command
 from ktdeval_command.workspace import WorkspaceLimits, Workspaces
@@ -118,6 +120,7 @@ class CommandAgent:
             further_models=params.models,
             recorded_args=recorded,
             acts_outside=True,
+            trial=self._try,
             close=self._close_episode,
         )
         self._walls: Sandbox | None = None  # tried on this machine once
@@ -162,6 +165,15 @@ class CommandAgent:
 
         return step.decision({} if kept is None else {"folder": kept})
 
+    def _try(self, outside: Outside) -> None:
+        """Try sandbox and program. Raises ConfigError, ProviderError: they can't be used here."""
+        self._check_content()
+        walls = self._sandbox(outside.private)
+        try:
+            try_program(self._own.words, self._profile, walls)
+        except SandboxError as error:
+            raise ProviderError(f"agent command: {error}") from error
+
     # --- a program for each step
 
     def _run_once(
@@ -173,7 +185,7 @@ class CommandAgent:
     ) -> ProgramReport:
         """Run the program from its start to its end."""
         with ExitStack() as held:
-            running = held.enter_context(self._started(acting, observation, session, before))
+            running = held.enter_context(self._started(observation, session, before))
             running.desk.begin(acting, observation.user, is_told=True)
             timer = threading.Timer(self._params.grace_s, running.program.stop)
             timer.daemon = True
@@ -187,7 +199,6 @@ class CommandAgent:
     @contextmanager
     def _started(
         self,
-        acting: ExternalSession,
         observation: Observation,
         session: StepSession,
         before: str | None,
@@ -365,7 +376,7 @@ class CommandAgent:
 
         self._held.close()
         running = self._held.enter_context(
-            self._started(acting, observation, session, before, has_next_day=True)
+            self._started(observation, session, before, has_next_day=True)
         )
         living = _Lifetime(running)
         self._held.callback(living.end, self._params.grace_s)

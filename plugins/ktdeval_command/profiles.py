@@ -58,6 +58,9 @@ class Profile:
         factory=dict,
     )
     readable: tuple[str, ...] = option((), help="further folders that the program may read")
+    version: tuple[str, ...] = option(
+        (), help="arguments by which it prints its version; tried before a run, empty: not tried"
+    )
 
 
 @dataclass(frozen=True)

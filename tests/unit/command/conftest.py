@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,3 +38,22 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
 def workspaces(tmp_path: Path) -> Workspaces:
     limits = WorkspaceLimits(disk_bytes=4 << 20, disk_files=200)
     return Workspaces(LocalStore(tmp_path / "store"), "workspaces", limits)
+
+
+@pytest.fixture
+def readable_folder() -> Iterator[Path]:
+    """A folder that another user may read, and that is not below /tmp, where a sandbox has its own."""
+    for parent in ("/var/tmp", "/opt", str(Path.home())):
+        if parent.startswith(("/tmp", "/dev")):
+            continue
+        try:
+            made = Path(tempfile.mkdtemp(dir=parent))
+        except OSError:
+            continue
+
+        made.chmod(0o755)
+        yield made
+        shutil.rmtree(made)
+        return
+
+    pytest.skip("needs a folder outside /tmp that can be written")

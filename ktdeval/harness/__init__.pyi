@@ -65,6 +65,7 @@ from ktdeval.harness.external_session import (
     act_outside as act_outside,
 )
 from ktdeval.harness.forced_tool_calls import ask_forced as ask_forced, ask_in_words as ask_in_words
+from ktdeval.harness.known_texts import KnownTexts as KnownTexts
 from ktdeval.harness.minimal_submission import smallest_value as smallest_value
 from ktdeval.harness.procedures import (
     END as END,

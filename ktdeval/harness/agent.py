@@ -191,6 +191,11 @@ class StepSession(Protocol):
         recorded ones; for a plan, made up. Raises ModelError; LeakError before it asks.
         """
 
+    def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
+        """Take a tool or a system prompt of an agent outside as cleared: `act_outside` has withheld
+        what it does not know, and knows the rest.
+        """
+
     @property
     def outside(self) -> Outside:
         """What the step knows of agents outside of this code: see `act_outside`."""

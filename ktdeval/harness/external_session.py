@@ -22,6 +22,7 @@ from ktdeval.harness.added_fields import without_added
 from ktdeval.harness.agent import Decision, StepSession, Submission, ToolResult
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.external_acts import Act, ExternalRecord, Isolation, OfferedTool, ShownPart
+from ktdeval.harness.known_texts import NOTHING_KNOWN, KnownTexts
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import from_plain
 
@@ -51,9 +52,17 @@ class ExternalSession:
     in which they come.
     """
 
-    def __init__(self, session: StepSession, most_calls: int | None = None) -> None:
-        """`most_calls`: calls of the model in this step; None sets no limit."""
+    def __init__(
+        self,
+        session: StepSession,
+        most_calls: int | None = None,
+        known: KnownTexts = NOTHING_KNOWN,
+    ) -> None:
+        """`most_calls`: calls of the model in this step; None sets no limit. `known`: texts of
+        programs in which nothing is withheld.
+        """
         self._session = session
+        self._known = known
         self._most_calls = most_calls
         self._lock = threading.RLock()
         self._acts: list[Act] = []
@@ -225,12 +234,17 @@ class ExternalSession:
         before = self._texts_withheld
         messages = []
         for message in request.messages:
-            if message.role != "assistant":
+            if message.role == "system":
+                message = replace(message, content=self._cleared_prompt(message.content))
+            elif message.role != "assistant":
                 message = replace(message, content=self._without_identities(message.content))
             messages.append(message)
 
         tools = []
         for tool in request.tools:
+            if self._known.has_tool(tool):
+                tools.append(tool)
+                continue
             description = self._without_identities(tool.description)
             parameters = self._cleared_schema(tool.parameters)
             tools.append(ToolSpec(tool.name, description, parameters))
@@ -243,6 +257,22 @@ class ExternalSession:
             request, messages=tuple(messages), tools=tuple(tools), response_schema=schema
         )
         return sent, self._texts_withheld - before
+
+    def _cleared_prompt(self, text: str) -> str:
+        """Return a system prompt with identities withheld, but for lines that are known."""
+        cleared = self._known.cleared_prompt(text, self._without_identities)
+        return self._without_identities(text) if cleared is None else cleared
+
+    def _let_known_pass(self, sent: ModelRequest) -> None:
+        """Let the leak guard pass what is known in a cleared request, and no other text."""
+        for tool in sent.tools:
+            if self._known.has_tool(tool):
+                self._session.let_pass(tool=tool)
+        for message in sent.messages:
+            if message.role == "system":
+                cleared = self._known.cleared_prompt(message.content, self._session.withhold)
+                if cleared == message.content:
+                    self._session.let_pass(prompt=cleared)
 
     def _cleared_schema(self, schema: Mapping[str, JsonValue]) -> JsonObject:
         """Return a schema with identities withheld. Its dialect is left out: the address of one
@@ -286,6 +316,7 @@ class ExternalSession:
     def _asked(self, sent: ModelRequest, withheld: int) -> Reply:
         """Ask the model with a cleared request."""
         self._calls += 1
+        self._let_known_pass(sent)
         tools: tuple[OfferedTool, ...] | UnsetType = UNSET
         if sent.tools != self._tools:
             tools = tuple(map(_offered, sent.tools))
@@ -418,19 +449,21 @@ def act_outside(
     run: Callable[[ExternalSession], JsonValue],
     isolation: Isolation,
     most_calls: int | None = None,
+    known: KnownTexts = NOTHING_KNOWN,
 ) -> ExternalStep | None:
     """Let an agent outside of this code act in a step: `run` lets it, and returns what was seen of
     it as JSON. Where the step is executed again, the recorded acts are done instead. None: the step
     is only planned, and nothing outside is asked.
 
-    `isolation`: walls around the agent; `most_calls`: calls of the model in the step. Raises
-    ModelError: the last call failed, and nothing was submitted; what `run` raises.
+    `isolation`: walls around the agent; `most_calls`: calls of the model in the step; `known`: texts
+    of programs in which nothing is withheld. Raises ModelError: the last call failed, and nothing
+    was submitted; what `run` raises.
     """
     outside = session.outside
     if outside.is_plan:
         return None
 
-    acting = ExternalSession(session, most_calls)
+    acting = ExternalSession(session, most_calls, known)
     recorded = outside.recorded
     try:
         if recorded is None:

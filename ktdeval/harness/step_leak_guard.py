@@ -35,6 +35,14 @@ class LeakClearance:
             return
         text = dumps_canonical([spec.name, spec.description, spec.parameters])
         self._parts.guard.check(text, "the description of a tool")
+        self.let_pass(spec)
+
+    def let_pass(self, spec: ToolSpec | None = None, prompt: str = "") -> None:
+        """Take a tool or a system prompt as cleared, for the episode."""
+        if prompt:
+            self._parts.cleared_prompts.add(prompt)
+        if spec is None:
+            return
         # A copy: an agent could change a schema in place.
         parameters = as_object(loads_strict(dumps_canonical(spec.parameters)))
         self._parts.cleared_specs[spec.name] = ToolSpec(spec.name, spec.description, parameters)

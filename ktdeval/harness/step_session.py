@@ -543,6 +543,10 @@ class GuardedSession:
         """Return a text with hidden identities withheld."""
         return self._clearance.withhold(text)
 
+    def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
+        """Take a tool or a system prompt of an agent outside as cleared."""
+        self._clearance.let_pass(tool, prompt)
+
     def keep(self, memory: JsonValue) -> None:
         """Set the memory to keep if a model call of this step fails (default: the previous
         step's).

@@ -46,6 +46,7 @@ from ktdeval_command.agent_desk import NEXT_STEP, AgentDesk
 from ktdeval_command.command_params import CommandParams
 from ktdeval_command.desk_servers import DeskServers, serve_desk
 from ktdeval_command.installed_program import Installation
+from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.own_files import own_files
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.planned_step import planned
@@ -146,7 +147,9 @@ class CommandAgent:
             plain: JsonValue = to_plain(report)
             return plain
 
-        step = act_outside(session, run, self._params.sandbox, self._params.calls)
+        step = act_outside(
+            session, run, self._params.sandbox, self._params.calls, known_program_texts()
+        )
         if step is None:
             opening = _opening(observation, session, self._params.session == "episode")
             return planned(opening, session, memory)

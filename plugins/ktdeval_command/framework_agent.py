@@ -43,6 +43,7 @@ from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.desk_servers import serve_desk
+from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.planned_step import planned
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class FrameworkAgent:
             plain: JsonValue = to_plain(self._run(acting, observation, memory))
             return plain
 
-        step = act_outside(session, run, "none", self._most_calls)
+        step = act_outside(session, run, "none", self._most_calls, known_program_texts())
         if step is None:
             return planned(_opening(observation, session), session, memory)
 

@@ -23,6 +23,7 @@ from ktdeval.harness import (
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval_command.agent_desk import BRIDGE, NEXT_STEP
+from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.planned_step import planned
 from ktdeval_command.remote_host import HOSTS, OpenEpisode
 from ktdeval_command.remote_params import RemoteParams
@@ -64,7 +65,7 @@ class RemoteAgent:
             plain: JsonValue = to_plain(RemoteReport(is_late=is_late, clients=clients))
             return plain
 
-        step = act_outside(session, run, "remote", self._params.calls)
+        step = act_outside(session, run, "remote", self._params.calls, known_program_texts())
         if step is None:
             return planned((rules, observation.user), session, memory)
 

@@ -20,6 +20,7 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval.harness.external_acts import ExternalRecord
 from ktdeval.harness.external_session import RefusedAct, act_outside
+from ktdeval.harness.known_texts import NOTHING_KNOWN, KnownTexts, tool_hash
 from ktdeval.harness.research_then_submit import decide_in_phases
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
@@ -28,6 +29,7 @@ from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.runner.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.verify import RecordedModel
 from ktdeval.trading.rule_breaches import RuleBreach
+from ktdeval.values.hashes import sha256_hex
 from ktdfin_play import Scripted
 from masking_market import BASE_ROW, CODES, guard_of, lens_of
 
@@ -70,8 +72,9 @@ def session_of(model, config=HarnessConfig(max_tool_calls=2, schema_retries=1), 
 class Outside:
     """Agent that lets `act` act; it holds what it got."""
 
-    def __init__(self, act, most_calls=None, isolation="bwrap"):
+    def __init__(self, act, most_calls=None, isolation="bwrap", known=NOTHING_KNOWN):
         self.act = act
+        self.known = known
         self.most_calls = most_calls
         self.isolation = isolation
         self.runs = 0
@@ -81,7 +84,7 @@ class Outside:
             self.runs += 1
             return self.act(acting)
 
-        step = act_outside(session, run, self.isolation, self.most_calls)
+        step = act_outside(session, run, self.isolation, self.most_calls, self.known)
         if step is None:
             messages = [Message("system", observation.system), Message("user", observation.user)]
             return decide_in_phases(messages, session, memory)
@@ -381,6 +384,95 @@ def test_identities_in_what_an_agent_sends_are_withheld_and_counted(change):
     assert CODE.split(".")[0] not in shown
     assert "2024" not in shown
     assert session.counts.failures == {"identity_withheld": 1}
+
+
+KNOWN = ToolSpec(
+    "Bash", f"Run, at most {CODE[:6]} ms.", {"properties": {"ms": {"maximum": int(CODE[:6])}}}
+)
+MODELS = "You may be haiku-4-5-20240603."
+KNOWN_TEXTS = KnownTexts(frozenset([tool_hash(KNOWN)]), frozenset([sha256_hex(MODELS)]))
+
+
+def sent_of(*requests, known=KNOWN_TEXTS):
+    """What the model gets, and the outcome of the step."""
+    model = Scripted(*(Reply("fine") for _ in requests))
+
+    def act(acting):
+        for request in requests:
+            acting.ask(request)
+
+    outcome = session_of(model).decide(Outside(act, known=known), OBSERVATION, None)
+    return model.requests, outcome
+
+
+def test_texts_that_are_known_are_neither_edited_nor_counted():
+    system = Message("system", f"You are an agent.\n{MODELS}\nBe brief.")
+    request = replace(ASK, messages=(system, Message("user", "Go.")), tools=(KNOWN, SHELL))
+    (sent, again_sent), outcome = sent_of(request, request)
+
+    assert sent.messages == again_sent.messages == request.messages
+    assert sent.tools == again_sent.tools == (KNOWN, SHELL)
+    assert outcome.counts.failures == {}
+    model = RecordedModel()
+    model.begin_step(outcome.transcript)
+    assert session_of(model).decide(Outside(None, known=KNOWN_TEXTS), OBSERVATION, None) == outcome
+
+
+DIALECT = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tools": (replace(KNOWN, name="Shell"),)},
+        {"tools": (replace(KNOWN, description=f"{KNOWN.description} Of asset_7."),)},
+        {"tools": (replace(KNOWN, parameters={"properties": {"asset_7": {"maximum": CODE[:6]}}}),)},
+        {"tools": (replace(SHELL, description=KNOWN.description),)},
+        {"messages": (Message("user", MODELS),)},
+        {"messages": (Message("user", KNOWN.description),)},
+        {"messages": (Message("system", f"{MODELS} Or so."), Message("user", "Go."))},
+        {"messages": (Message("system", f"{MODELS}\nIt is {CODE}."), Message("user", "Go."))},
+        {"response_schema": {"type": "object", "description": KNOWN.description}},
+    ],
+    ids=[
+        "another name",
+        "more words",
+        "another schema",
+        "its words in another tool",
+        "a line outside the system prompt",
+        "its words in a message",
+        "a longer line",
+        "another line beside it",
+        "its words in a schema",
+    ],
+)
+@pytest.mark.parametrize("step", ["first", "later"])
+def test_what_only_looks_like_a_known_text_is_withheld(change, step):
+    """Also where the program sent the known text before."""
+    slipped = replace(ASK, **change)
+    before = [replace(ASK, tools=(KNOWN,))] if step == "later" else []
+    requests, outcome = sent_of(*before, slipped)
+
+    sent = requests[-1]
+    tools = [[spec.description, spec.parameters] for spec in sent.tools]
+    others = [m.content.replace(MODELS, "") for m in sent.messages if m.role == "system"]
+    others += [m.content for m in sent.messages if m.role != "system"]
+    shown = json.dumps([others, tools, sent.response_schema])
+    assert CODE[:6] not in shown
+    assert "20240603" not in shown
+    assert outcome.counts.failures["identity_withheld"] >= 1
+
+
+def test_a_known_tool_is_known_in_any_dialect():
+    dressed = replace(KNOWN, parameters={**KNOWN.parameters, **DIALECT})
+    requests, outcome = sent_of(replace(ASK, tools=(dressed,)))
+    assert requests[0].tools[0].description == KNOWN.description
+    assert outcome.counts.failures == {}
+
+
+def test_without_a_list_nothing_is_known():
+    _, outcome = sent_of(replace(ASK, tools=(KNOWN,)), known=KnownTexts())
+    assert outcome.counts.failures == {"identity_withheld": 2}
 
 
 def test_a_tool_whose_name_is_an_identity_is_refused():

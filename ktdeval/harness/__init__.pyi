@@ -69,6 +69,7 @@ from ktdeval.harness.known_texts import KnownTexts as KnownTexts
 from ktdeval.harness.minimal_submission import smallest_value as smallest_value
 from ktdeval.harness.procedures import (
     END as END,
+    TEXTS_OF_ONE_SUBMISSION as TEXTS_OF_ONE_SUBMISSION,
     one_submission as one_submission,
     told_at_a_desk as told_at_a_desk,
     two_phases as two_phases,

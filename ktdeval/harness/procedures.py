@@ -30,6 +30,9 @@ _UNREAD = (
     "What you only write is read by nobody: without an accepted `{submit}`, nothing is decided."
 )
 
+TEXTS_OF_ONE_SUBMISSION = (HEADING, _ANY_CALLS, _SUBMISSION, _UNREAD, END)
+"""Words of `one_submission`: part of the identity of agents that are told them."""
+
 
 class OfferedTools(Protocol):
     """What a procedure names: a step's tools, as its session has them."""

@@ -179,6 +179,9 @@ def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
 
 # ---- hooks
 
+PIN = "content"  #: argument by which a run records the hash of what a part is made of
+#: an agent that takes no arguments, with that one: it is recorded, and not given to it
+PINNED = ("agents", PIN)
 KINDS = tuple(HOOKS)  #: What plugins can offer; the hook of a kind is `ktdeval_<kind>`
 
 HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")

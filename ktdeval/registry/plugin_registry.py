@@ -573,7 +573,7 @@ class Plugins:
         where = f"{_ONE_OF[kind]} {name}"
         if spec.params is not None:
             arguments = (*arguments, build_params(spec.params, args or {}, where))
-        elif args:
+        elif args and (kind, *args) != plugin_boundary.PINNED:
             raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
 
         where = f"{where} of plugin {self._owners[kind, name]}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ktdeval.errors import UsageError
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.registry.metric_groups import metric_names
-from ktdeval.registry.plugin_boundary import call_through
+from ktdeval.registry.plugin_boundary import PIN, call_through
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.additional_models import own_model, with_address
 from ktdeval.runner.config import RunConfig
@@ -43,4 +44,7 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
 def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
     """Return the config with what pins the agent (its `recorded_args`) among its parameters."""
     pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
+    is_plain = plugins.spec("agents", config.agent).params is None
+    if is_plain and config.agent_args.keys() - pins.keys():
+        raise UsageError(f"agent {config.agent} takes no arguments, was given {PIN}; leave it out")
     return replace(config, agent_args={**config.agent_args, **pins})

@@ -25,6 +25,7 @@ from ktdeval.harness import (
     END,
     MOST_REFUSED,
     SUBMIT_TOOL,
+    TEXTS_OF_ONE_SUBMISSION,
     AgentTraits,
     Decision,
     ExternalSession,
@@ -39,10 +40,12 @@ from ktdeval.harness import (
 from ktdeval.runner import cache_folder
 from ktdeval.stores import LocalStore
 from ktdeval.values.config_options import user_path
+from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval_command.agent_desk import NEXT_STEP, AgentDesk
+from ktdeval_command.code_identity import program_identity
 from ktdeval_command.command_params import CommandParams
 from ktdeval_command.desk_servers import DeskServers, serve_desk
 from ktdeval_command.installed_program import Installation
@@ -50,7 +53,14 @@ from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.own_files import own_files
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.planned_step import planned
-from ktdeval_command.profiles import Profile, prepared, profile_of, run_words
+from ktdeval_command.profiles import (
+    Profile,
+    chosen_profile,
+    prepared,
+    profile_hash,
+    profile_of,
+    run_words,
+)
 from ktdeval_command.program import (
     Captured,
     Finished,
@@ -115,8 +125,8 @@ class CommandAgent:
         self._own = own_files(run_words(params.run))
         self._has_acted = False
         recorded: dict[str, JsonValue] = {"sandbox": params.sandbox}
-        if params.content is None and self._own.content is not None:
-            recorded["content"] = self._own.content
+        if params.told is None:  # else it is made again, by its record
+            recorded |= self._identity
         self.traits = AgentTraits(
             further_models=params.models,
             recorded_args=recorded,
@@ -261,15 +271,42 @@ class CommandAgent:
     def _installed(self) -> tuple[Profile, Installation]:
         return profile_of(self._params.run, self._params.profile)
 
+    @cached_property
+    def _identity(self) -> dict[str, JsonValue]:
+        """What decides, by the arguments that record it: its files, its program, its profile with
+        the text on how a step goes.
+        """
+        words = self._own.words
+        profile = chosen_profile(Path(words[0]).name, self._params.profile)
+        texts = [TEXTS_OF_ONE_SUBMISSION, NEXT_STEP, KEPT_FOLDER]
+        found: dict[str, JsonValue] = {
+            "told": content_hash({"profile": profile_hash(profile), "procedure": texts})
+        }
+        program = program_identity(words)
+        if program is not None:
+            found["program"] = program.sha256
+        if program is not None and program.version:
+            found["version"] = program.version
+        if self._own.content is not None:
+            found["content"] = self._own.content
+        return found
+
     def _check_content(self) -> None:
-        """Raise ConfigError unless the files are those that the run was begun with."""
-        recorded = self._params.content
-        own = self._own.content
-        if recorded not in (None, own):
-            raise ConfigError(
-                f"run: the files that it names have changed since the run began: their hash is"
-                f" {own or 'none'!s:.12}, not {recorded:.12}; restore them, or begin a new run"
-            )
+        """Raise ConfigError unless what decides is what the run was begun with."""
+        params = self._params
+        what = {
+            "content": "the files that it names",
+            "program": f"the program {self._own.words[0]}",
+            "told": "its profile, or the text on how a step goes,",
+        }
+        for name, meant in what.items():
+            recorded = getattr(params, name)
+            now = self._identity.get(name)
+            if recorded not in (None, now):
+                raise ConfigError(
+                    f"run: {meant} changed since the run began: the hash is {now or 'none'!s:.12},"
+                    f" not {recorded:.12}; restore it, or begin a new run"
+                )
 
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
         """Return the walls. Raises ProviderError: there are none here, or the program would be shown

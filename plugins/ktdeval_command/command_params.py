@@ -76,3 +76,13 @@ class CommandParams:
     content: str | None = option(
         None, help="hash of the files that `run` names; recorded with each run"
     )
+    program: str | None = option(
+        None, help="hash of the program behind `run`, with its package; recorded with each run"
+    )
+    version: str | None = option(
+        None, help="package of the program with its version; recorded with each run"
+    )
+    told: str | None = option(
+        None,
+        help="hash of its profile and of the text on how a step goes; recorded with each run",
+    )

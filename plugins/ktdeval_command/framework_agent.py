@@ -37,11 +37,12 @@ from ktdeval.harness import (
     joined,
     one_submission,
 )
-from ktdeval.registry.plugin_boundary import described, raised_by
+from ktdeval.registry.plugin_boundary import PIN, described, raised_by
 from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, from_plain, to_plain
 from ktdeval_command.agent_desk import AgentDesk
+from ktdeval_command.code_identity import code_identity
 from ktdeval_command.desk_servers import serve_desk
 from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.planned_step import planned
@@ -174,7 +175,12 @@ class FrameworkAgent:
         self._most_calls = calls
         self._has_acted = False
         further = tuple(dict.fromkeys(self._models.values()))
-        self.traits = AgentTraits(further_models=further, acts_outside=True)
+        content = code_identity(act)
+        self.traits = AgentTraits(
+            further_models=further,
+            recorded_args={} if content is None else {PIN: content},
+            acts_outside=True,
+        )
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step by `act`; a hold where it submits nothing. Raises ModelError: it raised,

@@ -17,7 +17,9 @@ from typing import Any
 
 from ktdeval.errors import ConfigError
 from ktdeval.values.config_options import build, near_matches, option, user_path
+from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import to_plain
 from ktdeval.values.yamlio import load_yaml_as
 from ktdeval_command.installed_program import Installation, installation_of, start_path
 from ktdeval_command.placeholders import (
@@ -102,14 +104,15 @@ def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
     `default` where there is none. Raises ConfigError: the file is no profile; `run_words` says more.
     """
     program = run_words(run)[0]
-    found = _chosen(Path(program).name, profile)
+    found = chosen_profile(Path(program).name, profile)
     place = installation_of(program)
     if place.path:
         found = replace(found, environment={"PATH": place.path, **found.environment})
     return found, place
 
 
-def _chosen(program: str, profile: str) -> Profile:
+def chosen_profile(program: str, profile: str) -> Profile:
+    """Return the profile for a program's name, as `profile_of` does, without its place."""
     shipped = shipped_profiles()
     if not profile:
         for path in shipped.values():
@@ -133,6 +136,15 @@ def _chosen(program: str, profile: str) -> Profile:
 def shipped_profiles() -> dict[str, Path]:
     """Return the files of all profiles that ship with the suite, by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
+
+
+def profile_hash(profile: Profile) -> str:
+    """Return the SHA-256 of what a profile starts a program with; what it says of the program's size
+    does not count.
+    """
+    counted = ("subcommand", "arguments", "stdin", "environment", "files", "readable")
+    parts = {name: to_plain(getattr(profile, name)) for name in counted}
+    return content_hash(parts)
 
 
 def load_profile(path: Path) -> Profile:

@@ -56,19 +56,17 @@ def told(prompt):
 
 def _read(text, found):
     while text:
-        for sentence, act in SENTENCES.items():
-            match = re.match(sentence, text, re.IGNORECASE)
-            if match:
-                break
-        else:
+        matches = {each: re.match(each, text, re.IGNORECASE) for each in SENTENCES}
+        known = [each for each, match in matches.items() if match]
+        if not known:
             raise ValueError(f"the player does not know what to do: {text}")
 
+        match = matches[known[0]]
         named = match.groupdict()
         found.calls = int(named.get("calls") or found.calls)
         found.early = named.get("early") or found.early
         found.submit = named.get("submit") or named.get("asked") or found.submit
-        if act:
-            found.acts.append(act)
+        found.acts += filter(None, [SENTENCES[known[0]]])
         text = text[match.end() :].lstrip()
 
 

@@ -94,6 +94,28 @@ def test_a_program_that_follows_its_text_to_the_letter_decides_each_day(
     assert [step.failures for step in place.steps] == [{}] * 2
 
 
+def test_two_versions_of_a_program_are_two_systems(
+    place: Place,
+) -> None:
+    systems = []
+    for version in ("1", "2"):
+        program = place.folder / "agent"
+        program.write_text(f"#!/usr/bin/env python3\n{HEAD}\nVERSION = {version}\nsubmit()\n")
+        program.chmod(0o755)
+        beside = Place(place.folder / version, place.market)
+        beside.folder.mkdir()
+        assert beside.again(run=program).code == 0
+        card = json.loads((beside.run / "cards" / f"{TASK}.json").read_text())
+        systems.append(card["agent"]["args"])
+
+    one, two = systems
+    assert {name for name in one if one[name] != two[name]} == {"program"}
+    done = ktdeval(
+        *("compare", place.folder / "1" / "run", place.folder / "2" / "run"), cwd=place.folder
+    )
+    assert "program=" in done.out + done.err  # what tells them apart
+
+
 @pytest.mark.exhaustive
 def test_what_a_program_writes_is_there_at_the_next_step(place: Place) -> None:
     done = place.play(

@@ -49,6 +49,7 @@ from ktdeval.calls.prices import (
     fitting_pattern as fitting_pattern,
     read_price_table as read_price_table,
 )
+from ktdeval.calls.prompt_size import USUAL_TOKENS as USUAL_TOKENS, prompt_bytes as prompt_bytes
 from ktdeval.calls.provider_errors import (
     Refusal as Refusal,
     read_refusal as read_refusal,

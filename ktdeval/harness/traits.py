@@ -180,6 +180,13 @@ class AgentTraits:
             " before its first call of a model"
         ),
     )
+    plan_note: Callable[[], str] | None = option(
+        None,
+        help=(
+            "what its planned steps hold of its own calls and tokens, in words; empty: nothing, those"
+            " of a built-in agent"
+        ),
+    )
     close: Callable[[], None] | None = option(
         None, help="ends what it holds; called once, after an episode's last step or failure"
     )

@@ -18,7 +18,6 @@ from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.harness.traits import agent_traits
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.additional_models import (
@@ -47,6 +46,7 @@ from ktdeval.runner.leaderboard_registration import check_registered
 from ktdeval.runner.model_drift import CANARIES, REPEATS
 from ktdeval.runner.model_settings import with_model_settings
 from ktdeval.runner.model_task_fit import check_model
+from ktdeval.runner.outside_agents import outside_note
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.plan_growth import growth_of
 from ktdeval.runner.rehearsal import FirstStep, by_task, rehearse
@@ -206,7 +206,7 @@ class _Estimator:
             check_registered(self.plan.specs, drawn)
 
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
-        self.acts_outside = _acts_outside(config, plugins)
+        self.outside_note = outside_note(config, plugins)
         self.difference = ""
         if recorded is not None:
             self.difference = recorded.difference(manifest, growth_of(config))
@@ -451,12 +451,6 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
     return max(ends_s)
 
 
-def _acts_outside(config: RunConfig, plugins: Plugins) -> bool:
-    """Whether the agent of a run is outside of this code."""
-    agent = plugins.make_agent(config.agent, config.agent_args)
-    return agent_traits(agent).acts_outside
-
-
 def _assumptions(run: _Estimator) -> Iterator[str]:
     for part in run.parts:
         if part.is_observed:
@@ -467,11 +461,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
 
         yield from warm_up_lines(part.task, part.warm_ups, run.config.agent)
 
-    if run.acts_outside:
-        yield (
-            f"the agent {run.config.agent} is not started for an estimate: calls and tokens are those"
-            " that react would take; its own prompts come on top (a run with --limit 1 shows them)"
-        )
+    if run.outside_note:
+        yield run.outside_note
     if run.further:
         names = ", ".join(each.choice.name for each in run.further)
         yield (

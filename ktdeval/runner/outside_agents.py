@@ -43,3 +43,21 @@ def try_agent(
     if trial is not None:
         where = f"agent {config.agent} of plugin {plugins.owner('agents', config.agent)}: trial()"
         call_through(trial, where, outside_of(config, plugins, folder))
+
+
+def outside_note(config: RunConfig, plugins: Plugins) -> str:
+    """Return what an estimate knows of an agent outside of this code; empty for any other."""
+    traits = agent_traits(plugins.make_agent(config.agent, config.agent_args))
+    if not traits.acts_outside:
+        return ""
+
+    known = ""
+    if traits.plan_note is not None:
+        known = call_through(traits.plan_note, f"agent {config.agent}: plan_note()")
+    begin = f"the agent {config.agent} is not started for an estimate: calls"
+    if known:
+        return f"{begin} are those that react would take, with {known}"
+    return (
+        f"{begin} and tokens are those that react would take; its own prompts come on top (a run with"
+        " --limit 1 shows them)"
+    )

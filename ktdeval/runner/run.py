@@ -152,8 +152,7 @@ def prepare_run(
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
-        _check_recorded(recorded, config, plugins)
-        try_agent(config, plugins, claim.path, recorded)
+        _check_start(recorded, config, plugins, claim.path)
 
         fence = claim.check if shared is None else shared.fence
         signals = RunSignals(stop, plugins.emit, fence)
@@ -181,13 +180,16 @@ def prepare_run(
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
 
 
-def _check_recorded(recorded: RunFolder | None, config: RunConfig, plugins: Plugins) -> None:
+def _check_start(
+    recorded: RunFolder | None, config: RunConfig, plugins: Plugins, folder: Path
+) -> None:
     """Refuse to go on with a recorded run, before its record of calls is opened, which would make a
-    new one.
+    new one; or to begin where what decides can't be started.
     """
     if recorded is not None:
         check_batch_folder(recorded.path, config.batch)
         check_call_log(recorded, plugins)
+    try_agent(config, plugins, folder, recorded)
 
 
 def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:

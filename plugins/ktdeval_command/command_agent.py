@@ -132,6 +132,7 @@ class CommandAgent:
             recorded_args=recorded,
             acts_outside=True,
             trial=self._try,
+            plan_note=self._plan_note,
             close=self._close_episode,
         )
         self._walls: Sandbox | None = None  # tried on this machine once
@@ -162,7 +163,7 @@ class CommandAgent:
         )
         if step is None:
             opening = _opening(observation, session, self._params.session == "episode")
-            return planned(opening, session, memory)
+            return planned(opening, session, memory, self._bare_profile.measured)
 
         report = from_plain(step.report, ProgramReport, "report of a program")
         kept = report.folder or before
@@ -272,12 +273,28 @@ class CommandAgent:
         return profile_of(self._params.run, self._params.profile)
 
     @cached_property
+    def _bare_profile(self) -> Profile:
+        """The profile as it is written, without what is found on this machine."""
+        return chosen_profile(Path(self._own.words[0]).name, self._params.profile)
+
+    def _plan_note(self) -> str:
+        """Return what is known of the program's own size, in words."""
+        measured = self._bare_profile.measured
+        if measured is None:
+            return ""
+        installed = str(self._identity.get("version", ""))
+        note = measured.words(Path(self._own.words[0]).name)
+        if installed and not installed.endswith(f" {measured.version}"):
+            note += f"; {installed} is installed"
+        return note
+
+    @cached_property
     def _identity(self) -> dict[str, JsonValue]:
         """What decides, by the arguments that record it: its files, its program, its profile with
         the text on how a step goes.
         """
         words = self._own.words
-        profile = chosen_profile(Path(words[0]).name, self._params.profile)
+        profile = self._bare_profile
         texts = [TEXTS_OF_ONE_SUBMISSION, NEXT_STEP, KEPT_FOLDER]
         found: dict[str, JsonValue] = {
             "told": content_hash({"profile": profile_hash(profile), "procedure": texts})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ktdeval.calls import USUAL_TOKENS, prompt_bytes
 from ktdeval.harness import (
     Decision,
     Message,
@@ -12,29 +13,84 @@ from ktdeval.harness import (
     Reply,
     StepSession,
     decide_in_phases,
+    offered_tools,
 )
+from ktdeval.values.config_options import option
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_command.agent_desk import BRIDGE
 
+_FILLER = "These words stand for what a program itself sends with each of its calls. "
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a program sends of its own, as it was measured with a scripted model."""
+
+    version: str = option(help="version of the program that was measured")
+    date: str = option(help="day on which it was measured")
+    tokens_a_call: int = option(
+        help="tokens of its own prompt and tools in each call of the model, estimated as in `plan`",
+        minimum=0,
+    )
+    calls_a_step: int = option(
+        help="calls of the model in a step besides one a turn of tools, such as for its last words",
+        minimum=0,
+    )
+
+    def words(self, program: str) -> str:
+        """Return it in words, for a plan."""
+        return (
+            f"{self.tokens_a_call:,} tokens a call on top, as measured with {program} {self.version}"
+            f" on {self.date}"
+        )
+
 
 class _AtBridge:
-    """A session whose calls of the model come through the bridge."""
+    """A session whose calls of the model come through the bridge, with a program's own words."""
 
-    def __init__(self, session: StepSession) -> None:
+    def __init__(self, session: StepSession, own: str) -> None:
         self._session = session
+        self._own = own
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, in the bridge's role."""
-        return self._session.ask(replace(request, role=BRIDGE))
+        messages = request.messages
+        if self._own:
+            messages = (Message("system", self._own), *messages)
+            self._session.let_pass(prompt=self._own)
+        return self._session.ask(replace(request, messages=messages, role=BRIDGE))
 
 
-def planned(opening: tuple[str, str], session: StepSession, memory: JsonValue) -> Decision:
+def planned(
+    opening: tuple[str, str],
+    session: StepSession,
+    memory: JsonValue,
+    measured: Measured | None = None,
+) -> Decision:
     """Decide a step as a built-in agent would: what a program or a client asks is not known.
-    `opening`: rules and day in the words that are shown outside.
+    `opening`: rules and day in the words that are shown outside; `measured`: what the program sends
+    besides.
     """
     system, user = opening
     messages = [Message("system", system), Message("user", user)]
-    return decide_in_phases(messages, cast("StepSession", _AtBridge(session)), memory)
+    own = "" if measured is None else _own_words(measured.tokens_a_call)
+    bridged = cast("StepSession", _AtBridge(session, own))
+    decision = decide_in_phases(messages, bridged, memory)
+
+    # The end of the research, a reply without a call, stands for its last words.
+    further = 0 if measured is None else measured.calls_a_step - bool(session.tools)
+    for _ in range(further):
+        bridged.ask(ModelRequest(tuple(messages), tools=offered_tools(session)))
+    return decision
+
+
+def _own_words(tokens: int) -> str:
+    """Return a text of about so many tokens."""
+    once, twice = (
+        prompt_bytes(ModelRequest((Message("system", _FILLER * count),))).tokens(USUAL_TOKENS)
+        for count in (1, 2)
+    )
+    return _FILLER * round(tokens / (twice - once))

@@ -33,6 +33,7 @@ from ktdeval_command.placeholders import (
     filled_words,
     names_in,
 )
+from ktdeval_command.planned_step import Measured
 
 DEFAULT = "default"
 TASK_FILES = ("task.md", "state.json")  #: files that each program gets
@@ -62,6 +63,9 @@ class Profile:
     readable: tuple[str, ...] = option((), help="further folders that the program may read")
     version: tuple[str, ...] = option(
         (), help="arguments by which it prints its version; tried before a run, empty: not tried"
+    )
+    measured: Measured | None = option(
+        None, help="what it sends of its own in a step, for `ktdeval plan`"
     )
 
 

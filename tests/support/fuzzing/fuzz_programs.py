@@ -12,6 +12,7 @@ def program_parsers() -> dict[str, Parser]:
     from ktdeval.harness import ToolSpec
     from ktdeval.harness.added_fields import without_added
     from ktdeval.stores import LocalStore
+    from ktdeval_command.code_identity import imported_files
     from ktdeval_command.placeholders import StepValues
     from ktdeval_command.profiles import load_profile, prepared
     from ktdeval_command.program import read_outcome
@@ -53,6 +54,15 @@ def program_parsers() -> dict[str, Parser]:
                 b"programs: [x]\nreadable: [/opt]\nfiles: {a.txt: '{task_file} {folder}'}\n",
             ),
             ("ktdeval_command/profiles.py",),
+        ),
+        "code of an agent": Parser(
+            of_file(imported_files, "agent.py"),
+            (
+                b"import os\nfrom . import tools\nfrom .. import a.b as c\n",
+                b"def f(:\n",
+                b"#!/bin/sh\n",
+            ),
+            ("ktdeval_command/code_identity.py",),
         ),
         "arguments for a program": Parser(
             lambda data: without_added(data.decode("utf-8", "replace"), [offered], form),

@@ -46,11 +46,12 @@ def decided(place: Place, done: Done) -> Any:
 
 
 def line(done: Done) -> str:
-    """The one line of an error that ended a run, after that of its episode."""
+    """The one line of an error that ended a run; after that of its episode, where one began."""
     assert done.code == 2, done
     assert "Traceback" not in done.err, done
 
-    _, error = done.err.splitlines()
+    *episode, error = done.err.splitlines()
+    assert len(episode) <= 1, done
     return error
 
 
@@ -62,7 +63,7 @@ def line(done: Done) -> str:
 def test_a_program_that_is_not_there_ends_the_run_with_its_name(place: Place, sandbox: str) -> None:
     done = place.play("", run="no-such-program --x", sandbox=sandbox)
 
-    assert "agent command: no-such-program: not found; install it, or correct run=" in line(done)
+    assert "no-such-program: is not there; install it, or correct run=" in line(done)
 
 
 def test_a_file_that_is_no_program_ends_the_run_with_its_name(place: Place) -> None:
@@ -70,7 +71,7 @@ def test_a_file_that_is_no_program_ends_the_run_with_its_name(place: Place) -> N
 
     done = place.play("", run="./notes.txt")
 
-    assert "notes.txt: not executable; install it, or correct run=" in line(done)
+    assert "notes.txt: may not be executed by the user inside; install it, or" in line(done)
 
 
 @pytest.mark.exhaustive

@@ -15,6 +15,7 @@ from ktdeval_command.profiles import (
     Profile,
     load_profile,
     prepared,
+    profile_hash,
     profile_of,
     run_words,
     shipped_profiles,
@@ -572,3 +573,24 @@ def test_folder_and_temporary_folder_are_where_a_program_finds_them(
     names = [[Path(line).name for line in each.stdout.text().splitlines()]
              for each in (by_placeholder, by_variable)]  # fmt: skip
     assert names == [["home", "tmp"], ["home", "tmp"]]
+
+
+# ---- sizes for a plan
+
+
+def test_each_shipped_program_has_its_measured_size() -> None:
+    found = {name: load_profile(path).measured for name, path in shipped_profiles().items()}
+    assert found.pop("default") is None
+    sizes = {name: (each.tokens_a_call, each.calls_a_step) for name, each in found.items() if each}
+    assert sizes == {
+        "claude": (17_700, 1),
+        "codex": (8_700, 1),
+        "gemini": (10_500, 1),
+        "opencode": (6_600, 1),
+    }
+
+
+def test_a_size_does_not_count_in_a_profiles_hash() -> None:
+    profile = load_profile(shipped_profiles()["codex"])
+    assert profile_hash(replace(profile, measured=None, version=())) == profile_hash(profile)
+    assert profile_hash(replace(profile, stdin="x")) != profile_hash(profile)

@@ -23,12 +23,10 @@ nothing yet.
 2. Submission: you are asked to call `{submit}`, and only that is accepted."""
 _TEXT_COUNTS = "A reply that is the answer alone, in plain text, counts, too."
 _SUBMISSION = (
-    "Call `{submit}` with your decision. The first call that is accepted is final. One that is not"
-    " comes back with what is wrong: correct it, and call again."
+    "Call `{submit}`. The first call that is accepted is final. One that is not comes back with what"
+    " is wrong: correct it, and call again."
 )
-_UNREAD = (
-    "What you only write is read by nobody: without an accepted `{submit}`, nothing is decided."
-)
+_UNREAD = "What you only write is read by nobody: only an accepted `{submit}` counts."
 
 TEXTS_OF_ONE_SUBMISSION = (HEADING, _ANY_CALLS, _SUBMISSION, _UNREAD, END)
 """Words of `one_submission`: part of the identity of agents that are told them."""

@@ -18,13 +18,13 @@ SENTENCES = {
     r"To end the research, reply without a tool call; a call of `(?P<early>\w+)` ends it, too, and"
     r" submits nothing yet\.": "reply",
     r"Submission: you are asked to call `(?P<asked>\w+)`, and only that is accepted\.": "wait",
-    r"Call `(?P<submit>\w+)` with your decision\. The first call that is accepted is final\. One"
+    r"Call `(?P<submit>\w+)`\. The first call that is accepted is final\. One"
     r" that is not comes back with what is wrong: correct it, and call again\.": "submit",
     r"Call `next_day`: it returns the next day\. Go on with number 1, until you are told that the"
     r" episode is over\. Then end\.": "next_day",
     r"End\. The step is over\.": "end",
     r"You act by the tools of the server `ktdeval`\.": "",
-    r"What you only write is read by nobody: without an accepted `\w+`, nothing is decided\.": "",
+    r"What you only write is read by nobody: only an accepted `\w+` counts\.": "",
     r"Files that you write into your folder are there again at the next step\.": "",
 }
 """What each sentence tells to do; it knows no other."""

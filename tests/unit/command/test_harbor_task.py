@@ -14,9 +14,12 @@ import pytest
 import yaml
 
 from ktdeval.registry.own_wheel import Wheel
+from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.values.hashes import sha256_hex
 from ktdeval_command import harbor_solve, harbor_verify
+from ktdeval_command.harbor_command import episodes_of, run_config
 from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
+from literal_player import told
 from terminal import Terminal
 
 EPISODE = HarborEpisode(
@@ -216,3 +219,14 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, terminal:
     refusal = terminal.refusal("train", "harbor", "--tasks", "market_blinded", "--out", tmp_path)
     assert "holds something else" in refusal
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.slow
+def test_an_agent_of_harbor_is_told_how_a_day_goes_there_and_nothing_of_another_driver() -> None:
+    options = {"tasks": ("blinded_open_research",), "data": "synthetic", "windows": ("W1",)}
+    (episode,) = episodes_of(run_config(options), load_plugins(), None)
+    procedure = told(episode.rules)
+    assert procedure.acts == ["research", "submit", "next_day"]
+    instruction = files(rules=episode.rules)["instruction.md"]
+    assert 'Play each day as "How a step goes" says below' in instruction
+    assert "submits nothing yet" not in instruction

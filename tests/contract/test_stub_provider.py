@@ -205,3 +205,57 @@ def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
 
     with running_stub(FaultPlan(faults=("server",), phase="research")) as stub:
         assert post(stub, "chat", body_of("chat"))[0] == 200
+
+
+DOCUMENTED = {
+    # wire, field and its value
+    "chat auto": ("chat", "tool_choice", "auto"),
+    "chat required": ("chat", "tool_choice", "required"),
+    "chat allowed": (
+        "chat",
+        "tool_choice",
+        {
+            "type": "allowed_tools",
+            "allowed_tools": {
+                "mode": "required",
+                "tools": [{"type": "function", "function": {"name": "submit_action"}}],
+            },
+        },
+    ),
+    "responses auto": ("responses", "tool_choice", "auto"),
+    "responses required": ("responses", "tool_choice", "required"),
+    "responses allowed": (
+        "responses",
+        "tool_choice",
+        {
+            "type": "allowed_tools",
+            "mode": "auto",
+            "tools": [{"type": "function", "name": "submit_action"}],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_each_documented_form_of_a_choice_is_taken(shared: Stub, name: str) -> None:
+    wire, field, value = DOCUMENTED[name]
+    status, answer = post(shared, wire, {**body_of(wire), field: value})
+    assert status == 200, answer
+
+
+def test_a_word_that_is_no_choice_is_refused(shared: Stub) -> None:
+    status, answer = post(shared, "chat", {**body_of("chat"), "tool_choice": "always"})
+    assert (status, answer["error"]["param"]) == (400, "tool_choice")
+
+
+def test_gemini_takes_either_form_of_a_schema_and_not_both(shared: Stub) -> None:
+    body = body_of("google")
+    (declared,) = body["tools"][0]["functionDeclarations"]
+    schema = declared.pop("parametersJsonSchema")
+    declared["parameters"] = {"type": "OBJECT", "properties": {"orders": {"type": "ARRAY"}}}
+    assert post(shared, "google", body)[0] == 200
+
+    declared["parametersJsonSchema"] = schema
+    status, answer = post(shared, "google", body)
+    assert status == 400
+    assert "mutually exclusive" in answer["error"]["message"]

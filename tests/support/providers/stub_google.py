@@ -10,6 +10,7 @@ from typing import Any
 
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.values.strict_json import dumps_canonical
+from ktdeval_command.wire.gemini import json_schema
 from stub_neutral import (
     NUMBER,
     SERVED_BY,
@@ -237,20 +238,29 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
             "functionDeclarations"
         ]:
             at = "tools.function_declarations"
-            optional = {"description": str, "parametersJsonSchema": dict}
+            optional = {
+                "description": str,
+                "parameters": dict,
+                "parametersJsonSchema": dict,
+                "response": dict,
+                "responseJsonSchema": dict,
+                "behavior": str,
+            }
             declaration = _take(declared, at, {"name": str}, optional)
             if not _NAME.fullmatch(declaration["name"]):
                 raise Refused(
                     "Invalid function name. Must start with a letter or an underscore.", param=at
                 )
 
-            parts.append(
-                (
-                    declaration["name"],
-                    declaration.get("description"),
-                    declaration.get("parametersJsonSchema"),
+            if {"parameters", "parametersJsonSchema"} <= set(declaration):
+                raise Refused(
+                    "parameters and parameters_json_schema are mutually exclusive.", param=at
                 )
-            )
+
+            schema = declaration.get("parametersJsonSchema")
+            if "parameters" in declaration:
+                schema = json_schema(declaration["parameters"])
+            parts.append((declaration["name"], declaration.get("description"), schema))
 
     tools = offered(parts)
     config = _take(body.get("toolConfig", {}), "tool_config", {}, {"functionCallingConfig": dict})

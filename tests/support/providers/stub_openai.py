@@ -172,12 +172,22 @@ class OpenAIWire:
     def _choice(
         self, value: Any, tools: tuple[ToolSpec, ...]
     ) -> tuple[tuple[ToolSpec, ...], str | None]:
-        """The tools, and the one that a tool choice forces, an object that names it."""
+        """The tools, and the one that a tool choice forces: an object that names it or that allows
+        some, or a word.
+        """
         named = None
         if value == "none":
             return (), None
+        if value == "auto" and tools:
+            return tools, None
+        if value == "required" and tools:
+            return tools, tools[-1].name
+        if isinstance(value, dict) and value.get("type") == "allowed_tools":
+            return self._allowed(value, tools)
 
-        if value is not None:
+        if isinstance(value, str):
+            check_word(value, "tool_choice", ("none", "auto", "required"))
+        elif value is not None:
             where = take(
                 value,
                 "tool_choice",
@@ -201,6 +211,20 @@ class OpenAIWire:
             )
 
         return tools, named
+
+    def _allowed(
+        self, value: Any, tools: tuple[ToolSpec, ...]
+    ) -> tuple[tuple[ToolSpec, ...], str | None]:
+        """The tools that a choice allows, and the one to call where one must be."""
+        where = value["allowed_tools"] if self.nests else value
+        check_word(where["mode"], "tool_choice.mode", ("auto", "required"))
+        names = [
+            tool["function"]["name"] if self.nests else tool["name"] for tool in where["tools"]
+        ]
+        kept = tuple(tool for tool in tools if tool.name in names)
+        if len(kept) < len(names):
+            raise Refused("Tool choice not found in 'tools' parameter.", param="tool_choice")
+        return kept, kept[-1].name if where["mode"] == "required" else None
 
 
 def check_tool_name(name: str, at: str) -> None:
@@ -512,7 +536,8 @@ class ResponsesWire(OpenAIWire):
         items = []
         if reply.reasoning:
             summary = [{"type": "summary_text", "text": reply.reasoning}]
-            items.append({"type": "reasoning", "id": f"rs_{answer.stem}", "summary": summary})
+            thought = {"type": "reasoning", "id": f"rs_{answer.stem}", "summary": summary}
+            items.append({**thought, "encrypted_content": f"sealed {answer.stem}"})
 
         if reply.finish_reason == "refusal" or reply.content:
             part: dict[str, Any] = {
@@ -558,8 +583,12 @@ def _items(value: Any) -> list[Message]:
     for index, item in enumerate(value):
         at = f"input[{index}]"
         kind = item.get("type", "message") if isinstance(item, dict) else None
-        check_word(kind, f"{at}.type", ("message", "function_call", "function_call_output"))
-        if kind == "function_call":
+        kinds = ("message", "function_call", "function_call_output", "reasoning")
+        check_word(kind, f"{at}.type", kinds)
+        if kind == "reasoning":
+            given = {"type": str, "id": str, "summary": list}
+            take(item, at, given, {"encrypted_content": str, "content": list, "status": str})
+        elif kind == "function_call":
             _add_call(messages, item, at)
             open_ids.append(item["call_id"])
         elif kind == "function_call_output":

@@ -149,10 +149,15 @@ def _message_bytes(message: Message) -> PromptBytes:
         if call.opaque is not None and call.opaque.has_words:
             texts.append(call.opaque.data)
 
+    if message.opaque is not None:  # sealed thoughts are input, too, and about as long
+        texts.append(message.opaque.data)
+
     return text_bytes("".join(texts)) + PromptBytes(parts=1)
 
 
 def reply_room(request: ModelRequest) -> int:
     """Return the tokens that a request keeps free for its reply."""
     # Some providers count reasoning within this limit, others beside it: the limit itself is sure.
-    return request.params.max_output_tokens
+    run_params = request.run_params or request.params
+    # A program may ask for more than the context has; its provider then gives it less.
+    return min(request.params.max_output_tokens, run_params.max_output_tokens)

@@ -128,6 +128,17 @@ def request_key(
     if request.places is not None:
         what["places"] = dict(request.places)
 
+    if request.own is not None:
+        run_params = request.run_params or request.params
+        instead: dict[str, JsonValue] = {
+            name: getattr(run_params, name) for name in request.own.paths
+        }
+        what["own"] = {
+            "api": request.own.api,
+            "fields": request.own.fields,
+            "instead": instead,
+        }
+
     # This is the canonical JSON of one object with the fields of `who`, `messages`, `what`, `tools`
     # and `version`: their names sort in this order. Joining the texts lets `_message_text` be
     # cached, since most messages were part of the previous call.

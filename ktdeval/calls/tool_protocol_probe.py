@@ -15,6 +15,7 @@ from typing import Literal
 
 from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.chat_messages import (
+    UNPARSED_CALL,
     CallParams,
     Message,
     ModelRequest,
@@ -46,6 +47,7 @@ _LOOK_UP_TOOL, _RECORD_TOOL = (ToolSpec(**spec) for spec in _TEXTS["tools"])
 # Failures by which a server may refuse tools in this protocol; all others say nothing about tools.
 _TELLING = frozenset({"bad_request", "bad_response", "server"})
 _LONGEST_PROBLEM = 160
+_OTHER_ARGUMENTS = "a call with other arguments than asked for"
 
 
 class _UnfitProtocol(Exception):
@@ -62,7 +64,8 @@ def choose_protocol(
     """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a
     resumed run. An explicit request, and a model with one protocol only, cost no call. Otherwise
     the model's protocols are tried in their order, and the first that works is taken: one that
-    works costs two small calls, one that doesn't at most four. Raises ConfigError where the
+    works costs two small calls, one that doesn't at most four. Where none works, the first that calls
+    the right tools with other arguments is taken. Raises ConfigError where the
     requested protocol is not offered, ProviderError where none works, PluginError where there is
     none.
     """
@@ -85,7 +88,7 @@ def choose_protocol(
     if len(offered) == 1:
         return offered[0]
 
-    problems: dict[str, str] = {}
+    problems: dict[ToolProtocol, str] = {}
     for protocol in offered:
         problem = _problem_with(protocol, ask, replace(params, seed=first_seed), name)
         if problem is None:
@@ -93,13 +96,18 @@ def choose_protocol(
 
         problems[protocol] = problem
 
+    # A server of tests may call the right tools with arguments of its own: it speaks the protocol.
+    for protocol, problem in problems.items():
+        if problem == _OTHER_ARGUMENTS:
+            return protocol
+
     shown = "; ".join(f"{protocol}: {problem}" for protocol, problem in problems.items())
     if len(set(problems.values())) == 1:  # a server that fails so, whatever it is asked
         shown = f"{', '.join(problems)}: {problem}"
 
     raise ProviderError(
         f"{name} calls no tools, however it is asked ({shown}); choose another model or address"
-        " (--base-url), insist with --tool-protocol, or fix the server and run it again: it is"
+        " (--base-url), insist with --tool-protocol native, or fix the server and run it again: it is"
         " asked anew, past the cache (`ktdeval files prune` empties that)"
     )
 
@@ -129,20 +137,28 @@ def _rehearse(ask: Ask, params: CallParams) -> None:
     """Run a step of one look-up and one forced call. Raises _Unfit or ModelError where it fails."""
     messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
     reply = _asked(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
-    _check_tool_call(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
-    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    is_right = _check_tool_call(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
+    messages.append(reply.as_message())
     result = dumps_canonical({"place": _PLACE, "level": _LEVEL})
     messages += [Message("tool", result, tool_call_id=call.id) for call in reply.tool_calls]
     messages.append(Message("user", _RECORD))
     reply = _asked(ask, ModelRequest(tuple(messages), (_RECORD_TOOL,), _RECORD_TOOL.name, params))
-    _check_tool_call(reply, _RECORD_TOOL.name, {"place": _PLACE, "level": _LEVEL})
+    expected: dict[str, JsonValue] = {"place": _PLACE, "level": _LEVEL}
+    is_right = _check_tool_call(reply, _RECORD_TOOL.name, expected) and is_right
+    if not is_right:
+        raise _UnfitProtocol(_OTHER_ARGUMENTS)
 
 
 def _asked(ask: Ask, request: ModelRequest) -> Reply:
     return decode(ask(encode(request)), request)
 
 
-def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
+def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> bool:
+    """Return whether a reply calls a tool with the arguments expected. Raises _UnfitProtocol: it
+    calls another, or none.
+    """
+    if UNPARSED_CALL in reply.notes:
+        raise _UnfitProtocol(f"{UNPARSED_CALL}, since the server has no tool parser for it")
     if not reply.tool_calls:
         outcomes = {
             "length": "the reply was cut at --max-output-tokens",
@@ -159,5 +175,6 @@ def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue])
     except ValueError:
         raise _UnfitProtocol("a call whose arguments are not JSON") from None
 
-    if arguments != expected:
-        raise _UnfitProtocol("a call with other arguments than asked for")
+    if not isinstance(arguments, dict):
+        raise _UnfitProtocol("a call whose arguments are no object")
+    return arguments == expected

@@ -33,6 +33,7 @@ from ktdeval.harness.chat_messages import (
     LOOKED_UP as LOOKED_UP,
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     NO_TOOL as NO_TOOL,
+    UNPARSED_CALL as UNPARSED_CALL,
     CallParams as CallParams,
     FinishReason as FinishReason,
     Message as Message,
@@ -67,6 +68,12 @@ from ktdeval.harness.external_session import (
 from ktdeval.harness.forced_tool_calls import ask_forced as ask_forced, ask_in_words as ask_in_words
 from ktdeval.harness.known_texts import KnownTexts as KnownTexts
 from ktdeval.harness.minimal_submission import smallest_value as smallest_value
+from ktdeval.harness.own_settings import (
+    APPLIED as APPLIED,
+    NOT_APPLIED as NOT_APPLIED,
+    OwnSettings as OwnSettings,
+    settings_note as settings_note,
+)
 from ktdeval.harness.procedures import (
     END as END,
     TEXTS_OF_ONE_SUBMISSION as TEXTS_OF_ONE_SUBMISSION,
@@ -113,6 +120,7 @@ from ktdeval.harness.traits import (
     model_traits as model_traits,
 )
 from ktdeval.harness.written_calls import (
+    holds_marked_call as holds_marked_call,
     read_blocks as read_blocks,
     read_envelope as read_envelope,
     split_thought as split_thought,

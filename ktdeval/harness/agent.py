@@ -8,13 +8,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.chat_messages import (
+    UNPARSED_CALL,
+    ModelRequest,
+    Reply,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from ktdeval.harness.external_acts import ExternalRecord, Outside
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
 from ktdeval.values.config_options import option
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
+
+_FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
 
 
 @dataclass(frozen=True)
@@ -278,6 +287,14 @@ class StepCounts:
     def fail(self, kind: str) -> None:
         """Count one failure."""
         self.failures[kind] = self.failures.get(kind, 0) + 1
+
+    def add_reply(self, reply: Reply) -> None:
+        """Count the tokens of a reply, and what is wrong with how it came."""
+        self.usage += reply.usage
+        if reply.finish_reason in _FINISH_FAILURES:
+            self.fail(_FINISH_FAILURES[reply.finish_reason])
+        if UNPARSED_CALL in reply.notes:
+            self.fail("unparsed_call")
 
     def record(self) -> CountsRecord:
         """Return the counts as step records have them."""

@@ -10,6 +10,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from ktdeval.errors import ModelError, PluginError
+from ktdeval.harness.call_params import (
+    DEFAULT_PARAMS,
+    CallParams as CallParams,
+    ReasoningEffort as ReasoningEffort,
+    ToolProtocol as ToolProtocol,
+)
+from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.harness.streaming import Listener
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.text_truncation import shorten
@@ -33,29 +40,29 @@ def encodable(text: str) -> str:
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_calls", "length", "refusal", "content_filter"]
 _FINISH_REASONS = get_args(FinishReason)
-ToolProtocol = Literal["native", "json_schema", "text"]
-"""How tools reach a model: the provider's own tool calling, a reply that must follow a JSON Schema,
-or plain text.
-"""
-ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What a provider wants back with a call: text that only it can read, such as the signature of
-    a model's thoughts, or the thoughts themselves.
+    """What a provider wants back with a turn or a call: text that only it can read, such as the
+    signature of a model's thoughts, or the thoughts themselves.
     """
 
     provider: str  #: whose it is; nobody else is sent it
     data: str  #: sent back untouched where nobody else can read it: it does not pass the leak guard
     #: whether `data` is JSON with words of the model: it then passes the leak guard as arguments do
     has_words: bool = False
+    #: words of the model in `data` that its provider refuses if they were changed: where the leak
+    #: guard would change them, `data` is not sent back
+    signed_words: str = ""
 
     def to_json(self) -> JsonValue:
         """Return a JSON object."""
         value: dict[str, JsonValue] = {"provider": self.provider, "data": self.data}
         if self.has_words:
             value["has_words"] = True
+        if self.signed_words:
+            value["signed_words"] = self.signed_words
         return value
 
 
@@ -109,6 +116,8 @@ class Message:
     #: ascending: for providers that are told what to keep in their prompt caches. Part of no
     #: record, no key and no comparison.
     shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    #: of an assistant turn, what its provider wants back with it: that of the reply
+    opaque: Opaque | None = None
 
     def to_json(self) -> JsonValue:
         """Return a JSON object without empty fields."""
@@ -118,6 +127,9 @@ class Message:
 
         if self.tool_call_id is not None:
             value["tool_call_id"] = self.tool_call_id
+
+        if self.opaque is not None:
+            value["opaque"] = self.opaque.to_json()
 
         return value
 
@@ -142,29 +154,6 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class CallParams:
-    """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I). `seed` is
-    derived per call by the harness, so that a keyless model may use chance and still be a pure
-    function of its request.
-
-    Example:
-        CallParams(temperature=0.0, max_output_tokens=1024)
-    """
-
-    temperature: float = 0.7  #: sampling temperature
-    #: most tokens of a reply, reasoning included where the provider counts it so
-    max_output_tokens: int = 4096
-    timeout_s: float = 120.0  #: longest time from sending a request to its last byte
-    seed: int = 0  #: for providers that take one
-    #: how hard a reasoning model should think; None leaves it to the provider
-    reasoning_effort: ReasoningEffort | None = None
-    #: most tokens of reasoning, for providers that take such a budget; None leaves it to the
-    #: provider
-    reasoning_tokens: int | None = None
-    tool_protocol: ToolProtocol = "native"  #: how tools are offered to the model
-
-
-@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """Everything that can change a reply, and for the record who asks.
 
@@ -176,7 +165,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()  #: tools on offer
     #: None lets the model choose; a name forces that tool; `NO_TOOL` allows none of them
     tool_choice: str | None = None
-    params: CallParams = CallParams()  #: sampling and transport
+    params: CallParams = DEFAULT_PARAMS  #: sampling and transport
     #: a JSON Schema (an object) that the reply's content must follow; None where it is free
     response_schema: Mapping[str, JsonValue] | None = None
     #: which of `tools` submits, by the session; for models of this process, and sent to nobody
@@ -201,6 +190,10 @@ class ModelRequest:
     #: seed for a model of this process that draws (`draws_chance`), the same under every mask: it
     #: must not leave; None for others
     chance: int | None = None
+    #: settings of the agent's own program, which `params` has where every API has them
+    own: OwnSettings | None = None
+    #: parameters of the run, where `own` replaced some; sent to nobody
+    run_params: CallParams | None = None
     #: is told pieces of the reply as they come; None where nobody watches. It changes neither the
     #: reply nor its record.
     listener: Listener | None = field(default=None, compare=False, repr=False)
@@ -247,6 +240,8 @@ USAGE_FIELDS = (
 
 LOOKED_UP = "the provider says that it looked something up"
 """Note of a reply for which its provider reports a search, a page read or code run on its side."""
+UNPARSED_CALL = "a tool call was left in the text"
+"""Note of a reply in which a server without a tool parser left a call where the model wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +266,13 @@ class Reply:
     reasoning: str = ""
     served_by: str = ""
     notes: tuple[str, ...] = ()
+    opaque: Opaque | None = None  #: what the provider wants back with this turn
+
+    def as_message(self) -> Message:
+        """Return the turn of this reply in the conversation that goes on, with what its provider
+        wants back.
+        """
+        return Message("assistant", self.content, self.tool_calls, opaque=self.opaque)
 
     def to_json(self) -> JsonValue:
         """Return a JSON object without empty fields."""
@@ -289,6 +291,9 @@ class Reply:
 
         if self.notes:
             value["notes"] = list(self.notes)
+
+        if self.opaque is not None:
+            value["opaque"] = self.opaque.to_json()
 
         return value
 
@@ -325,6 +330,7 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
         served_by=change(reply.served_by),
         notes=tuple(change(note) for note in reply.notes),
         tool_calls=tuple(_changed_call(call, change) for call in reply.tool_calls),
+        opaque=_changed_opaque(reply.opaque, change),
     )
 
 
@@ -350,10 +356,14 @@ def _type_problem(reply: Any) -> str:
 
 def _texts_of(reply: Reply) -> list[str]:
     texts = [reply.content, reply.reasoning, reply.served_by, *reply.notes]
+    opaques = [reply.opaque]
     for call in reply.tool_calls:
         texts += (call.id, call.name, call.arguments)
-        if call.opaque is not None:
-            texts.append(call.opaque.data)
+        opaques.append(call.opaque)
+
+    for opaque in opaques:
+        if opaque is not None:
+            texts += (opaque.data, opaque.signed_words)
 
     return texts
 
@@ -372,11 +382,14 @@ def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
 
 
 def _changed_call(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
-    opaque = call.opaque
-    if opaque is not None:
-        opaque = replace(opaque, data=change(opaque.data))
-
+    opaque = _changed_opaque(call.opaque, change)
     return ToolCall(change(call.id), change(call.name), change(call.arguments), opaque)
+
+
+def _changed_opaque(opaque: Opaque | None, change: Callable[[str], str]) -> Opaque | None:
+    if opaque is None:
+        return None
+    return replace(opaque, data=change(opaque.data), signed_words=change(opaque.signed_words))
 
 
 def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:

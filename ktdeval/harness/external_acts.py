@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import Value
 
@@ -36,6 +37,8 @@ class Act(Value, omit_defaults=True):
     response_schema: JsonObject | UnsetType = UNSET
     #: of a call of the model: texts of the request, new in the step, with identities withheld
     withheld: int = 0
+    #: of a call of the model: settings that the agent's program sent with it; absent without any
+    settings: OwnSettings | UnsetType = UNSET
     name: str = ""  #: of a research tool
     arguments: str = ""  #: of a research tool, or what was submitted
     result: str = ""  #: what the research tool, or a submission that was not accepted, gave back

@@ -328,7 +328,8 @@ class ExternalSession:
         for _ in range(withheld):
             self._session.count_failure("identity_withheld")
 
-        act = Act(kind="ask", tools=tools, response_schema=schema, withheld=withheld)
+        own = UNSET if sent.own is None else sent.own
+        act = Act(kind="ask", tools=tools, response_schema=schema, withheld=withheld, settings=own)
         self.last_call_error = None
         try:
             reply = self._session.ask(sent)
@@ -411,6 +412,7 @@ def _request(
     exchange: Mapping[str, Any],
 ) -> ModelRequest:
     schema = None if act.response_schema is UNSET else act.response_schema
+    own = None if act.settings is UNSET else act.settings
     return ModelRequest(
         tuple(messages),
         tools=tools,
@@ -418,6 +420,7 @@ def _request(
         response_schema=schema,
         role=exchange.get("role"),
         model=exchange.get("model"),
+        own=own,
     )
 
 

@@ -88,11 +88,11 @@ def _answer(messages: list[Message], reply: Reply, feedback: str) -> None:
     """Append a reply and what was wrong with it; every call is answered, as providers require."""
     if not reply.tool_calls:
         if reply.content.strip():  # several providers refuse an empty turn
-            messages.append(Message("assistant", reply.content))
+            messages.append(reply.as_message())
 
         messages.append(Message("user", feedback))
         return
 
-    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    messages.append(reply.as_message())
     for call in reply.tool_calls:
         messages.append(Message("tool", feedback, tool_call_id=call.id))

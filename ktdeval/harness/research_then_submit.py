@@ -64,11 +64,11 @@ def research(messages: list[Message], session: StepSession) -> Reply | None:
             if _is_empty(reply):
                 session.count_failure("empty_reply")
             else:
-                messages.append(Message("assistant", reply.content))
+                messages.append(reply.as_message())
 
             return reply
 
-        messages.append(Message("assistant", reply.content, reply.tool_calls))
+        messages.append(reply.as_message())
         is_over = False
         for call in reply.tool_calls:
             if call.name == session.submit_tool.name:
@@ -140,7 +140,7 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
         feedback = EMPTY_REPLY
     else:
         session.count_failure("no_submission")
-        messages.append(Message("assistant", reply.content))
+        messages.append(reply.as_message())
         feedback = NO_SUBMISSION
 
     request = feedback.format(tool=session.submit_tool.name)
@@ -151,7 +151,7 @@ def _answer_calls(
     messages: list[Message], reply: Reply, submit_tool: str, feedback: str = ""
 ) -> None:
     """Answer every call of the reply, as providers require: a submission with the feedback."""
-    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    messages.append(reply.as_message())
     for call in reply.tool_calls:
         text = WRONG_TOOL.format(tool=submit_tool)
         if call.name == submit_tool:

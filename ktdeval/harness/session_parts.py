@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec
+from ktdeval.harness.chat_messages import CallParams, Model, Opaque, ToolSpec
 from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.masking.leak_guard import LeakGuard
@@ -48,6 +48,8 @@ class SessionParts:
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
     #: system prompts that it has let pass: they come again at every step
     cleared_prompts: set[str] = field(default_factory=set)
+    #: opaque data of the model's replies, in any step: an agent may go on with its conversation
+    received: set[Opaque] = field(default_factory=set)
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:

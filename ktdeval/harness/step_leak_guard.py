@@ -4,13 +4,19 @@ go back to it with hidden identities withheld.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ktdeval.harness.chat_messages import Message, Opaque, ToolCall, ToolSpec
+from ktdeval.harness.chat_messages import Message, Opaque, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.observation.state_rows import as_object
 from ktdeval.values.strict_json import dumps_canonical, loads_strict
+
+_Calls = tuple[tuple[str, str], ...]
+
+
+def _named(calls: Sequence[ToolCall]) -> _Calls:
+    return tuple((call.id, call.name) for call in calls)
 
 
 class LeakClearance:
@@ -21,13 +27,19 @@ class LeakClearance:
         self._offered = {parts.form.tool.name, *(tool.name for tool in parts.tools)}
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
-        self._opaque: set[Opaque] = set()
+        self._of_calls: dict[_Calls, Opaque | None] = {}
 
-    def receive(self, calls: Iterable[ToolCall]) -> None:
-        """Remember opaque data of the model's calls: they may go back with these, an agent's own
-        may not.
+    def receive(self, reply: Reply) -> None:
+        """Remember opaque data of a reply and its calls: they may go back with these, an agent's
+        own may not.
         """
-        self._opaque.update(call.opaque for call in calls if call.opaque is not None)
+        received = (reply.opaque, *(call.opaque for call in reply.tool_calls))
+        self._parts.received.update(opaque for opaque in received if opaque is not None)
+        if reply.tool_calls:
+            calls = _named(reply.tool_calls)
+            is_new = calls not in self._of_calls
+            # Conversations beside each other may number their calls alike: then none is known.
+            self._of_calls[calls] = reply.opaque if is_new else None
 
     def clear_tool(self, spec: ToolSpec) -> None:
         """Check the description of a tool, once in an episode."""
@@ -72,10 +84,14 @@ class LeakClearance:
         """Return a message of the model with hidden identities withheld."""
         content = self.withhold(message.content)
         calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-        if (content, calls) == (message.content, message.tool_calls):
+        # An agent may build a turn from its calls alone.
+        opaque = self._clear_opaque(
+            message.opaque or self._of_calls.get(_named(message.tool_calls))
+        )
+        if (content, calls, opaque) == (message.content, message.tool_calls, message.opaque):
             return message
 
-        return replace(message, content=content, tool_calls=calls)
+        return replace(message, content=content, tool_calls=calls, opaque=opaque)
 
     def _check(self, message: Message) -> Message:
         """Check a message of the suite or the agent, system prompts once in an episode."""
@@ -101,15 +117,20 @@ class LeakClearance:
         if not is_offered and self.withhold(name) != name:
             name = "withheld"
 
-        opaque = call_.opaque
-        redact_json = self._parts.guard.redact_json
-        if opaque not in self._opaque:  # an agent's, not the provider's
-            opaque = None
-        elif opaque is not None and opaque.has_words:
-            opaque = replace(opaque, data=redact_json(opaque.data))
+        arguments = self._parts.guard.redact_json(call_.arguments)
+        return ToolCall(self._clear_id(call_.id), name, arguments, self._clear_opaque(call_.opaque))
 
-        arguments = redact_json(call_.arguments)
-        return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
+    def _clear_opaque(self, opaque: Opaque | None) -> Opaque | None:
+        """Return opaque data as they may be sent; None for an agent's own, and for signed words
+        that name what is hidden.
+        """
+        if opaque is None or opaque not in self._parts.received:
+            return None
+        if self.withhold(opaque.signed_words) != opaque.signed_words:
+            return None
+        if opaque.has_words:
+            return replace(opaque, data=self._parts.guard.redact_json(opaque.data))
+        return opaque
 
     def _clear_id(self, text: str) -> str:
         """Return the id of a call, which its answer repeats: as the model gave it, or a plain one

@@ -25,7 +25,6 @@ from ktdeval.harness.agent import (
     decision_problem,
 )
 from ktdeval.harness.chat_messages import (
-    NO_USAGE,
     Message,
     Model,
     ModelRequest,
@@ -55,7 +54,8 @@ from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value
 
-_FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
+# What an agent may call a reply that a content filter emptied
+_OF_FILTERED = frozenset({"empty_reply", "no_submission", "no_signal"})
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -153,6 +153,7 @@ class GuardedSession:
         self._embedded: list[dict[str, JsonValue]] = []
         self._predicted: Predictions | None = None
         self._external: ExternalRecord | UnsetType = UNSET
+        self._is_filtered = False  # whether a content filter stopped the latest reply
         self._last_failure = ""  # kind of the last submission that was not accepted
         self.counts = StepCounts()  #: of this step so far
         #: what ended the episode in this step, whether or not the agent caught it
@@ -267,12 +268,9 @@ class GuardedSession:
         exchange["reply"] = reply.to_json()
         self._receive(reply, sent.tools)
         reply = with_offered_names(with_distinct_ids(reply), sent.tools)
-        self._clearance.receive(reply.tool_calls)
-        if reply.usage != NO_USAGE:
-            self.counts.usage += reply.usage
-        if reply.finish_reason in _FINISH_FAILURES:
-            self.counts.fail(_FINISH_FAILURES[reply.finish_reason])
-
+        self._clearance.receive(reply)
+        self.counts.add_reply(reply)
+        self._is_filtered = reply.finish_reason == "content_filter"
         return self._redacted(reply)
 
     def _receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
@@ -306,10 +304,13 @@ class GuardedSession:
         """
         is_own = request.model in (None, self._parts.name)
         seed = derive_seed(self._parts.seed, self._step, self._calls)
+        run_params = replace(asked.params, seed=seed)
+        own = request.own
         sent = replace(
             request,
             messages=messages,
-            params=replace(asked.params, seed=seed),
+            params=run_params if own is None else own.applied_to(run_params),
+            run_params=None if own is None else run_params,
             model=None if is_own else request.model,
             chance=self._chance(asked.model),
             state=self._state_in(messages, request.state),
@@ -492,7 +493,11 @@ class GuardedSession:
         return arguments
 
     def count_failure(self, kind: str) -> None:
-        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
+        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name. What
+        a content filter took away is counted as that alone.
+        """
+        if self._is_filtered and kind in _OF_FILTERED:
+            return
         self._last_failure = kind
         self.counts.fail(kind)
 

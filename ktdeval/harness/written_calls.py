@@ -33,6 +33,20 @@ _NAMES = {key: re.compile(_NAME.format(key=key)) for key in ("tool", "name")}
 _ENDS = {"tool": "}", "name": "}]}"}
 
 
+# Marks around a call by which models were trained to call, and which a server's tool parser takes out:
+# Hermes and Qwen, Kimi, DeepSeek, Mistral, Llama, MiniMax, gpt-oss (each model's chat template).
+_MARKS = re.compile(
+    r"<tool_calls?>|<\|tool_calls?(_section)?_begin\|>|<\|tool_call\|>|<\uff5ctool\u2581calls?\u2581begin\uff5c>"
+    r"|<\uff5cDSML\uff5c|\[TOOL_CALLS\]|<\|python_tag\|>|<minimax:tool_call>"
+    r"|<function=[\w.-]+>|<\|channel\|>\w+ to=functions\."
+)
+
+
+def holds_marked_call(text: str) -> bool:
+    """Whether a text holds the marks of a call that a server with a tool parser would have read."""
+    return _MARKS.search(text) is not None
+
+
 class WrittenCall(NamedTuple):
     """Call as the model wrote it: the tool's name, and its arguments as text ("" without any)."""
 

@@ -28,6 +28,7 @@ from ktdeval.cards.fields.served import add_served
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.chat_messages import LOOKED_UP, Message, Reply, Usage
 from ktdeval.harness.external_acts import ExternalRecord, Isolation, ShownPart
+from ktdeval.harness.own_settings import APPLIED, NOT_APPLIED, noted_settings
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
@@ -275,10 +276,22 @@ class _Heard(msgspec.Struct):
         if self.reply is UNSET:
             return []
 
-        looked_up = int(LOOKED_UP in self.reply.notes)
-        if not self.reply.served_by and not looked_up:
+        notes = self.reply.notes
+        looked_up = int(LOOKED_UP in notes)
+        own = noted_settings(notes, APPLIED)
+        not_applied = noted_settings(notes, NOT_APPLIED)
+        if not (self.reply.served_by or looked_up or own or not_applied):
             return []
-        return [Served(model=self.model, name=self.reply.served_by, replies=1, looked_up=looked_up)]
+        return [
+            Served(
+                model=self.model,
+                name=self.reply.served_by,
+                replies=1,
+                looked_up=looked_up,
+                own_settings=own,
+                not_applied=not_applied,
+            )
+        ]
 
 
 class _Walled(msgspec.Struct):

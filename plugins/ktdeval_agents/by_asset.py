@@ -111,7 +111,7 @@ class ByAssetAgent:
             again = "by_asset_again"
             if not reply.tool_calls and reply.content.strip():
                 again = "by_asset_text"
-                messages.append(Message("assistant", reply.content))
+                messages.append(reply.as_message())
             messages.append(Message("user", words[again].format(asset=label, tool=tool.name)))
 
         return None, session.submission_attempts

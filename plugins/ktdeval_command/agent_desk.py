@@ -139,6 +139,7 @@ class AgentDesk:
             response_schema=request.response_schema,
             role=BRIDGE,
             model=self._models.get(request.asked_model),
+            own=request.own,
         )
         try:
             return acting.ask(sent)

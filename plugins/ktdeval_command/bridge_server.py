@@ -62,7 +62,7 @@ class BridgeAnswers:
         for message in request.messages:
             earlier += [call.id for call in message.tool_calls]
         reply = with_distinct_ids(self._answer(request), earlier)
-        self._memory.keep(reply.tool_calls)
+        self._memory.keep(reply)
 
         number = next(self._numbers)
         if request.streams:

@@ -1,4 +1,4 @@
-"""Calls that the bridge has passed on, so that a program gives each back as the model wrote it."""
+"""Replies that the bridge has passed on, so that a program gives each back as the model wrote it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
 
-from ktdeval.harness import Message, ToolCall
+from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.wire.bridge_request import arguments_object
+from ktdeval_command.wire.thoughts import MARKED, mark_of, mark_of_words
 
-MOST_IDS = 100_000  #: of calls that are remembered; the oldest are dropped
+MOST_IDS = 100_000  #: of calls and thoughts that are remembered; the oldest are dropped
 _MOST_CALLS = 64  # of one id: conversations beside each other may count theirs alike
+
+_Ids = tuple[tuple[str, str], ...]
 
 
 class CallMemory:
-    """Calls by their ids. Wire formats lose parts of a call: the text of its arguments, of which
-    programs keep the parsed value, and what a provider wants back with it (`ToolCall.opaque`).
+    """Calls by their ids, and thoughts by their marks. Wire formats lose parts of a call: the text of
+    its arguments, of which programs keep the parsed value, and what a provider wants back with it
+    (`ToolCall.opaque`, `Reply.opaque`).
 
-    Thread-safe. It changes a call only to one with the same id, name and arguments.
+    Thread-safe. It changes a call only to one with the same id, name and arguments. Thoughts go back
+    with the mark that a program returns; without one with the calls that they came with.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._calls: dict[str, list[ToolCall]] = {}
+        self._thoughts: dict[str | _Ids, Opaque | None] = {}
 
-    def keep(self, calls: Sequence[ToolCall]) -> None:
-        """Remember the calls of a reply."""
+    def keep(self, reply: Reply) -> None:
+        """Remember a reply."""
         with self._lock:
-            for call in calls:
+            for call in reply.tool_calls:
                 kept = self._calls.pop(call.id, [])
                 if call not in kept:
                     kept = [call, *kept][:_MOST_CALLS]
@@ -35,17 +41,42 @@ class CallMemory:
                 if len(self._calls) > MOST_IDS:
                     del self._calls[next(iter(self._calls))]
 
+            if reply.opaque is not None:
+                self._keep_thoughts(reply, reply.opaque)
+
+    def _keep_thoughts(self, reply: Reply, opaque: Opaque) -> None:
+        keys: list[str | _Ids] = [mark_of(reply), mark_of_words(reply.reasoning)]
+        keys.append(_ids(reply.tool_calls))
+        for key in keys:
+            if not key:
+                continue
+
+            known = self._thoughts.get(key, opaque)
+            # Conversations beside each other may number their calls alike: then none is known.
+            self._thoughts[key] = opaque if known == opaque else None
+            if len(self._thoughts) > MOST_IDS:
+                del self._thoughts[next(iter(self._thoughts))]
+
     def restored(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return a conversation with its calls as the model wrote them; those that it did not write
+        """Return a conversation with its turns as the model wrote them; those that it did not write
         stay as they are.
         """
         found = []
         for message in messages:
-            if message.tool_calls:
+            if message.role == "assistant":
                 calls = tuple(self._original(call) for call in message.tool_calls)
-                message = replace(message, tool_calls=calls)
+                message = replace(message, tool_calls=calls, opaque=self._thoughts_of(message))
             found.append(message)
         return tuple(found)
+
+    def _thoughts_of(self, message: Message) -> Opaque | None:
+        mark = message.opaque
+        with self._lock:
+            if mark is not None and mark.provider == MARKED:
+                found = self._thoughts.get(mark.data)
+                if found is not None:
+                    return found
+            return self._thoughts.get(_ids(message.tool_calls))
 
     def _original(self, call: ToolCall) -> ToolCall:
         with self._lock:
@@ -58,3 +89,7 @@ class CallMemory:
             if is_same:
                 return each
         return call
+
+
+def _ids(calls: Sequence[ToolCall]) -> _Ids:
+    return tuple((call.id, call.name) for call in calls)

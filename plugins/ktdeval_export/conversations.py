@@ -59,7 +59,7 @@ def _thread_of(call: ModelCall, threads: Sequence[list[ModelCall]]) -> list[Mode
 def _conversation(thread: Sequence[ModelCall]) -> Conversation:
     last = thread[-1]
     reply = with_distinct_ids(last.reply)
-    final = Message("assistant", reply.content, reply.tool_calls)
+    final = reply.as_message()
     return Conversation(
         opening=thread[0].request.messages,
         messages=(*last.request.messages, final),

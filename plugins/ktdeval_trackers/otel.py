@@ -344,7 +344,7 @@ def _content(event: CallFinished) -> dict[str, str]:
     content = {"gen_ai.input.messages": json.dumps(sent, ensure_ascii=False)}
     if event.reply is not None:
         reply = event.reply
-        answer = _message(Message("assistant", reply.content, reply.tool_calls))
+        answer = _message(reply.as_message())
         answer["finish_reason"] = reply.finish_reason
         content["gen_ai.output.messages"] = json.dumps([answer], ensure_ascii=False)
 

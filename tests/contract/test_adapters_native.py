@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -436,7 +437,7 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
         model = claude(server.address)
         reply = model.reply(ask(QUESTION, (LOOK,), reasoning_tokens=2000))
         answered = (
-            Message("assistant", reply.content, reply.tool_calls),
+            reply.as_message(),
             Message("tool", "first", tool_call_id="toolu_9"),
         )
         model.reply(ask((*QUESTION, *answered), (LOOK,), reasoning_tokens=2000))
@@ -462,7 +463,7 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
         results = tuple(Message("tool", "x", tool_call_id=call.id) for call in reply.tool_calls)
         gemini(server.address).reply(
             ask(
-                (*QUESTION, Message("assistant", reply.content, reply.tool_calls), *results),
+                (*QUESTION, reply.as_message(), *results),
                 (LOOK,),
             )
         )
@@ -475,7 +476,7 @@ def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> 
     for _ in range(3):
         reply = gemini(stub.address).reply(ask(messages, (SUBMIT,), "submit_action"))
         messages += (
-            Message("assistant", "", reply.tool_calls),
+            reply.as_message(),
             Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
         )
 
@@ -501,19 +502,20 @@ def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     )
 
 
-def test_thoughts_as_text_are_shown_but_never_sent_back() -> None:
+def test_thoughts_as_text_are_shown_and_go_back_unchanged() -> None:
     with running_stub(reasoning=True) as stub:
         model = claude(stub.address, thinking_display="summarized")
         reply = model.reply(ask(QUESTION, (SUBMIT,), "submit_action", reasoning_tokens=2000))
         assert reply.reasoning
         assert reply.usage.reasoning_tokens > 0
         again = (
-            Message("assistant", "", reply.tool_calls),
+            reply.as_message(),
             Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
         )
         model.reply(ask((*QUESTION, *again), (SUBMIT,), "submit_action", reasoning_tokens=2000))
         assert [seen.outcome for seen in stub.requests] == ["answered"] * 2
-        assert reply.reasoning not in dumps_canonical([seen.body for seen in stub.requests])
+        turns = stub.requests[1].body["messages"]
+        assert reply.reasoning in dumps_canonical(turns)
 
 
 @pytest.mark.parametrize(
@@ -580,13 +582,15 @@ def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> 
         ToolCall("toolu_1", "get_snapshot", '{"id": "S1", "lookback": 20}'),
         ToolCall("toolu_2", "get_snapshot", '{"id": "茅台"}'),
     )
-    reply = claude().decode(
-        message(*blocks, stop_reason="tool_use"), ask(), {"thinking": {"type": "enabled"}}
-    )
+    asked = ask(QUESTION, (LOOK,))
+    reply = claude().decode(message(*blocks, stop_reason="tool_use"), asked, {})
 
-    assert reply == Reply(
+    assert replace(reply, opaque=None) == Reply(
         "I look at two.", calls, "tool_calls", Usage(5, 2), "First.\n\nThen.", "claude-x-1"
     )
+    results = [Message("tool", "x", tool_call_id=call.id) for call in calls]
+    again = claude().encode(ask((*QUESTION, reply.as_message(), *results), (LOOK,)))
+    assert again["messages"][1]["content"] == blocks
 
     parts = [
         {"text": "First.", "thought": True},
@@ -602,7 +606,7 @@ def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> 
     )
     reply = decoded(response(*parts), ask(ROUND))
 
-    assert reply == Reply(
+    assert replace(reply, opaque=None) == Reply(
         "I look at two.", calls, "tool_calls", Usage(5, 2), "First.", "gemini-x-001"
     )
 

@@ -231,6 +231,7 @@ def test_a_response_is_asked_for_whole_and_not_stored(responses_server: Prepared
         "temperature": 0.2,
         "max_output_tokens": 99,
         "store": False,
+        "include": ["reasoning.encrypted_content"],
         "tools": [
             {
                 "type": "function",

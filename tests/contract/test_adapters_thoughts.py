@@ -26,6 +26,10 @@ skip_without_sdks()
 PLUGINS = load_plugins()
 MARKET = small_market()
 DETAILS = [{"type": "reasoning.text", "format": "MiniMax-response-v1", "index": 0, "text": "Why?"}]
+SEALED = [
+    {"type": "reasoning.text", "text": "Why?", "signature": "c2ln", "index": 0},
+    {"type": "reasoning.encrypted", "data": "aGlkZGVu", "index": 1},
+]
 HOLD = '{"orders": [], "overall_reason": "nothing to do"}'
 
 
@@ -49,9 +53,7 @@ def model_at(server: PreparedServer, model: str, **params: Any) -> Any:
 def second_turn(reply: Reply) -> ModelRequest:
     """The request after a reply with a call."""
     results = [Message("tool", "7", tool_call_id=call.id) for call in reply.tool_calls]
-    return ask(
-        (*QUESTION, Message("assistant", reply.content, reply.tool_calls), *results), (LOOK,)
-    )
+    return ask((*QUESTION, reply.as_message(), *results), (LOOK,))
 
 
 def sent_back(model: str, params: dict[str, Any] | None = None, **message: Any) -> dict[str, Any]:
@@ -73,6 +75,8 @@ VENDORS = {
     "minimax": ("minimax/MiniMax-M2", "reasoning_details", DETAILS),
     "by name": ("openai_compatible/moonshotai/Kimi-K2-Thinking", "reasoning_content", "So."),
     "by name at vllm": ("vllm/MiniMaxAI/MiniMax-M2", "reasoning", "So."),
+    "gpt-oss": ("ollama/gpt-oss:20b", "reasoning", "So."),
+    "openrouter": ("openrouter/anthropic/claude-opus-5.5", "reasoning_details", SEALED),
     "glm elsewhere": ("dashscope/glm-4.6", "reasoning_content", "So."),
 }
 
@@ -83,7 +87,7 @@ def test_thoughts_go_back_as_they_came(vendor: str) -> None:
     assert sent_back(model, **{field: thought}) == {"role": "assistant", field: thought}
 
 
-OTHERS = ("openai_compatible/some-model", "dashscope/qwen3-max", "ollama/gpt-oss", "vllm/glm-4-9b")
+OTHERS = ("openai_compatible/some-model", "dashscope/qwen3-max", "ollama/qwen3", "vllm/glm-4-9b")
 
 
 @pytest.mark.parametrize("model", OTHERS)
@@ -149,7 +153,7 @@ def test_thoughts_are_in_the_record_the_key_and_the_size_of_the_prompt() -> None
         reply = model.reply(ask(tools=(LOOK,)))
         assert reply_of(reply_bytes(reply), "here") == reply
         request = second_turn(reply)
-        bare = second_turn(replace(reply, tool_calls=(replace(reply.tool_calls[0], opaque=None),)))
+        bare = second_turn(replace(reply, opaque=None))
         assert request_key(model, request) != request_key(model, bare)
 
     assert prompt_bytes(request).total - prompt_bytes(bare).total >= len("Let me look.")
@@ -158,7 +162,8 @@ def test_thoughts_are_in_the_record_the_key_and_the_size_of_the_prompt() -> None
 
 def test_another_provider_is_not_sent_them() -> None:
     thoughts = Opaque("deepseek", '{"reasoning_content": "Hm."}', has_words=True)
-    request = second_turn(Reply(tool_calls=(ToolCall("a", "get_snapshot", "{}", thoughts),)))
+    call = ToolCall("a", "get_snapshot", "{}")
+    request = second_turn(Reply(tool_calls=(call,), opaque=thoughts))
     model = PLUGINS.make_model("zhipu/glm-5", {"base_url": "http://127.0.0.1:9"})
     assert "reasoning_content" not in model.encode(request)["messages"][2]
 

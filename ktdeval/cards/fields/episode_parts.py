@@ -112,6 +112,10 @@ class Served(Value, frozen=True, kw_only=True, omit_defaults=True):
     replies: Annotated[int, Meta(ge=1)]
     #: of these, replies for which the provider says that something was looked up
     looked_up: Count = 0
+    #: settings that an agent's own program sent, with their values, and the model got; absent without
+    own_settings: list[str] = field(default_factory=list)
+    #: of what it sent, settings that the model could not get; absent where it got all
+    not_applied: list[str] = field(default_factory=list)
 
 
 def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:

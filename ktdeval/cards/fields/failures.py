@@ -47,6 +47,11 @@ FAILURE_WORDS: Mapping[str, FieldWords] = {
         ("tool_budget", "tool budget", "a research call beyond the step's budget"),
         ("no_submission", "no submission", "a reply, or a program's step, without a submission"),
         ("empty_reply", "empty reply", "an empty reply"),
+        (
+            "unparsed_call",
+            "unparsed call",
+            "a call that a server without a tool parser left as text",
+        ),
         ("no_signal", "no signal", "an analyst's answer without a readable signal"),
         ("no_ballot", "no ballot", "a voter without a valid submission"),
         ("no_ratio", "no ratio", "an answer of risk control without position ratios"),

@@ -4,8 +4,7 @@ counted from the transcripts.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ktdeval.calls.served_model_name import is_other_model
@@ -33,17 +32,29 @@ def is_of_another_model(facts: AnyFacts) -> bool:
 
 def add_served(parts: Iterable[Served]) -> list[Served]:
     """Return replies added up by model and name, in order of these."""
-    replies: Counter[tuple[str, str]] = Counter()
-    looked_up: Counter[tuple[str, str]] = Counter()
+    groups: dict[tuple[str, str], list[Served]] = {}
     for part in parts:
-        key = (part.model, part.name)
-        replies[key] += part.replies
-        looked_up[key] += part.looked_up
+        groups.setdefault((part.model, part.name), []).append(part)
 
-    return [
-        Served(model=model, name=name, replies=number, looked_up=looked_up[model, name])
-        for (model, name), number in sorted(replies.items())
-    ]
+    return [_added(group) for _, group in sorted(groups.items())]
+
+
+def _added(group: Sequence[Served]) -> Served:
+    own = {name for part in group for name in part.own_settings}
+    not_applied = {name for part in group for name in part.not_applied}
+    return Served(
+        model=group[0].model,
+        name=group[0].name,
+        replies=sum(part.replies for part in group),
+        looked_up=sum(part.looked_up for part in group),
+        own_settings=sorted(own),
+        not_applied=sorted(not_applied),
+    )
+
+
+def lacks_own_settings(episodes: Iterable[Finished]) -> bool:
+    """Whether a model could not get some setting that the agent's own program sent."""
+    return any(own.not_applied for episode in episodes for own in episode.served)
 
 
 def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[Problem]:
@@ -63,16 +74,19 @@ def served_words(episodes: Iterable[Finished]) -> str:
     parts = chain.from_iterable(episode.served for episode in episodes)
     names = []
     for own in add_served(parts):
-        if not own.name:
+        if not (own.name or own.not_applied):
             continue
 
-        words = own.name
+        words = own.name or "not named"
         if own.model:
             words = f"{own.model}: {own.name}"
 
         replies = count(own.replies, "reply")
         if own.looked_up:
             replies += f", {own.looked_up:,} looked something up"
+
+        if own.not_applied:
+            replies += f"; own settings not applied: {', '.join(own.not_applied)}"
 
         names.append(f"{words} ({replies})")
 

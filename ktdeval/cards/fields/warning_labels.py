@@ -14,7 +14,7 @@ from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.models import is_declared, is_person
 from ktdeval.cards.fields.orders import is_untraded
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
-from ktdeval.cards.fields.served import is_of_another_model
+from ktdeval.cards.fields.served import is_of_another_model, lacks_own_settings
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
 from ktdeval.cards.fields.task import BY_ACCOUNT, TRANSPLANTED
 from ktdeval.cards.fields.words import FieldWords
@@ -31,6 +31,7 @@ Label = Literal[
     "no entity list",
     "script without names",
     "another model answered",
+    "own settings not applied",
     "elected",
     "not isolated",
     "human",
@@ -87,6 +88,7 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
     makers = [(episode.steps, episode.made_by) for episode in facts.episodes]
     return {
         "another model answered": is_of_another_model(facts),
+        "own settings not applied": lacks_own_settings(facts.episodes),
         "elected": derive_decisions(basis).elected > 0,
         "not isolated": has_market and is_not_isolated(facts.deciders, facts.episodes),
         "human": any(map(is_person, models)),
@@ -198,6 +200,13 @@ LABEL_WORDS: Mapping[Label | TradingLabel, FieldWords] = {
         "The provider named another model than the one asked for in at least one answer (a dated"
         " version of an alias is the same model); `served` of each episode has the names, with the"
         " provider behind a gateway.",
+    ),
+    "own settings not applied": FieldWords(
+        "own settings not applied",
+        "",
+        "An agent's own program sent settings that the model of the run could not get, such as its"
+        " reasoning or effort; `served` of each episode lists them.",
+        "agents.md#a-programs-own-settings",
     ),
     "elected": FieldWords(
         "elected",

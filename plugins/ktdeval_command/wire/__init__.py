@@ -9,9 +9,11 @@ Each format is a module with `read` (body to `BridgeRequest`), `write` (`Reply` 
   their place. A tool in a namespace is `NAMESPACE__NAME`, a tool of free text one with a parameter
   `input`; both go back as the program knows them. Gemini's calls without ids are numbered.
 * **Applied here**: stop texts cut the reply, since the run's models take none.
+* **Passed on**: settings of the program (`BridgeRequest.own`), such as limits, reasoning, effort,
+  sampling and keys of caches. Thoughts, which a program gets with a mark and sends back with it.
 * **Ignored**, and named in `BridgeRequest.ignored`: whatever changes no text that the model sees
-  and is not known, such as sampling beside the temperature, reasoning, caches and metadata. Also a
-  required call where several tools could be it: the run's models are forced to one by name.
+  and is not known, such as metadata and marks of caches, which the run sets itself. Also a required
+  call where several tools could be it: the run's models are forced to one by name.
 * **Refused**, with what is supported: images, audio and files, tools of a provider, stored
   conversations, several replies, log probabilities.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.values.strict_json import JsonObject, dumps_compact
 from ktdeval_command.wire.bridge_request import (
     INVALID_JSON,
@@ -22,8 +22,10 @@ from ktdeval_command.wire.bridge_request import (
     required_choice,
 )
 from ktdeval_command.wire.events import event
+from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.refusals import Refusal, RefusalKind
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
+from ktdeval_command.wire.thoughts import mark_of, marked
 
 _UNCARRIED = {
     "container": "requests without a container",
@@ -35,6 +37,7 @@ _BLOCKS = {
     "system": ("text",),
 }
 _THOUGHTS = ("thinking", "redacted_thinking")
+_OWN = ("thinking", "top_p", "top_k")  # settings that the model gets, besides those of all APIs
 
 # HTTP status and `type` of an error, by kind (page "Errors").
 _ERRORS: dict[RefusalKind, tuple[int, str]] = {
@@ -94,18 +97,47 @@ def _read(body: bytes, needs_limit: bool) -> BridgeRequest:
     if limit is None and needs_limit:
         fields.wrong("max_tokens", "a whole number of at least 1, is missing")
 
+    output = fields.child("output_config")
+    temperature = fields.temperature("temperature")
+
     request = BridgeRequest(
         asked_model=model,
         messages=tuple(messages),
         tools=tools,
         tool_choice=_choice(fields, tools),
-        response_schema=_schema(fields),
+        response_schema=_schema(fields, output),
         max_output_tokens=limit,
-        temperature=fields.temperature("temperature"),
+        temperature=temperature,
+        own=_own_settings(fields, output, limit, temperature),
         stop=fields.texts("stop_sequences"),
         streams=fields.flag("stream"),
     )
     return checked(request, fields)
+
+
+def _own_settings(
+    fields: Fields, output: Fields | None, limit: int | None, temperature: float | None
+) -> OwnSettings | None:
+    own = SettingsReader("messages")
+    own.add("max_tokens", limit, "max_output_tokens")
+    own.add("temperature", temperature, "temperature")
+    if output is not None:
+        effort = output.text("effort")
+        if effort is not None:
+            own.take(Fields({"effort": effort}, "output_config", {}), ["effort"])
+            own.add_effort("output_config.effort", effort)
+        output.ignore_rest()
+
+    thinking = fields.mapping("thinking")
+    if thinking is not None:
+        own.take(Fields({"thinking": thinking}, "", {}), ["thinking"])
+        if thinking.get("type") == "disabled":
+            own.add_effort("thinking", "none")
+        elif thinking.get("type") == "enabled":
+            own.add_budget("thinking", thinking.get("budget_tokens"))
+    own.take(fields, _OWN)
+    own.withhold(fields, ["service_tier", "speed", "context_management"])
+    return own.settings()
 
 
 def _turn(turn: Fields) -> list[Message]:
@@ -162,6 +194,7 @@ def _result(block: Fields) -> Message:
 def _assistant(turn: Fields) -> Message:
     texts = []
     calls = []
+    thoughts = None
     for block in _blocks(turn):
         kind = block.kind(_BLOCKS["assistant"])
         if kind == "text":
@@ -171,11 +204,13 @@ def _assistant(turn: Fields) -> Message:
             name = block.needed_name("name")
             calls.append(ToolCall(call_id, name, arguments_text(block.mapping("input") or {})))
         elif kind in _THOUGHTS:
-            block.ignore("type", f"={kind}")
+            thoughts = thoughts or marked(block.text("signature"))
+            block.take("thinking")
+            block.take("data")
         block.ignore_rest()
     turn.ignore_rest()
 
-    return Message("assistant", "".join(texts), tuple(calls))
+    return Message("assistant", "".join(texts), tuple(calls), opaque=thoughts)
 
 
 def _tool(fields: Fields) -> ToolSpec:
@@ -207,13 +242,11 @@ def _choice(fields: Fields, tools: Sequence[ToolSpec]) -> str | None:
     return name
 
 
-def _schema(fields: Fields) -> JsonObject | None:
+def _schema(fields: Fields, output: Fields | None) -> JsonObject | None:
     """Return the schema of `output_config.format`; of `output_format`, its name in the beta."""
-    output = fields.child("output_config")
     form = fields.child("output_format")
     if output is not None:
         form = output.child("format") or form
-        output.ignore_rest()  # such as `effort`
     if form is None:
         return None
 
@@ -228,6 +261,9 @@ def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
     """Return the body of an answer. `number`: of the answer, which makes its id."""
     reply, stop = cut_at_stop(reply, request.stop)
     content: list[JsonObject] = []
+    if mark_of(reply):
+        thought = {"type": "thinking", "thinking": reply.reasoning, "signature": mark_of(reply)}
+        content.append(thought)
     if reply.content:
         content.append({"type": "text", "text": reply.content})
     for call in reply.tool_calls:
@@ -253,18 +289,23 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
         "usage": {**_usage(reply.usage), "output_tokens": 0},
     }
     events = [_event("message_start", message=start)]
-    blocks: list[tuple[JsonObject, JsonObject]] = []
-    delta: JsonObject
+    blocks: list[tuple[JsonObject, list[JsonObject]]] = []
+    if mark_of(reply):
+        words: JsonObject = {"type": "thinking_delta", "thinking": reply.reasoning}
+        signature: JsonObject = {"type": "signature_delta", "signature": mark_of(reply)}
+        deltas = [words, signature] if reply.reasoning else [signature]
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
     if reply.content:
-        delta = {"type": "text_delta", "text": reply.content}
-        blocks.append(({"type": "text", "text": ""}, delta))
+        text: JsonObject = {"type": "text_delta", "text": reply.content}
+        blocks.append(({"type": "text", "text": ""}, [text]))
     for call in reply.tool_calls:
-        delta = {"type": "input_json_delta", "partial_json": _partial_json(call)}
-        blocks.append(({**_tool_use(call), "input": {}}, delta))
+        part: JsonObject = {"type": "input_json_delta", "partial_json": _partial_json(call)}
+        blocks.append(({**_tool_use(call), "input": {}}, [part]))
 
-    for index, (block, delta) in enumerate(blocks):
+    for index, (block, deltas) in enumerate(blocks):
         events.append(_event("content_block_start", index=index, content_block=block))
-        events.append(_event("content_block_delta", index=index, delta=delta))
+        for delta in deltas:
+            events.append(_event("content_block_delta", index=index, delta=delta))
         events.append(_event("content_block_stop", index=index))
 
     end = {"stop_reason": _stop_reason(reply, stop), "stop_sequence": stop}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec
+from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec
 from ktdeval.values.strict_json import JsonObject, dumps_compact, loads_untrusted
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import MOST_LEVELS, Fields
@@ -47,6 +47,7 @@ class BridgeRequest:
     response_schema: JsonObject | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
+    own: OwnSettings | None = None  #: settings that the model gets
     stop: tuple[str, ...] = ()  #: texts before which the reply is cut
     streams: bool = False
     streams_usage: bool = False  #: Chat Completions: the stream ends with a count of tokens

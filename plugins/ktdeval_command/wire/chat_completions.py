@@ -25,7 +25,9 @@ from ktdeval_command.wire.openai_forms import (
     read_function,
     write_error,
 )
+from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
+from ktdeval_command.wire.thoughts import mark_of_words, marked
 
 __all__ = ["read", "stream", "write", "write_error"]
 
@@ -41,7 +43,25 @@ _UNCARRIED = {
     "top_logprobs": "requests without log probabilities",
     "logit_bias": "requests without a bias of tokens",
 }
+# Settings that the model gets, besides those of all APIs; some are of vendors with this API.
+_OWN = (
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "verbosity",
+    "reasoning_effort",
+    "reasoning",
+    "thinking",
+    "enable_thinking",
+    "thinking_budget",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "parallel_tool_calls",
+)
 _ROLES = ("system", "developer", "user", "assistant", "tool")
+_LIMIT = "max_output_tokens"
 _FINISHES = {"refusal": "stop"}  # `finish_reason` of a refusal, which has a field of its own
 
 
@@ -66,6 +86,14 @@ def read(body: bytes) -> BridgeRequest:
     newer = fields.count("max_completion_tokens")
     older = fields.count("max_tokens")
     options = fields.child("stream_options")
+    temperature = fields.temperature("temperature")
+    own = SettingsReader("chat_completions")
+    own.add("max_tokens" if newer is None else "max_completion_tokens", newer or older, _LIMIT)
+    own.add("temperature", temperature, "temperature")
+    own.add_effort("reasoning_effort", fields.peek("reasoning_effort"))
+    own.add_budget("thinking_budget", fields.peek("thinking_budget"))
+    own.take(fields, _OWN)
+    own.withhold(fields, ["service_tier", "seed"])
 
     request = BridgeRequest(
         asked_model=model,
@@ -74,7 +102,8 @@ def read(body: bytes) -> BridgeRequest:
         tool_choice=choice,
         response_schema=schema,
         max_output_tokens=newer or older,
-        temperature=fields.temperature("temperature"),
+        temperature=temperature,
+        own=own.settings(),
         stop=fields.texts("stop"),
         streams=fields.flag("stream"),
         streams_usage=options is not None and options.flag("include_usage"),
@@ -117,9 +146,10 @@ def _assistant(turn: Fields) -> Message:
         calls.append(
             ToolCall(call_id, function.needed_name("name"), function.text("arguments") or "")
         )
+    thoughts = marked(mark_of_words(turn.text("reasoning_content") or ""))
     turn.ignore_rest()
 
-    return Message("assistant", content or refusal, tuple(calls))
+    return Message("assistant", content or refusal, tuple(calls), opaque=thoughts)
 
 
 def _tool(fields: Fields) -> ToolSpec:
@@ -154,6 +184,8 @@ def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
         "content": None if is_refusal else reply.content or None,
         "refusal": reply.content if is_refusal else None,
     }
+    if reply.reasoning:  # the name that vendors with this API give it
+        message["reasoning_content"] = reply.reasoning
     if reply.tool_calls:
         message["tool_calls"] = [_call(call) for call in reply.tool_calls]
     elif message["content"] is None and not is_refusal:
@@ -179,6 +211,8 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
     reply, _ = cut_at_stop(reply, request.stop)
     text_field = "refusal" if reply.finish_reason == "refusal" else "content"
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    if reply.reasoning:
+        deltas.append({"reasoning_content": reply.reasoning})
     if reply.content:
         deltas.append({text_field: reply.content})
     for index, call in enumerate(reply.tool_calls):

@@ -26,8 +26,10 @@ from ktdeval_command.wire.bridge_request import (
     required_choice,
 )
 from ktdeval_command.wire.events import event
+from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
+from ktdeval_command.wire.thoughts import mark_of, marked
 
 _UNCARRIED = {"cachedContent": "the whole conversation in `contents`; the bridge caches none"}
 _UNCARRIED_CONFIG = {
@@ -36,6 +38,8 @@ _UNCARRIED_CONFIG = {
     "speechConfig": "text",
     "imageConfig": "text",
 }
+# Settings that the model gets, besides those of all APIs.
+_OWN = ("topP", "topK", "presencePenalty", "frequencyPenalty", "thinkingConfig")
 _PARTS = ("text", "functionCall", "functionResponse")
 _BESIDE_PART = ("thought", "thoughtSignature", "partMetadata")
 _SNAKE = re.compile(r"_([a-z0-9])")
@@ -134,18 +138,32 @@ def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
     if any(each.upper() != "TEXT" for each in config.texts("responseModalities")):
         config.unsupported("responseModalities", "TEXT")
 
+    limit = config.count("maxOutputTokens")
+    temperature = config.temperature("temperature")
+    own = SettingsReader("generate_content")
+    own.add("generationConfig.maxOutputTokens", limit, "max_output_tokens")
+    own.add("generationConfig.temperature", temperature, "temperature")
+    thinking = config.peek("thinkingConfig")
+    if isinstance(thinking, Mapping):
+        inner = _camel(Fields(thinking, "", {}))
+        own.add_effort("generationConfig.thinkingConfig", inner.take("thinkingLevel"))
+        own.add_budget("generationConfig.thinkingConfig", inner.take("thinkingBudget"))
+    own.withhold(config, ["seed"])
+    own.take(Fields({name: config.take(name) for name in _OWN}, "generationConfig", {}), _OWN)
+
     request = BridgeRequest(
         asked_model=model,
         messages=tuple(messages),
         tools=offered,
         tool_choice=choice,
         response_schema=_response_schema(config),
-        max_output_tokens=config.count("maxOutputTokens"),
-        temperature=config.temperature("temperature"),
+        max_output_tokens=limit,
+        temperature=temperature,
+        own=own.settings(),
         stop=config.texts("stopSequences"),
         streams=streams,
     )
-    config.ignore_rest()  # such as `topK` and `thinkingConfig`
+    config.ignore_rest()  # such as `seed`, which is the run's
     return checked(request, fields)
 
 
@@ -182,17 +200,16 @@ class _ContentReader:
 
     def _model(self, parts: Sequence[Fields]) -> Message:
         texts = []
+        thoughts = None
         self._open = []
         for part in parts:
             kind = _check_part(part, ("text", "functionCall"))
             if kind == "functionCall":
                 self._open.append(self._call(part))
-            elif part.take("thought"):
-                part.ignore("thought", "=true")
-            elif kind == "text":
+            elif kind == "text" and not part.take("thought"):
                 texts.append(part.needed_text("text"))
-            part.ignore("thoughtSignature")
-        return Message("assistant", "".join(texts), tuple(self._open))
+            thoughts = thoughts or marked(part.text("thoughtSignature"))
+        return Message("assistant", "".join(texts), tuple(self._open), opaque=thoughts)
 
     def _call(self, part: Fields) -> ToolCall:
         call = _camel(part.needed_child("functionCall"))
@@ -373,8 +390,11 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
 
 def _parts(reply: Reply) -> list[JsonObject]:
     parts: list[JsonObject] = []
+    if reply.reasoning:
+        parts.append({"text": reply.reasoning, "thought": True})
     if reply.content or not reply.tool_calls:
         parts.append({"text": reply.content})
+    first_call = len(parts)
     for call in reply.tool_calls:
         function: JsonObject = {
             "id": call.id,
@@ -382,6 +402,11 @@ def _parts(reply: Reply) -> list[JsonObject]:
             "args": arguments_object(call),
         }
         parts.append({"functionCall": function})
+
+    mark = mark_of(reply)
+    if mark:  # page on thought signatures: the first call has it, without calls the last part
+        place = first_call if reply.tool_calls else -1
+        parts[place] = {**parts[place], "thoughtSignature": mark}
     return parts
 
 

@@ -111,6 +111,10 @@ class Fields:
         """Return the names of fields that were not taken yet."""
         return list(self._left)
 
+    def peek(self, name: str) -> Any:
+        """Return a field that was not taken yet, as it is; None where it is absent."""
+        return self._left.get(name)
+
     def take(self, name: str) -> Any:
         """Take a field as it is; None where it is absent."""
         return self._left.pop(name, None)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ktdeval.harness import Message, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import Message, OwnSettings, Reply, ToolCall, ToolSpec, Usage
 from ktdeval.values.strict_json import JsonObject, dumps_compact, loads_untrusted
 from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
@@ -27,7 +27,9 @@ from ktdeval_command.wire.openai_forms import (
     read_function,
     write_error,
 )
+from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
+from ktdeval_command.wire.thoughts import mark_of, marked
 
 __all__ = ["read", "stream", "write", "write_error"]
 
@@ -50,6 +52,14 @@ _ITEMS = (
 _ROLES = ("user", "assistant", "system", "developer")
 _TOOLS = ("function", "custom", "namespace")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
+# Settings that the model gets, besides those of all APIs.
+_OWN = (
+    "top_p",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "parallel_tool_calls",
+    "truncation",
+)
 _INPUT = "input"  # the one parameter of a tool that takes a free text
 
 
@@ -88,9 +98,12 @@ def read(body: bytes) -> BridgeRequest:
     offered, choice = _choice(fields, tuple(tools.specs))
     schema = None
     text = fields.child("text")
+    limit = fields.count("max_output_tokens")
+    temperature = fields.temperature("temperature")
+    own = _own_settings(fields, text, limit, temperature)
     if text is not None:
         schema = read_format(text.child("format"), "")
-        text.ignore_rest()  # such as `verbosity`
+        text.ignore_rest()
 
     request = BridgeRequest(
         asked_model=model,
@@ -98,12 +111,35 @@ def read(body: bytes) -> BridgeRequest:
         tools=offered,
         tool_choice=choice,
         response_schema=schema,
-        max_output_tokens=fields.count("max_output_tokens"),
-        temperature=fields.temperature("temperature"),
+        max_output_tokens=limit,
+        temperature=temperature,
+        own=own,
         streams=fields.flag("stream"),
         wire_tools=tools.wire_tools,
     )
     return checked(request, fields)
+
+
+def _own_settings(
+    fields: Fields, text: Fields | None, limit: int | None, temperature: float | None
+) -> OwnSettings | None:
+    own = SettingsReader("responses")
+    own.add("max_output_tokens", limit, "max_output_tokens")
+    own.add("temperature", temperature, "temperature")
+    reasoning = fields.mapping("reasoning")
+    if reasoning:
+        own.take(Fields({"reasoning": reasoning}, "", {}), ["reasoning"])
+        own.add_effort("reasoning", reasoning.get("effort"))
+    if text is not None:
+        own.take(text, ["verbosity"])
+    own.take(fields, _OWN)
+    own.withhold(fields, ["service_tier"])
+    for name in (
+        "include",
+        "store",
+    ):  # the run's model is asked for what is included, and stores nothing
+        fields.take(name)
+    return own.settings()
 
 
 def _read_tool(tool: Fields, tools: _Tools, namespace: str = "") -> None:
@@ -165,8 +201,7 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
                 _read_tool(tool, tools)
             item.take("role")
         elif kind == "reasoning":
-            item.ignore("type", "=reasoning")
-            continue
+            _add_thoughts(messages, item)
         elif kind == "message":
             _add(messages, _message(item))
         elif kind.endswith("_output"):
@@ -177,7 +212,21 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
             _add(messages, Message("assistant", "", (_read_call(item, kind),)))
         item.ignore_rest()
 
-    return messages
+    return [message for message in messages if not _is_thought_alone(message)]
+
+
+def _add_thoughts(messages: list[Message], item: Fields) -> None:
+    """Begin a turn with the mark of its thoughts, if the item has one."""
+    thoughts = marked(item.text("encrypted_content"))
+    for name in ("summary", "content"):
+        item.take(name)
+    if thoughts is not None:
+        _add(messages, Message("assistant", "", opaque=thoughts))
+
+
+def _is_thought_alone(message: Message) -> bool:
+    """Whether a turn has thoughts and neither a text nor a call, which no API takes."""
+    return message.opaque is not None and not message.content and not message.tool_calls
 
 
 def _add(messages: list[Message], message: Message) -> None:
@@ -188,6 +237,7 @@ def _add(messages: list[Message], message: Message) -> None:
             "assistant",
             last.content + message.content,
             last.tool_calls + message.tool_calls,
+            opaque=last.opaque or message.opaque,
         )
     messages.append(message)
 
@@ -265,6 +315,8 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
 def _item_events(item: dict[str, Any]) -> list[dict[str, Any]]:
     if item["type"] == "message":
         return _message_events(item)
+    if item["type"] == "reasoning":
+        return _reasoning_events(item)
 
     field_name, kind = "arguments", "function_call_arguments"
     if item["type"] == "custom_tool_call":
@@ -282,6 +334,21 @@ def _item_events(item: dict[str, Any]) -> list[dict[str, Any]]:
         done,
         {"type": "response.output_item.done", "item": item},
     ]
+
+
+def _reasoning_events(item: dict[str, Any]) -> list[dict[str, Any]]:
+    events = [{"type": "response.output_item.added", "item": {**item, "summary": []}}]
+    where = {"item_id": item["id"], "summary_index": 0}
+    for part in item["summary"]:
+        text = part["text"]
+        begun = {"type": "summary_text", "text": ""}
+        events += [
+            {"type": "response.reasoning_summary_part.added", **where, "part": begun},
+            {"type": "response.reasoning_summary_text.delta", **where, "delta": text},
+            {"type": "response.reasoning_summary_text.done", **where, "text": text},
+            {"type": "response.reasoning_summary_part.done", **where, "part": part},
+        ]
+    return [*events, {"type": "response.output_item.done", "item": item}]
 
 
 def _message_events(item: dict[str, Any]) -> list[dict[str, Any]]:
@@ -308,11 +375,23 @@ def _message_events(item: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _items(reply: Reply, request: BridgeRequest, number: int) -> list[dict[str, Any]]:
     items = []
+    if mark_of(reply):
+        items.append(_reasoning_item(reply, number))
     if reply.content or not reply.tool_calls:
         items.append(_message_item(reply, number))
     for index, call in enumerate(reply.tool_calls):
         items.append(_call_item(call, request.wire_tool(call.name), f"{number}_{index}"))
     return items
+
+
+def _reasoning_item(reply: Reply, number: int) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": reply.reasoning}] if reply.reasoning else []
+    return {
+        "id": f"rs_{number}",
+        "type": "reasoning",
+        "summary": summary,
+        "encrypted_content": mark_of(reply),
+    }
 
 
 def _message_item(reply: Reply, number: int) -> dict[str, Any]:

@@ -41,6 +41,7 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
     "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+    "include": re.compile(r"\binclude\b|encrypted[_ ]content", re.IGNORECASE),
     "parallel_tool_calls": re.compile(r"parallel_tool_calls", re.IGNORECASE),
     "length": re.compile(r"\bmax_(completion_)?tokens\b", re.IGNORECASE),
     # not where they are missed: the next form has fewer

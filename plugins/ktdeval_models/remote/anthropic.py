@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -21,26 +21,37 @@ from ktdeval.harness import (
     Listener,
     Message,
     ModelRequest,
-    Opaque,
     Reply,
     ToolCall,
     Usage,
 )
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue
 from ktdeval_models.remote import base
+from ktdeval_models.remote.anthropic_turns import (
+    accepted_name,
+    conversation_turns,
+    text_or_empty,
+)
 from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usage
 from ktdeval_models.remote.batch.anthropic import AnthropicBatches
 from ktdeval_models.remote.cache_marks import (
     FIELD,
     changes_choice,
     mark_prompt,
-    shared_blocks,
 )
+from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import AnthropicParams, presets
-from ktdeval_models.remote.read_tool_calls import arguments_text, call_name, sent_arguments
+from ktdeval_models.remote.read_tool_calls import arguments_text, call_name
+from ktdeval_models.remote.request_headers import no_network, plain_headers
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.assembly import StreamAssembler
+from ktdeval_models.remote.turn_parts import (
+    TurnPart,
+    TurnRecord,
+    parts_of_turn,
+    prefix_digests,
+)
 from ktdeval_models.remote.wire_words import wire_words
 
 Body = dict[str, Any]
@@ -60,20 +71,18 @@ _FILTERED = "blocked by content filtering policy"
 
 # The API's page on thinking: the smallest budget
 _MIN_BUDGET = 1024
-_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _THOUGHTS = ("thinking", "redacted_thinking")
 _THINKS = ("enabled", "adaptive")
+_OWNER = "anthropic"  # of signatures, which are the same on all platforms
 
 
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
     Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the
-    temperature, which it no longer takes. Thoughts are sent back only where the API requires them:
-    with a thinking budget, the signed thoughts before calls, which are the first call's opaque
-    field. In the adaptive mode it does not require them, and newer models refuse them after the
-    tools on offer have changed, as they do between research and submission.
+    temperature, which it no longer takes. Thoughts go back unchanged and in their places, as the
+    API's page on thinking asks. Newer models refuse them where tools or anything before them has
+    changed ("Preserved thinking"), so they are left out there.
     """
 
     package = "anthropic"
@@ -81,6 +90,7 @@ class AnthropicModel(RemoteAdapter):
     version = r"/v1\Z"
     path = "/v1/messages"
     params: AnthropicParams
+    own_form = OwnForm("messages", ("none", "low", "medium", "high", "xhigh"), ("thinking",))
 
     def __init__(
         self,
@@ -110,11 +120,11 @@ class AnthropicModel(RemoteAdapter):
         version = {"anthropic-version": self.params.api_version}
         own = {
             "base_url": self.endpoint,
-            "http_client": base.no_network(sdk),
+            "http_client": no_network(sdk),
             "default_headers": version,
         }
         with sdk.Anthropic(api_key=key, **own) as client:
-            return base.plain_headers(client)
+            return plain_headers(client)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
         """Return what adds up the events of one message; None where a host streams in another
@@ -141,6 +151,7 @@ class AnthropicModel(RemoteAdapter):
             "forbidden_tools_where_auto": "asked",
             "inexpressible_schemas": "not_sent",
             "not_sent": not_sent,
+            "thoughts": "returned",
         }
 
     # --- a request
@@ -157,7 +168,7 @@ class AnthropicModel(RemoteAdapter):
         }
         system = []
         for message in request.messages:
-            if message.role == "system" and _text_or_empty(message):
+            if message.role == "system" and text_or_empty(message):
                 system.append(message.content)
         if system:
             body["system"] = "\n\n".join(system)
@@ -190,20 +201,38 @@ class AnthropicModel(RemoteAdapter):
 
     def _conversation(self, request: ModelRequest) -> tuple[list[Body], Body | None]:
         """Return the turns of a request, and its field `thinking`; None if it is not sent."""
-        thinking = self._thinking(request.params)
+        thinking = self._thinking(request)
         messages = request.messages
         if not self._caches or changes_choice(request, self._is_asked(request, thinking)):
             messages = tuple(replace(message, shared=()) for message in messages)
 
-        turns = list(_turns(messages, with_thoughts=True))
+        turns = list(conversation_turns(messages, self._kept_parts(messages, request)))
         if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
             # The last calls have no signed thoughts (the thoughts came as text, or the agent wrote
             # the calls). Inside a round of tool use the API then refuses a budget, so this call
             # has none.
             thinking = {"type": "disabled"}
-            turns = list(_turns(messages, with_thoughts=False))
+            turns = list(conversation_turns(messages, [None] * len(messages)))
 
         return turns, thinking
+
+    def _kept_parts(
+        self, messages: Sequence[Message], request: ModelRequest
+    ) -> list[list[TurnPart] | None]:
+        """Return the parts of each turn whose thoughts go back; None for any other."""
+        if all(message.opaque is None for message in messages):
+            return [None] * len(messages)
+
+        befores = self._digests(request)
+        return [
+            parts_of_turn(message, _OWNER, self.name, before)
+            for message, before in zip(messages, befores, strict=False)
+        ]
+
+    def _digests(self, request: ModelRequest) -> list[str]:
+        """Return a digest of what stands before each message of a request, and of all of it."""
+        offered = self._tools(request, self._how_forced(None)).get("tools", [])
+        return prefix_digests(offered, request.messages)
 
     def _is_asked(self, request: ModelRequest, thinking: Body | None) -> bool:
         """Whether the API leaves a call to the model: it may call, or what it has to do is only asked
@@ -244,8 +273,19 @@ class AnthropicModel(RemoteAdapter):
             return "adaptive"
         return "unset"
 
-    def _thinking(self, call: CallParams) -> Body | None:
-        """Return the field `thinking` of a call; None if it is not sent."""
+    def _thinking(self, request: ModelRequest) -> Body | None:
+        """Return the field `thinking` of a call; None if it is not sent. A program that says how the
+        model thinks says all of it.
+        """
+        own = request.own
+        if own is not None and own.api == self.own_form.api:
+            given = own.fields.get("thinking")
+            if isinstance(given, dict) and isinstance(given.get("type"), str):
+                return dict(given)
+            if "output_config.effort" in own.fields:
+                return None
+
+        call = request.params
         mode = self._thinking_mode(call)
         if mode == "unset":
             return None
@@ -354,13 +394,15 @@ class AnthropicModel(RemoteAdapter):
     # --- a reply
 
     def decode(
-        self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
+        self,
+        answer: Mapping[str, Any],
+        request: ModelRequest,
+        body: Mapping[str, Any],  # noqa: ARG002
     ) -> Reply:
         """Return the reply in a message.
 
-        With a thinking budget the first call carries the signed thoughts, which the next request of
-        the round sends back. Raises ModelError `bad_response` if it is not a message, or ended for
-        an unknown reason.
+        It carries signed thoughts in their places, which the next requests send back. Raises
+        ModelError `bad_response` if it is not a message, or ended for an unknown reason.
         """
         usage = _token_usage(answer.get("usage"))
         served_by = text_of(answer.get("model"))
@@ -368,17 +410,21 @@ class AnthropicModel(RemoteAdapter):
             return base.empty_reply(usage, served_by, "content", self.caller)
 
         texts: list[str] = []
-        thoughts: list[Body] = []
+        thoughts: list[str] = []
         calls: list[ToolCall] = []
         blocks = base.parts(answer, "content", self.caller)
+        turn = TurnRecord()
 
         for block in blocks:
             kind = block.get("type")
             if kind == "text":
                 texts.append(self._text(block, "text"))
+                turn.add_text(texts[-1])
             elif kind in _THOUGHTS:
-                thoughts.append(dict(block))
+                thoughts.append(self._text(block, "thinking"))
+                turn.add_kept(block, thoughts[-1])
             elif kind == "tool_use":
+                turn.add_call()
                 name = call_name(block.get("name"))
                 arguments = arguments_text(block, "input")
                 calls.append(ToolCall(text_of(block.get("id")), name, arguments))
@@ -394,22 +440,19 @@ class AnthropicModel(RemoteAdapter):
         if broke_off and calls and blocks[-1].get("type") == "tool_use":
             calls[-1] = _cut_call(calls[-1])
 
-        has_budget = body.get("thinking", {}).get("type") == "enabled"
-        came_as_text = any(block.get("thinking") for block in thoughts)
-        # Thoughts as text are words of the model: unlike opaque ones, they might hold an identity
-        # that is hidden, and are not sent back.
-        if calls and has_budget and thoughts and not came_as_text:
-            calls[0] = replace(calls[0], opaque=Opaque("anthropic", dumps_canonical(thoughts)))
+        opaque = None
+        if thoughts and not broke_off:  # the last thought of a cut reply may have no signature
+            opaque = turn.opaque(_OWNER, self.name, self._digests(request)[-1])
 
-        thought_texts = [self._text(block, "thinking") for block in thoughts]
         return Reply(
             content=content,
             tool_calls=tuple(calls),
             finish_reason=ending.finish,
             usage=usage,
-            reasoning="\n\n".join(filter(None, thought_texts)),
+            reasoning="\n\n".join(filter(None, thoughts)),
             served_by=served_by,
             notes=ending.notes,
+            opaque=opaque,
         )
 
     def _text(self, block: Mapping[str, Any], name: str) -> str:
@@ -419,6 +462,10 @@ class AnthropicModel(RemoteAdapter):
         if not isinstance(text, str):
             raise bad_response(self.caller, "a block of the reply holds no text where it should")
         return text
+
+    def untaken(self, body: Mapping[str, Any]) -> Collection[str]:
+        """Return the parameters of a call that a request lacks."""
+        return () if "temperature" in body else ("temperature",)
 
     # --- a refusal
 
@@ -472,83 +519,12 @@ def _uncallable_tools(request: ModelRequest) -> Body:
     """
     names: dict[str, None] = {}
     for message in request.messages:
-        names |= dict.fromkeys(_accepted_name(call.name) for call in message.tool_calls)
+        names |= dict.fromkeys(accepted_name(call.name) for call in message.tool_calls)
 
     if not names:
         return {}
     listed = [{"name": name, "input_schema": {"type": "object"}} for name in names]
     return {"tools": listed, "tool_choice": {"type": "none"}}
-
-
-def _turns(messages: Sequence[Message], with_thoughts: bool) -> Iterator[Body]:
-    """Yield turns of alternating roles. The results of calls come first in the user's next turn."""
-    role = ""
-    blocks = list[Body]()
-    for message in messages:
-        more = _blocks_of(message, with_thoughts)
-        if not more:
-            continue
-
-        next_role = "assistant" if message.role == "assistant" else "user"
-        if next_role != role and blocks:
-            yield {"role": role, "content": blocks}
-            blocks = []
-
-        role = next_role
-        blocks.extend(more)
-
-    if blocks:
-        yield {"role": role, "content": blocks}
-
-
-def _blocks_of(message: Message, with_thoughts: bool) -> list[Body]:
-    if message.role == "system":
-        return []
-
-    text: list[Body] = []
-    if _text_or_empty(message):
-        text = shared_blocks(message)
-
-    if message.role == "assistant":
-        thoughts = _thoughts_of(message) if with_thoughts else []
-        return [*thoughts, *text, *map(_call_block, message.tool_calls)]
-
-    if message.tool_call_id is not None:
-        return [
-            {
-                "type": "tool_result",
-                "tool_use_id": _accepted_name(message.tool_call_id),
-                "content": message.content,
-            }
-        ]
-
-    return text
-
-
-def _thoughts_of(message: Message) -> list[Body]:
-    """Return the blocks of reasoning that came with the calls of a message."""
-    thoughts: list[Body] = []
-    for call in message.tool_calls:
-        opaque = call.opaque_of("anthropic")
-        if opaque is None:
-            continue
-
-        blocks = loads_strict(opaque)
-        if isinstance(blocks, list):
-            thoughts.extend(blocks)
-
-    return thoughts
-
-
-def _call_block(call: ToolCall) -> Body:
-    # The API requires an object, whatever the model wrote.
-    arguments = loads_strict(sent_arguments(call.arguments))
-    return {
-        "type": "tool_use",
-        "id": _accepted_name(call.id),
-        "name": _accepted_name(call.name),
-        "input": arguments,
-    }
 
 
 def _cut_call(call: ToolCall) -> ToolCall:
@@ -559,13 +535,6 @@ def _cut_call(call: ToolCall) -> ToolCall:
     return replace(call, arguments=call.arguments[:-1] or "{")
 
 
-def _text_or_empty(message: Message) -> str:
-    """Return a message's text; empty if it is only whitespace, which the API refuses."""
-    if not message.content.strip():
-        return ""
-    return message.content
-
-
 def _lacks_thought(turns: Sequence[Body]) -> bool:
     """Whether the turns end with results of calls that have no thoughts before them."""
     if len(turns) < 2:
@@ -573,13 +542,6 @@ def _lacks_thought(turns: Sequence[Body]) -> bool:
     if not any(block["type"] == "tool_result" for block in turns[-1]["content"]):
         return False
     return turns[-2]["content"][0]["type"] not in _THOUGHTS
-
-
-def _accepted_name(name: str) -> str:
-    """Return an id or name with characters that the API accepts. Ids made by the API stay unchanged."""
-    if _ID.fullmatch(name):
-        return name
-    return _NOT_IN_ID.sub("_", name)[:128] or "_"
 
 
 def _token_usage(usage: Any) -> Usage:

@@ -4,9 +4,10 @@ formats read and write.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -32,6 +33,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     LOOKED_UP,
     MAX_TOKEN_COUNT,
+    UNPARSED_CALL,
     Listener,
     ModelRequest,
     ModelTraits,
@@ -42,20 +44,29 @@ from ktdeval.harness import (
     Usage,
     with_distinct_ids,
 )
-from ktdeval.secrets.redaction import SHORTEST_SECRET
 from ktdeval.values.installation import install_command
 from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
-from ktdeval_models.remote.finish_reasons import ReplyEnding, read_ending
+from ktdeval_models.remote.finish_reasons import (
+    NO_TOOL_PARSER,
+    ReplyEnding,
+    cut_at_limit,
+    leaves_call_as_text,
+    read_ending,
+)
 from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.lookups import may_look_up, reports_lookup
-from ktdeval_models.remote.params import RemoteParams, looks_like_key
+from ktdeval_models.remote.own_fields import OwnFields, OwnForm
+from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
+from ktdeval_models.remote.request_headers import routing_headers, secret_headers
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.streaming_support import refuses_stream
-from ktdeval_models.remote.transport import BodyError, HttpAnswer, Transport, http_libraries
+from ktdeval_models.remote.transport import BodyError, HttpAnswer, Transport
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 # dated price table of these models
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
@@ -65,12 +76,6 @@ _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeErr
 # stands for what is no count of tokens: a sum with it stays below 0
 NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
-# Headers, in lower case, that say nothing of who asks: those of HTTP and of the SDK, and versions,
-# which are settings.
-_NO_ROUTING = re.compile(
-    r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
-)
-_SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
 
 
 class RequestSigner(Protocol):
@@ -105,6 +110,7 @@ class RemoteAdapter:
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
+    own_form = OwnForm("")  # how it takes settings of an agent's own program
     # reads the body of an answer; ValueError: it is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
@@ -128,7 +134,9 @@ class RemoteAdapter:
         #: of the provider; None where it has none that is spoken here
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
+        self.own = OwnFields(self.own_form)
         self.forms = RequestForms({})  # in which the server takes parts of a request
+        self._has_told_of_calls = False
         self._unstreamed = ""  # why replies come whole, as learnt from the server; empty: not known
 
     def connect(self) -> None:
@@ -227,6 +235,10 @@ class RemoteAdapter:
         """Return the request fields that a refusal may blame and `omit` may name."""
         return body
 
+    def untaken(self, body: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG002 - of a subclass
+        """Return the parameters of a call, as `CallParams` names them, that a request lacks."""
+        return ()
+
     def refusal_error(
         self,
         refusal: Refusal,
@@ -255,8 +267,11 @@ class RemoteAdapter:
         forms = self.forms.current()
         tried: list[str] = []
         stream = self._stream_of(request)
+        asked = request
+        fixed = (*self.params.extra_body, *self.params.omit)
         while True:
-            body = self.encode_as(request, forms)
+            request = self.own.fitted(asked)
+            body = self.own.added(self.encode_as(request, forms), request, fixed)
             answer = self._post(body, request, stream)
             if 200 <= answer.status < 300:
                 break
@@ -270,6 +285,9 @@ class RemoteAdapter:
                 stream = self._stream_of(request)
                 continue
 
+            if self.own.learn_refusal(refusal, request):
+                continue
+
             further = self.forms.after_refusal(forms, refusal, self.parts_of(body, request))
             if further is None:
                 return self._reply_or_raise(refusal, answer.content, body, tried)
@@ -278,12 +296,25 @@ class RemoteAdapter:
             tried.append(f"{changed} {forms[changed]}")
             forms = further
 
-        reply = self._read(answer.content, request, body)
+        reply = self._noted_if_unparsed(self._read(answer.content, request, body), request)
         sent = self.parts_of(body, request)
         self.forms.learn({part: forms[part] for part in sent})
         notes = self.forms.notes(forms, sent)
+        notes += self.own.notes(asked, request, self.untaken(body), fixed)
 
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
+
+    def _noted_if_unparsed(self, reply: Reply, request: ModelRequest) -> Reply:
+        """Return a reply with a note where the server left a call in its text; the user is told once."""
+        if not leaves_call_as_text(reply, request):
+            return reply
+
+        with self._connecting:
+            is_first = not self._has_told_of_calls
+            self._has_told_of_calls = True
+        if is_first:
+            _LOG.warning(NO_TOOL_PARSER, f"{self.provider}/{self.name}")
+        return replace(reply, notes=(*reply.notes, UNPARSED_CALL))
 
     def answered(self, status: int, content: bytes, request: ModelRequest) -> Reply:
         """Return the reply in an answer that came apart from its request, as with a batch; errors
@@ -372,6 +403,7 @@ class RemoteAdapter:
             except ModelError as error:
                 raise self._with_words(error, answer, content) from None
 
+            reply = cut_at_limit(reply, request)
             if reports_lookup(answer):
                 return replace(reply, notes=(*reply.notes, LOOKED_UP))
             return reply
@@ -442,50 +474,6 @@ class RemoteAdapter:
         No secrets; empty before `connect`.
         """
         return self._routing
-
-
-def plain_headers(client: Any) -> dict[str, str]:
-    """Return the headers that an SDK's client sends with each request, its key among them."""
-    # others are left out
-    return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-
-
-def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the headers of a request hold that a server may echo and nobody may read."""
-    for name, value in headers.items():
-        if not _SECRET_NAME.search(name.lower()):
-            continue
-
-        # Of `Bearer KEY` and `Basic USER:KEY`, the word before is no secret.
-        scheme, _, rest = value.strip().partition(" ")
-        secret = rest.strip() or scheme
-        # A word such as the `none` of servers without keys stands in many texts.
-        if len(secret) >= SHORTEST_SECRET:
-            yield secret
-
-
-def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
-    """Return the headers, by names in lower case, that say for whom a request is answered, without
-    any that may hold a secret.
-    """
-    routing = {}
-    for name, value in sorted((name.lower(), value) for name, value in headers.items()):
-        is_secret = (
-            _SECRET_NAME.search(name)
-            or looks_like_key(value)
-            or any(secret in value for secret in secrets)
-        )
-        if not is_secret and not _NO_ROUTING.fullmatch(name):
-            routing[name] = value
-
-    return routing
-
-
-def no_network(sdk: ModuleType) -> Any:
-    """Return an HTTP client for an SDK that only builds headers. It can't send, so it loads no
-    certificates.
-    """
-    return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())
 
 
 # --- JSON of a given shape

@@ -32,6 +32,7 @@ from ktdeval_models.remote.params import (
     VertexParams,
     presets,
 )
+from ktdeval_models.remote.request_headers import no_network, plain_headers
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -110,11 +111,11 @@ class BedrockModel(AnthropicModel):
         client = sdk.AnthropicBedrock(
             aws_region=self.params.region,
             base_url=self.endpoint,
-            http_client=base.no_network(sdk),
+            http_client=no_network(sdk),
             default_headers=own,
         )
         with client:
-            return base.plain_headers(client)
+            return plain_headers(client)
 
     def signer(self) -> base.RequestSigner:
         """Return the AWS credentials of this machine. Raises ProviderError: there are none."""
@@ -307,11 +308,11 @@ class VertexClaude(_OnVertex, AnthropicModel):
             region=self._own.location,
             project_id=project,
             base_url=self.endpoint,
-            http_client=base.no_network(sdk),
+            http_client=no_network(sdk),
             default_headers=_bearer(key),
         )
         with client:
-            return base.plain_headers(client)
+            return plain_headers(client)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002
         """Return None: a stream has another path there, so that replies come whole."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ktdeval.calls import Caller, bad_response, one_line
 from ktdeval.errors import ModelError
 from ktdeval.harness import (
+    NO_TOOL,
     FinishReason,
     ModelRequest,
+    Reply,
     ToolCall,
+    holds_marked_call,
     is_no_arguments,
     read_blocks,
     read_envelope,
@@ -122,3 +125,30 @@ def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelR
     read = read_envelope if request.response_schema is not None else read_blocks
     written = read(content).calls
     return bool(written) and all(is_object(call.arguments) for call in written)
+
+
+def cut_at_limit(reply: Reply, request: ModelRequest) -> Reply:
+    """Return a reply as cut if it is as long as it may be, whatever the server's word: some say
+    `stop` then. Some count reasoning within the limit, others beside it.
+    """
+    limit = request.params.max_output_tokens
+    output = reply.usage.output_tokens
+    is_at_limit = output == limit or output - reply.usage.reasoning_tokens >= limit
+    if is_at_limit and reply.finish_reason in ("stop", "tool_calls"):
+        return replace(reply, finish_reason="length")
+    return reply
+
+
+NO_TOOL_PARSER = (
+    "%s left a tool call in the text of its reply: the server has no tool parser for this model. Start"
+    " it with one (vLLM: --enable-auto-tool-choice --tool-call-parser NAME; SGLang:"
+    " --tool-call-parser NAME; llama.cpp: --jinja), or use --tool-protocol json_schema"
+)
+
+
+def leaves_call_as_text(reply: Reply, request: ModelRequest) -> bool:
+    """Whether a reply to a request with tools has no call, and the marks of one in its text."""
+    is_native = request.params.tool_protocol == "native" and bool(request.tools)
+    if not is_native or request.tool_choice == NO_TOOL or reply.tool_calls:
+        return False
+    return holds_marked_call(reply.content) or holds_marked_call(reply.reasoning)

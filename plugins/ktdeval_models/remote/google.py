@@ -30,6 +30,7 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, error_details, text_of, whole_usage
 from ktdeval_models.remote.batch.google import GoogleBatches
+from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import GoogleParams, presets
 from ktdeval_models.remote.read_tool_calls import (
     arguments_text,
@@ -39,6 +40,7 @@ from ktdeval_models.remote.read_tool_calls import (
     sent_ids,
 )
 from ktdeval_models.remote.schema_rewrites import readable_schema
+from ktdeval_models.remote.turn_parts import TurnRecord, parts_of_turn
 
 Body = dict[str, Any]
 
@@ -71,14 +73,15 @@ def check_name(name: str, provider: str) -> None:
 class GoogleModel(RemoteAdapter):
     """A Gemini model over the Gemini API (or a server that speaks it).
 
-    Gemini 3 requires that a call is sent back with the signature of its thoughts. The signature is
-    the call's opaque field.
+    Gemini 3 requires that a call is sent back with the signature of its thoughts, which is the
+    call's opaque field. It wants that of a text back, too: those are the reply's opaque field.
     """
 
     package = "google.genai"
     extra = "google"
     version = r"/v1(alpha|beta)?\Z"
     params: GoogleParams
+    own_form = OwnForm("generate_content", ("none", "minimal", "low", "medium", "high"))
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class GoogleModel(RemoteAdapter):
         the run together.
         """
         body: Body = {
-            "contents": list(_contents(request.messages)),
+            "contents": list(_contents(request.messages, self.name)),
             "generationConfig": self._generation(request),
         }
         system = []
@@ -248,6 +251,7 @@ class GoogleModel(RemoteAdapter):
         texts: list[str] = []
         thoughts: list[str] = []
         calls: list[ToolCall] = []
+        turn = TurnRecord()
         # A candidate that was filtered, or used its tokens for thoughts, has no content.
         content: Mapping[str, Any] = {}
         if candidate.get("content") is not None:
@@ -256,11 +260,12 @@ class GoogleModel(RemoteAdapter):
         for part in base.parts({"parts": [], **content}, "parts", self.caller):
             if "functionCall" in part:
                 calls.append(self._call(part))
-            elif isinstance(part.get("text"), str):
-                if part.get("thought"):
-                    thoughts.append(part["text"])
-                else:
-                    texts.append(part["text"])
+                turn.add_call()
+            elif part.get("thought") and isinstance(part.get("text"), str):
+                thoughts.append(part["text"])
+            elif isinstance(text := part.get("text", ""), str) and _is_text_part(part):
+                texts.append(text)
+                turn.add_text(text, _signed(part))
             elif part.keys() - {"thoughtSignature", "thought"}:
                 kinds = one_line(", ".join(sorted(part)), self.caller.secrets)
                 raise bad_response(
@@ -281,6 +286,7 @@ class GoogleModel(RemoteAdapter):
             tool_calls=tuple(calls),
             finish_reason=ending.finish,
             notes=ending.notes,
+            opaque=turn.opaque("google", self.name),
         )
 
         return with_distinct_ids(reply, sent_ids(request))
@@ -340,7 +346,7 @@ class GoogleModel(RemoteAdapter):
         return super().refusal_error(refusal, content, body)
 
 
-def _contents(messages: Sequence[Message]) -> Iterator[Body]:
+def _contents(messages: Sequence[Message], model: str) -> Iterator[Body]:
     """Yield the turns. The results of one turn's calls are one turn together."""
     names: dict[str, str] = {}
     as_text: set[str] = set()
@@ -371,7 +377,7 @@ def _contents(messages: Sequence[Message]) -> Iterator[Body]:
         elif message.role == "assistant":
             names |= {call.id: call.name for call in message.tool_calls}
             as_text |= {call.id for call in message.tool_calls if _is_text(call)}
-            parts = list(_model_parts(message))
+            parts = list(_model_parts(message, model))
             if parts:
                 yield {"role": "model", "parts": parts}
 
@@ -379,24 +385,48 @@ def _contents(messages: Sequence[Message]) -> Iterator[Body]:
         yield {"role": "user", "parts": results}
 
 
-def _model_parts(message: Message) -> Iterator[Body]:
-    if message.content.strip():
-        yield {"text": message.content}
+def _model_parts(message: Message, model: str) -> Iterator[Body]:
+    """Yield the parts of a model's turn, each with its own signature (page on thought signatures:
+    parts with a signature are neither joined nor moved).
+    """
+    parts = parts_of_turn(message, "google", model)
+    if parts is None:
+        if message.content.strip():
+            yield {"text": message.content}
+        yield from map(_call_part, message.tool_calls)
+        return
 
-    for call in message.tool_calls:
-        if _is_text(call):
-            yield {"text": f"{call.name} {call.arguments}".strip()}
-            continue
+    for part in parts:
+        if part.call is not None:
+            yield _call_part(part.call)
+        elif part.text.strip() or part.marks:
+            yield {"text": part.text, **part.marks}
 
-        arguments = loads_strict(sent_arguments(call.arguments))  # the API requires an object
-        part: Body = {
-            "functionCall": {"id": call.id, "name": _accepted_name(call.name), "args": arguments}
-        }
-        signature = call.opaque_of("google")
-        if signature is not None:
-            # Page on thought signatures: Gemini 3 refuses a call without its own.
-            part["thoughtSignature"] = signature
-        yield part
+
+def _call_part(call: ToolCall) -> Body:
+    if _is_text(call):
+        return {"text": f"{call.name} {call.arguments}".strip()}
+
+    arguments = loads_strict(sent_arguments(call.arguments))  # the API requires an object
+    part: Body = {
+        "functionCall": {"id": call.id, "name": _accepted_name(call.name), "args": arguments}
+    }
+    signature = call.opaque_of("google")
+    if signature is not None:
+        # Page on thought signatures: Gemini 3 refuses a call without its own.
+        part["thoughtSignature"] = signature
+    return part
+
+
+def _is_text_part(part: Mapping[str, Any]) -> bool:
+    """Whether a part is a text of the reply, or nothing but the signature of one."""
+    return "text" in part or (bool(_signed(part)) and not part.get("thought"))
+
+
+def _signed(part: Mapping[str, Any]) -> Body:
+    """Return the signature of a part as it goes back; empty without one."""
+    signature = part.get("thoughtSignature")
+    return {"thoughtSignature": signature} if isinstance(signature, str) else {}
 
 
 def _is_text(call: ToolCall) -> bool:

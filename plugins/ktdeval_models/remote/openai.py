@@ -1,15 +1,13 @@
-"""OpenAI's two APIs: Responses, and Chat Completions, which many other servers speak, too."""
+"""Chat Completions, which OpenAI and many other servers speak, and the choice of OpenAI's API."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Context, Refusal, bad_response, one_line, served_text
+from ktdeval.calls import Context, Refusal, bad_response, served_text
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness import (
     CallParams,
@@ -22,15 +20,14 @@ from ktdeval.harness import (
     Usage,
     split_thought,
 )
-from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
 from ktdeval_models.remote import base, thinking_blocks as earlier
 from ktdeval_models.remote.accepted_forms import EMPTY, FREE, SCHEMA_FORMS, RequestForms
-from ktdeval_models.remote.base import RemoteAdapter, count, part, text_of
-from ktdeval_models.remote.batch.openai import OpenAIBatches
+from ktdeval_models.remote.base import part, text_of
 from ktdeval_models.remote.grammar_schemas import SchemaBounds
 from ktdeval_models.remote.keys import find_key
 from ktdeval_models.remote.message_contents import read_content
+from ktdeval_models.remote.openai_adapter import OpenAIAdapter, token_usage
 from ktdeval_models.remote.openai_requests import (
     CALLS_CONTENT,
     chat_messages,
@@ -38,28 +35,24 @@ from ktdeval_models.remote.openai_requests import (
     forms_from,
     has_text,
     response_format,
-    responses_items,
-    responses_tools,
 )
+from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import (
     CompatibleParams,
     OpenAIParams,
     ProviderPreset,
-    RemoteParams,
     TokensField,
     presets,
 )
 from ktdeval_models.remote.read_tool_calls import arguments_text, call_name
+from ktdeval_models.remote.responses import ResponsesModel
 from ktdeval_models.remote.served_context import MODELS, served_context
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
-from ktdeval_models.remote.streams.responses import ResponsesAssembler
-from ktdeval_models.remote.wire_words import by_word, wire_words
 
 Body = dict[str, Any]
 
 _MOST_SEED = 2**31  # seeds are sent modulo this: the smallest range that a server documents
-_NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
 _FORCED_FORMS = ("named", "required", "auto")
 # `provider` is a field of OpenRouter's: the server that answered.
 _SERVED = ("model", "provider", "system_fingerprint")
@@ -94,82 +87,13 @@ def make_compatible(provider: str, name: str, params: CompatibleParams | None = 
     return ChatModel(presets()[provider], name, params or CompatibleParams())
 
 
-class OpenAIAdapter(RemoteAdapter):
-    """Common parts of the two APIs."""
-
-    package = "openai"
-    extra = "openai"
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        if self.provider == "openai":
-            self._batches = OpenAIBatches(self)
-
-    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers; for other servers, without organisation, project and headers
-        that the environment names.
-        """
-        is_openai = self.provider == "openai"
-        own: dict[str, Any] = {}
-        if not is_openai:
-            lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-            for line in lines:
-                name, colon, _ = line.partition(":")
-                name = name.strip()
-                if colon and name.lower() != "authorization":
-                    own[name] = sdk.Omit()
-
-        key = key or "none"  # the SDK requires a key; servers without keys ignore it
-        own["Authorization"] = f"Bearer {key}"
-        with sdk.OpenAI(
-            api_key=key, default_headers=own, http_client=base.no_network(sdk)
-        ) as client:
-            if not is_openai:
-                client.organization = client.project = None
-
-            return base.plain_headers(client)
-
-    def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
-        """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not
-        `optional`.
-        """
-        for name in params.extra_body:
-            if name in _NOT_TO_ADD:
-                raise ConfigError(f"extra_body can't hold {name!r}: {_NOT_TO_ADD[name]}")
-
-        omittable = sorted({*filter(None, optional), *params.extra_body})
-        for name in params.omit:
-            if name not in omittable:
-                hint = near_matches(name, omittable) or f"; it takes {', '.join(omittable)}"
-                raise ConfigError(f"omit can't name {name!r}{hint}")
-
-
-def _token_usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
-    """Return the counts of a reply of either API.
-
-    `whole`: the names of the counts of input and output. `elsewhere`: names of the count of tokens
-    read from a cache, if it is not among the details of the input.
-    """
-    into, out = whole
-    read = count(usage, f"{into}_details", "cached_tokens")
-    for name in elsewhere:
-        read = read or count(usage, name)
-
-    reasoning = count(usage, f"{out}_details", "reasoning_tokens")
-    write = count(usage, f"{into}_details", "cache_write_tokens")
-    total = count(usage, "total_tokens")
-    output = count(usage, out, missing=0 if total else base.NO_COUNT)
-
-    return base.whole_usage(total, Usage(count(usage, into), output, reasoning, read, write))
-
-
-# --- Chat Completions
-
-
 class ChatModel(OpenAIAdapter):
     """Model over Chat Completions, at a server that `preset` describes."""
 
     path = "/chat/completions"
+    own_form = OwnForm(
+        "chat_completions", encoded=("max_tokens", "max_completion_tokens", "temperature")
+    )
 
     def __init__(
         self, preset: ProviderPreset, name: str, params: CompatibleParams | OpenAIParams
@@ -317,6 +241,15 @@ class ChatModel(OpenAIAdapter):
         body |= self._extra_body
         return {name: value for name, value in body.items() if name not in self.params.omit}
 
+    def untaken(self, body: Mapping[str, Any]) -> Collection[str]:
+        """Return the parameters of a call that a request lacks."""
+        lacking = [] if "temperature" in body else ["temperature"]
+        if not self.preset.takes_effort:
+            lacking.append("reasoning_effort")
+        if self.preset.budget_field is None:
+            lacking.append("reasoning_tokens")
+        return lacking
+
     def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:
         """Return the parts of a request that have several forms."""
         # A field that the user adds or omits is sent as the user says, in no other form.
@@ -334,7 +267,7 @@ class ChatModel(OpenAIAdapter):
         if not all(map(has_text, request.messages)):
             parts.append(CALLS_CONTENT)
 
-        if any(earlier.thoughts_in(message, self.provider) for message in request.messages):
+        if earlier.sends_thoughts(request.messages, self.provider):
             parts.append(earlier.THOUGHTS)
 
         return parts
@@ -375,10 +308,7 @@ class ChatModel(OpenAIAdapter):
         if answer.get("choices") in (None, []):
             return base.empty_reply(usage, served_by, "choices", self.caller)
 
-        choice: Mapping[str, Any] = {}
-        choices = part(answer, "choices", list, self.caller)
-        if isinstance(choices[0], dict):
-            choice = choices[0]
+        choice = _first_choice(part(answer, "choices", list, self.caller))
 
         message: Mapping[str, Any] = {}
         if choice.get("message") is not None or not choice.get("finish_reason"):
@@ -404,9 +334,9 @@ class ChatModel(OpenAIAdapter):
         if not reasoning:
             in_content, content = split_thought(content)
 
-        if calls and self._sends_thoughts:
+        kept = None
+        if self._sends_thoughts:
             kept = earlier.kept_thoughts(message, in_content or texts.reasoning, self.provider)
-            calls = (replace(calls[0], opaque=kept), *calls[1:])
 
         return Reply(
             content=refusal or content,
@@ -416,6 +346,7 @@ class ChatModel(OpenAIAdapter):
             reasoning=reasoning or in_content,
             served_by=served_by,
             notes=ending.notes,
+            opaque=kept,
         )
 
     def _calls(self, message: Mapping[str, Any]) -> Iterator[ToolCall]:
@@ -443,7 +374,7 @@ class ChatModel(OpenAIAdapter):
     def _counted(self, usage: Any) -> Usage:
         # The last two names are those of StepFun and Moonshot, and of DeepSeek.
         if isinstance(usage, dict):
-            return _token_usage(
+            return token_usage(
                 usage,
                 ("prompt_tokens", "completion_tokens"),
                 "cached_tokens",
@@ -454,138 +385,8 @@ class ChatModel(OpenAIAdapter):
         return Usage()
 
 
-# --- Responses
-
-
-class ResponsesModel(OpenAIAdapter):
-    """Model over the Responses API.
-
-    Each request has the whole conversation, and nothing is stored at the provider. The API has no
-    seed, and no separate limit on reasoning.
-    """
-
-    path = "/responses"
-    params: OpenAIParams
-
-    def __init__(self, name: str, params: OpenAIParams) -> None:
-        openai = presets()["openai"]
-        super().__init__("openai", name, params, openai.base_url, openai.variables)
-        self.check_fields(
-            params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier")
-        )
-
-    def assembler(self, hear: Listener) -> StreamAssembler:
-        """Return what reads the events of one response."""
-        return ResponsesAssembler(hear, self.loads)
-
-    def settings(self) -> JsonValue:
-        """Return settings that change how a request is encoded."""
-        return {
-            "api": "responses",
-            "reasoning_summary": self.params.reasoning_summary,
-            "service_tier": self.params.service_tier,
-            "omit": list(self.params.omit),
-            "extra_body": dict(self.params.extra_body),
-        }
-
-    def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call."""
-        items: list[Body] = []
-        for message in request.messages:
-            items += responses_items(message)
-
-        body: Body = {
-            "model": self.name,
-            "input": items,
-            "temperature": request.params.temperature,
-            "max_output_tokens": request.params.max_output_tokens,
-            "store": False,
-        }
-        if request.tools:
-            body |= responses_tools(request)
-
-        if request.response_schema is not None:
-            schema = {
-                "type": "json_schema",
-                "name": "reply",
-                "schema": request.response_schema,
-                "strict": False,
-            }
-            body["text"] = {"format": schema}
-
-        reasoning: Body = {}
-        if request.params.reasoning_effort is not None:
-            reasoning["effort"] = request.params.reasoning_effort
-        if self.params.reasoning_summary is not None:
-            reasoning["summary"] = self.params.reasoning_summary
-        if reasoning:
-            body["reasoning"] = reasoning
-
-        if self.params.service_tier is not None:
-            body["service_tier"] = self.params.service_tier
-
-        body |= self.params.extra_body
-        return {name: value for name, value in body.items() if name not in self.params.omit}
-
-    def decode(
-        self,
-        answer: Mapping[str, Any],
-        request: ModelRequest,
-        body: Mapping[str, Any],  # noqa: ARG002
-    ) -> Reply:
-        """Return the reply in an answer."""
-        word = self._word(answer)
-        texts: list[str] = []
-        refusals: list[str] = []
-        thoughts: list[str] = []
-        calls: list[ToolCall] = []
-
-        usage = _token_usage(
-            part(answer, "usage", dict, self.caller), ("input_tokens", "output_tokens")
-        )
-        served_by = text_of(answer.get("model"))
-        if answer.get("output") in (None, []) and word == "completed":
-            return base.empty_reply(usage, served_by, "output", self.caller)
-
-        for item in base.parts(answer, "output", self.caller):
-            kind = item.get("type")
-            if kind == "message":
-                for piece in base.parts(item, "content", self.caller):
-                    if piece.get("type") == "output_text":
-                        texts.append(part(piece, "text", str, self.caller))
-                    elif piece.get("type") == "refusal":
-                        refusals.append(part(piece, "refusal", str, self.caller))
-            elif kind == "function_call":
-                call_id = text_of(item.get("call_id")) or text_of(item.get("id"))
-                name = call_name(item.get("name"))
-                arguments = arguments_text(item, "arguments")
-                calls.append(ToolCall(call_id, name, arguments))
-            elif kind == "reasoning":
-                thoughts.append(text_of(item.get("content")) or text_of(item.get("summary")))
-
-        content = "\n".join(refusals or texts)
-        ending = self.ending(word, content, calls, request)
-        return Reply(
-            content=content,
-            tool_calls=tuple(calls),
-            finish_reason="refusal" if refusals else ending.finish,
-            usage=usage,
-            reasoning="\n".join(filter(None, thoughts)),
-            served_by=served_by,
-            notes=ending.notes,
-        )
-
-    def _word(self, answer: Mapping[str, Any]) -> str:
-        """Return the word for how a response ended. Raises ModelError if it has not ended."""
-        status = part(answer, "status", str, self.caller)
-        if status == "incomplete":
-            details = answer.get("incomplete_details")
-            if not isinstance(details, dict):
-                return status
-            return text_of(details.get("reason")) or status
-
-        if status != "completed":
-            shown = one_line(status, self.caller.secrets)
-            raise bad_response(self.caller, f"the response has the status {shown!r}")
-
-        return status
+def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
+    """Return the choice of index 0, which need not stand first; the first where none has it."""
+    objects = [choice for choice in choices if isinstance(choice, dict)]
+    indexed = [choice for choice in objects if choice.get("index") == 0]
+    return next(iter((*indexed, *objects)), {})

@@ -1,6 +1,4 @@
-"""Parts of a request to Chat Completions or Responses: the form of the reply, the schema in the
-prompt, tools.
-"""
+"""Parts of a request to Chat Completions: the form of the reply, the schema in the prompt, tools."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from ktdeval_models.remote.accepted_forms import (
 )
 from ktdeval_models.remote.base import sent_name
 from ktdeval_models.remote.read_tool_calls import sent_arguments
-from ktdeval_models.remote.thinking_blocks import THOUGHTS, add_thoughts
+from ktdeval_models.remote.thinking_blocks import THOUGHTS, add_thoughts, in_tool_rounds
 
 Body = dict[str, Any]
 
@@ -83,15 +81,16 @@ def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) ->
 def chat_messages(
     request: ModelRequest, forms: Mapping[str, str], provider: str, empty_thought: str | None
 ) -> Iterator[Body]:
-    """Yield the messages of a request. `provider`: whose thoughts of earlier turns with calls are
-    among them; `empty_thought`: what such a turn without thoughts has in the field for them; None:
-    it has no such field.
+    """Yield the messages of a request. `provider`: whose thoughts of earlier turns are among them,
+    in rounds with calls; `empty_thought`: what such a turn without thoughts has in the field for
+    them; None: it has no such field.
     """
     messages: Sequence[Message] = request.messages
     if request.response_schema is not None and forms["response_format"] in (OBJECT, FREE):
         messages = with_schema(messages, request.response_schema)
 
-    for message in messages:
+    in_rounds = in_tool_rounds(messages)
+    for message, is_in_round in zip(messages, in_rounds, strict=True):
         entry: Body = {"role": message.role}
         if has_text(message):
             entry["content"] = message.content
@@ -102,6 +101,8 @@ def chat_messages(
             entry["tool_call_id"] = message.tool_call_id
         elif message.tool_calls:
             entry["tool_calls"] = [_sent_call(call) for call in message.tool_calls]
+
+        if message.role == "assistant" and is_in_round:
             if forms.get(THOUGHTS) == SENT:
                 add_thoughts(entry, message, provider)
             if empty_thought is not None:
@@ -158,44 +159,3 @@ def tool_body(tool: ToolSpec) -> Body:
             "parameters": tool.parameters,
         },
     }
-
-
-def responses_tools(request: ModelRequest) -> Body:
-    """Return the tools on offer as the Responses API takes them, and how they may be chosen if that
-    is not left to the model.
-    """
-    tools = []
-    for tool in request.tools:
-        function = tool_body(tool)["function"]
-        # The default of `strict` is true, which refuses schemas with optional or free-form parts.
-        tools.append({"type": "function", **function, "strict": False})
-
-    body: Body = {"tools": tools}
-    if request.tool_choice == NO_TOOL:
-        body["tool_choice"] = "none"
-    elif request.tool_choice is not None:
-        body["tool_choice"] = {"type": "function", "name": request.tool_choice}
-    return body
-
-
-def responses_items(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield the items of the Responses API for one message."""
-    if message.role == "tool":
-        yield {
-            "type": "function_call_output",
-            "call_id": message.tool_call_id,
-            "output": message.content,
-        }
-        return
-
-    if message.content.strip() or not message.tool_calls:
-        yield {"role": message.role, "content": message.content}
-
-    for call in message.tool_calls:
-        arguments = sent_arguments(call.arguments)
-        yield {
-            "type": "function_call",
-            "call_id": call.id,
-            "name": sent_name(call.name),
-            "arguments": arguments,
-        }

@@ -1,14 +1,16 @@
-"""Thoughts of earlier turns with tool calls, for vendors whose protocol over Chat Completions wants
-them back: DeepSeek, Kimi, GLM and MiniMax.
+"""Thoughts of earlier turns, for vendors whose protocol over Chat Completions wants them back:
+DeepSeek, Kimi, GLM, MiniMax, gpt-oss and OpenRouter.
 
-They go back in the fields in which they came, as these vendors' own examples append a whole message.
-They are words of the model, so they pass the leak guard like its arguments (`Opaque.has_words`).
+They go back in rounds with tool calls, that is between two messages of the user (DeepSeek's page
+"Thinking Mode": elsewhere they need not). They go back in the fields in which they came, as these
+vendors' own examples append a whole message. They are words of the model, so they pass the leak
+guard like its arguments (`Opaque.has_words`), or go back whole or not at all where they are signed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,7 @@ THOUGHTS = "thoughts"
 """Part of a request that has two forms: strict servers refuse the fields of earlier thoughts."""
 
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_SEALED = ("data", "signature", "id", "type", "format")  # fields of a detail without words
 _IN_CONTENT = "think"  # thoughts that came within the content, between tags
 _WANTS = wire_words("openai")["wants_thoughts"]
 _MODELS = re.compile(_WANTS["models"])
@@ -52,26 +55,75 @@ def thought_forms(is_sent: bool, is_said: bool) -> Sequence[str]:
 
 
 def kept_thoughts(message: Mapping[str, Any], in_content: str, provider: str) -> Opaque | None:
-    """Return the thoughts of a reply's message for its first call; None without any. `in_content`:
-    those that stood between tags in its content.
+    """Return the thoughts of a reply's message; None without any. `in_content`: those that stood
+    between tags in its content.
     """
     fields = {name: message[name] for name in _FIELDS if message.get(name)}
     if in_content:
         fields[_IN_CONTENT] = in_content
     if not fields:
         return None
-    return Opaque(provider, dumps_canonical(fields), has_words=True)
+
+    data = dumps_canonical(fields)
+    details = fields.get("reasoning_details")
+    if isinstance(details, list) and any(map(_is_sealed, details)):
+        return Opaque(provider, data, signed_words="\n\n".join(_words(fields)))
+    return Opaque(provider, data, has_words=True)
+
+
+def _is_sealed(detail: Any) -> bool:
+    """Whether a detail of reasoning is signed or encrypted (openrouter.ai/docs, "Reasoning
+    tokens").
+    """
+    return isinstance(detail, dict) and bool(detail.get("signature") or detail.get("data"))
+
+
+def _words(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the texts in a value that can be read."""
+    if isinstance(value, str) and name not in _SEALED:
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _words(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _words(item, name)
+
+
+def in_tool_rounds(messages: Sequence[Message]) -> list[bool]:
+    """Whether each message belongs to a round with calls: what came since the latest message of the
+    user.
+    """
+    rounds = []
+    with_calls = set()
+    number = 0
+    for message in messages:
+        if message.role == "user":
+            number += 1
+        rounds.append(number)
+        if message.tool_calls:
+            with_calls.add(number)
+
+    return [each in with_calls for each in rounds]
+
+
+def sends_thoughts(messages: Sequence[Message], provider: str) -> bool:
+    """Whether thoughts of earlier turns are among what a request may send."""
+    in_rounds = in_tool_rounds(messages)
+    return any(
+        is_in_round and thoughts_in(message, provider)
+        for message, is_in_round in zip(messages, in_rounds, strict=True)
+    )
 
 
 def thoughts_in(message: Message, provider: str) -> dict[str, Any]:
     """Return the fields that an earlier turn's thoughts came in; empty without any."""
-    for call in message.tool_calls:
-        kept = call.opaque_of(provider)
-        if kept is not None and call.opaque is not None and call.opaque.has_words:
-            fields = json_object(kept)
-            return {name: fields[name] for name in (*_FIELDS, _IN_CONTENT) if name in fields}
+    opaque = message.opaque
+    if opaque is None or opaque.provider != provider:
+        return {}
 
-    return {}
+    fields = json_object(opaque.data)
+    return {name: fields[name] for name in (*_FIELDS, _IN_CONTENT) if name in fields}
 
 
 def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None:

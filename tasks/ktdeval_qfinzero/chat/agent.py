@@ -89,7 +89,7 @@ def _answer_in(reply: Reply, session: StepSession) -> str | None:
 
 def _make_calls(messages: list[Message], reply: Reply, session: StepSession) -> None:
     """Make the calls of a reply and append their answers."""
-    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    messages.append(reply.as_message())
     for call in reply.tool_calls:
         result = session.call_tool(call)
         messages.append(Message("tool", result.text, tool_call_id=call.id))
@@ -102,7 +102,7 @@ def _refuse(messages: list[Message], reply: Reply, feedback: str, session: StepS
         messages.append(Message("user", feedback))
         return
 
-    messages.append(Message("assistant", reply.content, reply.tool_calls))
+    messages.append(reply.as_message())
     for call in reply.tool_calls:
         text = _ENDED
         if call.name == session.submit_tool.name:

@@ -164,10 +164,10 @@ def providers_table() -> str:
 def _thoughts(preset: ProviderPreset) -> str:
     """Return how thoughts of earlier turns go back to a provider."""
     if preset.protocol != "chat":
-        return "as signatures"
+        return "with signatures"
 
     if preset.provider == "openai":
-        return "never"
+        return "encrypted; never over Chat Completions"
 
     return "always" if preset.sends_thoughts else "by model"
 

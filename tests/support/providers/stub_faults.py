@@ -137,7 +137,7 @@ MISDEEDS = {
     "truncated_call": {"truncated", "bad_json"},
     "empty": {"empty_reply"},
     "refusal": {"refusal"},
-    "content_filter": {"content_filter", "empty_reply"},
+    "content_filter": {"content_filter"},
     "prose": {"no_submission"},
 }
 """Behaviour of the model at the first submission of a step, and the counts for it."""

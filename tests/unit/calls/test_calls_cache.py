@@ -36,6 +36,7 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
+from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.observation import ObservedState
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import dumps_canonical
@@ -100,6 +101,7 @@ OTHER_REQUESTS = {
     "params": CallParams(seed=8, temperature=0.1),
     "predictions": {"asset_0001": 0.5},
     "places": {"asset_0001": 0},
+    "own": OwnSettings("messages", {"top_k": 5}),
 }
 
 
@@ -119,6 +121,7 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
         "state",
         "step",
         "listener",
+        "run_params",  # of what `own` replaced it is part of the key
     }
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
 
@@ -192,6 +195,9 @@ def test_a_key_is_the_hash_of_one_object_of_canonical_json():
         for name in ("predictions", "places"):
             if getattr(request, name) is not None:
                 fields_asked[name] = getattr(request, name)
+        if request.own is not None:
+            own = request.own
+            fields_asked["own"] = {"api": own.api, "fields": own.fields, "instead": {}}
 
         key = sha256_hex(dumps_canonical(fields_asked))
         assert request_key(model, request) == key

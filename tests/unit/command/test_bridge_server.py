@@ -626,8 +626,8 @@ def test_a_call_is_restored_only_with_equal_arguments() -> None:
     signed = ToolCall("a", "look", '{"x": 1.0, "y": [2]}', Opaque("google", "s"))
     other = ToolCall("a", "look", "{}", Opaque("google", "of a conversation beside it"))
     memory = CallMemory()
-    memory.keep([signed])
-    memory.keep([other])
+    memory.keep(Reply(tool_calls=(signed,)))
+    memory.keep(Reply(tool_calls=(other,)))
 
     for arguments in ('{"y":[2],"x":1}', '{"x": 1.0, "y": [2]}'):
         assert memory.restored(assistant(ToolCall("a", "look", arguments))) == assistant(signed)

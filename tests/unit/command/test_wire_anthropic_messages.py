@@ -23,7 +23,7 @@ from bridge_clients import (
     bridge,
 )
 from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
-from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec
+from ktdeval.harness import NO_TOOL, Message, Opaque, OwnSettings, Reply, ToolCall, ToolSpec
 from ktdeval_command.wire import anthropic_messages
 from ktdeval_command.wire.refusals import WireError
 
@@ -147,7 +147,7 @@ def test_arguments_that_are_no_object_are_wrapped_and_come_back_as_they_were(
     assert "messages.content.is_error=true" in running.requests[2].ignored
 
 
-def test_thoughts_and_marks_of_the_cache_are_left_out_and_named() -> None:
+def test_thoughts_keep_their_mark_and_marks_of_the_cache_are_named() -> None:
     mark = {"type": "ephemeral"}
     turns = [
         {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": mark}]},
@@ -166,17 +166,11 @@ def test_thoughts_and_marks_of_the_cache_are_left_out_and_named() -> None:
     assert request.messages == (
         Message("system", "S"),
         Message("user", "Hi"),
-        Message("assistant", "Yo"),
+        Message("assistant", "Yo", opaque=Opaque("bridge", "s")),
         Message("system", "New rule."),
         Message("user", "Hi"),
     )
-    assert request.ignored == (
-        "system.cache_control",
-        "messages.content.cache_control",
-        "messages.content.type=thinking",
-        "messages.content.thinking",
-        "messages.content.signature",
-    )
+    assert request.ignored == ("system.cache_control", "messages.content.cache_control")
 
 
 @pytest.mark.parametrize(
@@ -214,13 +208,28 @@ def test_parameters_are_read_and_harmless_extras_are_named() -> None:
 
     assert (request.temperature, request.stop, request.streams) == (1.0, ("END",), True)
     assert request.response_schema == SCHEMA
-    assert request.ignored == (
-        "output_config.effort",
-        "thinking",
-        "metadata",
-        "top_k",
-        "service_tier",
-        "context_management",
+    assert request.ignored == ("metadata",)
+    assert request.own == OwnSettings(
+        "messages",
+        {
+            "max_tokens": request.max_output_tokens,
+            "output_config.effort": "low",
+            "temperature": 1.0,
+            "thinking": {"type": "adaptive"},
+            "top_k": 5,
+        },
+        {
+            "max_output_tokens": request.max_output_tokens,
+            "temperature": 1.0,
+            "reasoning_effort": "low",
+            "reasoning_tokens": None,
+        },
+        {
+            "max_output_tokens": "max_tokens",
+            "temperature": "temperature",
+            "reasoning_effort": "output_config.effort",
+        },
+        {"service_tier": "auto", "context_management": {"edits": []}},
     )
 
 

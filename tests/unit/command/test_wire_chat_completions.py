@@ -230,10 +230,15 @@ def test_parameters_are_read_and_harmless_extras_are_named() -> None:
         "store",
         "metadata",
         "user",
-        "reasoning_effort",
-        "service_tier",
         "field_of_next_year",
     )
+    assert request.own is not None
+    assert request.own.fields == {
+        "max_completion_tokens": 20,
+        "reasoning_effort": "low",
+        "temperature": 0.5,
+    }
+    assert request.own.withheld == {"service_tier": "auto"}
 
 
 def test_a_reply_is_cut_before_a_stop_text() -> None:

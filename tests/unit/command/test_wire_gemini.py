@@ -176,7 +176,12 @@ def test_both_spellings_of_fields_are_read() -> None:
     assert (request.max_output_tokens, request.stop) == (5, ("END",))
     assert request.tools == (ToolSpec("look", "", SCHEMA),)
     assert request.tool_choice == "look"
-    assert request.ignored == ("generationConfig.topK", "safetySettings")
+    assert request.ignored == ("safetySettings",)
+    assert request.own is not None
+    assert request.own.fields == {
+        "generationConfig.maxOutputTokens": 5,
+        "generationConfig.topK": 3,
+    }
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from bridge_clients import (
     bridge,
 )
 from ktdeval.errors import BudgetError, KtdevalError
-from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec
+from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall, ToolSpec
 from ktdeval_command.wire import responses
 from ktdeval_command.wire.refusals import WireError
 
@@ -210,7 +210,7 @@ def test_tools_of_a_namespace_are_called_in_it() -> None:
     assert running.requests[1].messages[1] == Message("assistant", "", (call,))
 
 
-def test_reasoning_is_left_out_and_roles_are_mapped() -> None:
+def test_reasoning_keeps_its_mark_and_roles_are_mapped() -> None:
     items = [
         {"role": "developer", "content": "A"},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
@@ -228,11 +228,11 @@ def test_reasoning_is_left_out_and_roles_are_mapped() -> None:
     assert request.messages == (
         Message("system", "I\n\nA"),
         Message("user", "Hi"),
-        Message("assistant", "Yo"),
+        Message("assistant", "Yo", opaque=Opaque("bridge", "x")),
         Message("system", "B"),
         Message("user", "On"),
     )
-    assert request.ignored == ("input.type=reasoning",)
+    assert request.ignored == ()
 
 
 def test_parameters_are_read_and_harmless_extras_are_named() -> None:
@@ -252,15 +252,16 @@ def test_parameters_are_read_and_harmless_extras_are_named() -> None:
 
     assert (request.temperature, request.max_output_tokens, request.streams) == (0.0, 50, True)
     assert (request.tool_choice, request.response_schema) == (NO_TOOL, SCHEMA)
-    assert request.ignored == (
-        "tools.strict",
-        "text.verbosity",
-        "store",
-        "reasoning",
-        "include",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-    )
+    assert request.ignored == ("tools.strict",)
+    assert request.own is not None
+    assert request.own.fields == {
+        "max_output_tokens": 50,
+        "parallel_tool_calls": True,
+        "prompt_cache_key": "k",
+        "reasoning": {"effort": "low"},
+        "temperature": 0.0,
+        "text.verbosity": "low",
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""Settings that an agent's own program sends with a request: they hold instead of the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ktdeval.harness.call_params import CallParams
+from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value
+
+APPLIED = "own settings: "
+NOT_APPLIED = "own settings not applied: "
+"""How the notes of a reply begin that name settings of the agent's program: those that its model got,
+and those that it could not get.
+"""
+_BETWEEN = "; "
+_LONGEST_VALUE = 60
+_LONGEST_TEXT = 20
+
+
+class OwnSettings(Value, frozen=True):
+    """Settings of one request, as the agent's program sent them to its provider's API."""
+
+    api: str  #: whose fields they are: `messages`, `responses`, `chat_completions` or `generate_content`
+    fields: JsonObject  #: by their path in the request, unchanged
+    #: what of them every API has, by the name in `CallParams`; null takes the run's away
+    params: JsonObject = msgspec.field(default_factory=dict)
+    paths: dict[str, str] = msgspec.field(default_factory=dict)  #: of each of `params` that has one
+    withheld: JsonObject = msgspec.field(default_factory=dict)  #: further ones that no model gets
+
+    def applied_to(self, params: CallParams) -> CallParams:
+        """Return the parameters of a call with these instead of the run's."""
+        own: dict[str, Any] = dict(self.params)
+        return replace(params, **own)
+
+
+def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[str, ...]:
+    """Return the note that names settings, by one of `APPLIED` and `NOT_APPLIED`; none for none."""
+    named = [_shown(path, value) for path, value in fields]
+    return (f"{begin}{_BETWEEN.join(named)}",) if named else ()
+
+
+def noted_settings(notes: Iterable[str], begin: str) -> list[str]:
+    """Return the settings that the notes of a reply name."""
+    names: list[str] = []
+    for note in notes:
+        if note.startswith(begin):
+            names += note.removeprefix(begin).split(_BETWEEN)
+    return names
+
+
+def _shown(path: str, value: JsonValue) -> str:
+    """Return a setting as cards show it. A long text is a key, such as that of a cache."""
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return path
+    text = value if isinstance(value, str) else dumps_canonical(value)
+    return f"{path}={text[:_LONGEST_VALUE]}".replace(_BETWEEN, ";")

@@ -1,0 +1,92 @@
+"""Settings of a program's request that its model gets, and what of them every API has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ktdeval.harness import OwnSettings
+from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_compact
+from ktdeval_command.wire.refusals import WireError
+from ktdeval_command.wire.request_fields import Fields
+
+MOST_CHARS = 4_000  #: of all settings of a request, as JSON
+_EFFORTS: Mapping[str, str] = {
+    "none": "none",
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "xhigh",
+    "ultra": "xhigh",
+}
+
+
+class SettingsReader:
+    """Collects the settings of one request of an API."""
+
+    def __init__(self, api: str) -> None:
+        self._api = api
+        self._fields: dict[str, JsonValue] = {}
+        self._withheld: dict[str, JsonValue] = {}
+        self._params: dict[str, JsonValue] = {}
+        self._paths: dict[str, str] = {}
+
+    def take(self, fields: Fields, names: Iterable[str]) -> None:
+        """Take fields as they are; absent ones are not among the settings."""
+        for name in names:
+            value = fields.take(name)
+            if value is not None:
+                self._fields[fields.path(name)] = value
+
+    def withhold(self, fields: Fields, names: Iterable[str]) -> None:
+        """Take settings that no model gets: they are the run's, or change what a call costs."""
+        for name in names:
+            value = fields.take(name)
+            if value is not None:
+                self._withheld[fields.path(name)] = value
+
+    def add(self, path: str, value: Any, param: str) -> None:
+        """Add a setting that every API has, which `CallParams` names `param`; None is none."""
+        if value is not None:
+            self._fields[path] = value
+            self._params[param] = value
+            self._paths[param] = path
+
+    def add_effort(self, path: str, word: JsonValue) -> None:
+        """Add a word for effort that `path` holds, if it is one."""
+        effort = _EFFORTS.get(word.lower()) if isinstance(word, str) else None
+        if effort is not None:
+            # Another API takes effort or a budget, not both.
+            self._params |= {"reasoning_effort": effort, "reasoning_tokens": None}
+            self._paths["reasoning_effort"] = path
+            self._paths.pop("reasoning_tokens", None)
+
+    def add_budget(self, path: str, tokens: JsonValue) -> None:
+        """Add a budget of reasoning that `path` holds; it gives way to an effort, and 0 is none."""
+        is_count = isinstance(tokens, int) and not isinstance(tokens, bool)
+        if not is_count or "reasoning_effort" in self._paths:
+            return
+        if tokens == 0:
+            self.add_effort(path, "none")
+        elif isinstance(tokens, int) and tokens > 0:
+            self._params |= {"reasoning_effort": None, "reasoning_tokens": tokens}
+            self._paths["reasoning_tokens"] = path
+
+    def settings(self) -> OwnSettings | None:
+        """Return the settings; None without any. Raises WireError: they are too long."""
+        if not (self._fields or self._withheld):
+            return None
+        fields: JsonObject = dict(sorted(self._fields.items()))
+        if len(dumps_compact([fields, self._withheld])) > MOST_CHARS:
+            raise WireError(
+                "bad_request", f"expected settings of at most {MOST_CHARS:,} characters"
+            )
+        return OwnSettings(
+            api=self._api,
+            fields=fields,
+            params=self._params,
+            paths=self._paths,
+            withheld=self._withheld,
+        )

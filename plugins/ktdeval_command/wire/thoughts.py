@@ -1,0 +1,39 @@
+"""Thoughts of the run's model in a program's conversation. A program gets the words of a thought with
+a mark in the place of its provider's signature, and sends both back; the bridge keeps what the mark
+stands for.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+
+from ktdeval.harness import Opaque, Reply
+
+MARKED = "bridge"
+"""Provider of opaque data that are a mark: the bridge puts what it stands for in their place."""
+
+_HEAD = b"ktdeval"
+_DIGEST_BYTES = 23  # 30 bytes with the head: base64 without padding
+
+
+def mark_of(reply: Reply) -> str:
+    """Return the mark of a reply's thoughts, as base64; empty of a reply without any."""
+    if reply.opaque is not None:
+        return _mark(f"{reply.opaque.provider}\n{reply.opaque.data}")
+    return mark_of_words(reply.reasoning)
+
+
+def mark_of_words(words: str) -> str:
+    """Return the mark of thoughts in a format that has no place for one; empty for none."""
+    return _mark(words) if words else ""
+
+
+def marked(mark: str | None) -> Opaque | None:
+    """Return a mark as a program's turn holds it; None for none."""
+    return Opaque(MARKED, mark) if mark else None
+
+
+def _mark(text: str) -> str:
+    digest = sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return b64encode(_HEAD + digest[:_DIGEST_BYTES]).decode()

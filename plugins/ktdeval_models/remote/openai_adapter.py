@@ -1,0 +1,87 @@
+"""Common parts of OpenAI's two APIs: headers, fields that a user may set, and counts of tokens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from types import ModuleType
+from typing import Any
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import Usage
+from ktdeval.values.config_options import near_matches
+from ktdeval_models.remote import base
+from ktdeval_models.remote.base import RemoteAdapter, count
+from ktdeval_models.remote.batch.openai import OpenAIBatches
+from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.request_headers import no_network, plain_headers
+from ktdeval_models.remote.wire_words import by_word, wire_words
+
+_NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
+
+
+class OpenAIAdapter(RemoteAdapter):
+    """Common parts of the two APIs."""
+
+    package = "openai"
+    extra = "openai"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.provider == "openai":
+            self._batches = OpenAIBatches(self)
+
+    def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
+        """Return the SDK's headers; for other servers, without organisation, project and headers
+        that the environment names.
+        """
+        is_openai = self.provider == "openai"
+        own: dict[str, Any] = {}
+        if not is_openai:
+            lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+            for line in lines:
+                name, colon, _ = line.partition(":")
+                name = name.strip()
+                if colon and name.lower() != "authorization":
+                    own[name] = sdk.Omit()
+
+        key = key or "none"  # the SDK requires a key; servers without keys ignore it
+        own["Authorization"] = f"Bearer {key}"
+        with sdk.OpenAI(api_key=key, default_headers=own, http_client=no_network(sdk)) as client:
+            if not is_openai:
+                client.organization = client.project = None
+
+            return plain_headers(client)
+
+    def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
+        """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not
+        `optional`.
+        """
+        for name in params.extra_body:
+            if name in _NOT_TO_ADD:
+                raise ConfigError(f"extra_body can't hold {name!r}: {_NOT_TO_ADD[name]}")
+
+        omittable = sorted({*filter(None, optional), *params.extra_body})
+        for name in params.omit:
+            if name not in omittable:
+                hint = near_matches(name, omittable) or f"; it takes {', '.join(omittable)}"
+                raise ConfigError(f"omit can't name {name!r}{hint}")
+
+
+def token_usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
+    """Return the counts of a reply of either API.
+
+    `whole`: the names of the counts of input and output. `elsewhere`: names of the count of tokens
+    read from a cache, if it is not among the details of the input.
+    """
+    into, out = whole
+    read = count(usage, f"{into}_details", "cached_tokens")
+    for name in elsewhere:
+        read = read or count(usage, name)
+
+    reasoning = count(usage, f"{out}_details", "reasoning_tokens")
+    write = count(usage, f"{into}_details", "cache_write_tokens")
+    total = count(usage, "total_tokens")
+    output = count(usage, out, missing=0 if total else base.NO_COUNT)
+
+    return base.whole_usage(total, Usage(count(usage, into), output, reasoning, read, write))

@@ -1,0 +1,169 @@
+"""Settings that an agent's own program sends, in the request of the run's model.
+
+A program that speaks the model's own API gets them in unchanged. Over another API the model gets
+those that every API has: limit, temperature, effort, budget of reasoning. What a server refuses is
+left out from then on, and the run's parameter holds; a note on each reply says what was applied and
+what was not.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ktdeval.calls import Refusal
+from ktdeval.harness import APPLIED, NOT_APPLIED, ModelRequest, OwnSettings, settings_note
+from ktdeval.values.strict_json import JsonValue
+
+_REFUSED = (400, 422)
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+# Words by which servers name a parameter in any API's spelling.
+_NAMES: Mapping[str, re.Pattern[str]] = {
+    "max_output_tokens": re.compile(r"max_?(completion_|output_?)?tokens", re.IGNORECASE),
+    "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
+    "reasoning_effort": re.compile(r"effort|reasoning|thinking", re.IGNORECASE),
+    "reasoning_tokens": re.compile(r"budget|reasoning|thinking", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnForm:
+    """How an adapter takes settings of programs."""
+
+    api: str  #: the API that it speaks, as of `OwnSettings`
+    efforts: Collection[str] = _EFFORTS  #: words for effort that it knows
+    encoded: Collection[str] = ()  #: paths that the adapter itself encodes, from `params` or `own`
+
+
+class OwnFields:
+    """Settings of programs that one model takes; remembers those that its server refuses. Thread-safe."""
+
+    def __init__(self, form: OwnForm) -> None:
+        self.form = form
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+
+    def fitted(self, request: ModelRequest) -> ModelRequest:
+        """Return a request without settings that the server is known to refuse, and with an effort
+        that the API knows.
+        """
+        own = request.own
+        if own is None:
+            return request
+
+        with self._lock:
+            refused = set(self._refused)
+
+        params = request.params
+        for name, path in own.paths.items():
+            if path in refused and request.run_params is not None:
+                params = replace(params, **{name: getattr(request.run_params, name)})
+
+        if own.params.get("reasoning_effort") == params.reasoning_effort is not None:
+            params = replace(params, reasoning_effort=self._known_effort(params.reasoning_effort))
+
+        fields = {path: value for path, value in own.fields.items() if path not in refused}
+        return replace(request, params=params, own=msgspec.structs.replace(own, fields=fields))
+
+    def _known_effort(self, effort: str) -> Any:
+        """Return the nearest effort that the API knows, the higher of two."""
+        place = _EFFORTS.index(effort)
+        known = [_EFFORTS.index(word) for word in self.form.efforts]
+        return _EFFORTS[min(known, key=lambda each: (abs(each - place), -each))]
+
+    def added(
+        self, body: dict[str, Any], request: ModelRequest, fixed: Collection[str]
+    ) -> dict[str, Any]:
+        """Return a body with the program's fields, where it speaks this API. `fixed`: fields that the
+        user of the run sets or leaves out.
+        """
+        own = request.own
+        if own is None or own.api != self.form.api:
+            return body
+
+        for path, value in own.fields.items():
+            if path not in self.form.encoded and not _is_fixed(path, fixed):
+                body = _with_field(body, path.split("."), value)
+        return body
+
+    def learn_refusal(self, refusal: Refusal, request: ModelRequest) -> bool:
+        """Remember which setting of a request a refusal names; false where it names none."""
+        own = request.own
+        if own is None or refusal.status not in _REFUSED:
+            return False
+
+        words = f"{refusal.parameter or ''} {refusal.message}"
+        blamed = [path for path in own.fields if self._is_named(path, own, words)]
+        with self._lock:
+            new = [path for path in blamed if path not in self._refused][:1]
+            self._refused.update(new)
+        return bool(new)
+
+    def _is_named(self, path: str, own: OwnSettings, words: str) -> bool:
+        leaf = path.rpartition(".")[2]
+        if own.api == self.form.api and re.search(rf"\b{re.escape(leaf)}\b", words):
+            return True
+        return any(
+            own_path == path and _NAMES[name].search(words) is not None
+            for name, own_path in own.paths.items()
+        )
+
+    def notes(
+        self,
+        asked: ModelRequest,
+        fitted: ModelRequest,
+        untaken: Collection[str],
+        fixed: Collection[str],
+    ) -> tuple[str, ...]:
+        """Return what to note of a reply: settings that the model got, and those that it could not
+        get. `untaken`: names of `CallParams` that the request did not have.
+        """
+        own = asked.own
+        if own is None:
+            return ()
+
+        lacking = set(self._lacking(own, fitted, untaken, fixed))
+        got = [each for each in own.fields.items() if each[0] not in lacking]
+        missed = [each for each in own.fields.items() if each[0] in lacking]
+        missed += own.withheld.items()
+        return (*settings_note(APPLIED, got), *settings_note(NOT_APPLIED, missed))
+
+    def _lacking(
+        self,
+        own: OwnSettings,
+        fitted: ModelRequest,
+        untaken: Collection[str],
+        fixed: Collection[str],
+    ) -> Iterator[str]:
+        left = {} if fitted.own is None else fitted.own.fields
+        is_same_api = own.api == self.form.api
+        params = {path: name for name, path in own.paths.items()}
+        for path in own.fields:
+            name = params.get(path)
+            if path not in left or (is_same_api and _is_fixed(path, fixed)):
+                yield path
+            elif not is_same_api or path in self.form.encoded:
+                is_carried = name is not None or (is_same_api and path in self.form.encoded)
+                if not is_carried or name in untaken or self._is_changed(own, fitted, name):
+                    yield path
+
+    def _is_changed(self, own: OwnSettings, fitted: ModelRequest, name: str | None) -> bool:
+        return name is not None and own.params.get(name) != getattr(fitted.params, name)
+
+
+def _is_fixed(path: str, fixed: Collection[str]) -> bool:
+    return path in fixed or path.partition(".")[0] in fixed or path.rpartition(".")[2] in fixed
+
+
+def _with_field(body: Mapping[str, Any], path: list[str], value: JsonValue) -> dict[str, Any]:
+    """Return an object with a value at a path, whose objects are made where they are absent."""
+    name, *rest = path
+    if not rest:
+        return {**body, name: value}
+    inner = body.get(name)
+    return {**body, name: _with_field(inner if isinstance(inner, dict) else {}, rest, value)}

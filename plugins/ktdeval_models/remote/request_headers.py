@@ -1,0 +1,63 @@
+"""Headers of a request: those that an SDK gives, and what they say of who asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from ktdeval.secrets.redaction import SHORTEST_SECRET
+from ktdeval_models.remote.params import looks_like_key
+from ktdeval_models.remote.transport import http_libraries
+
+# Headers, in lower case, that say nothing of who asks: those of HTTP and of the SDK, and versions,
+# which are settings.
+_NO_ROUTING = re.compile(
+    r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
+)
+_SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
+
+
+def plain_headers(client: Any) -> dict[str, str]:
+    """Return the headers that an SDK's client sends with each request, its key among them."""
+    # others are left out
+    return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+
+
+def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the headers of a request hold that a server may echo and nobody may read."""
+    for name, value in headers.items():
+        if not _SECRET_NAME.search(name.lower()):
+            continue
+
+        # Of `Bearer KEY` and `Basic USER:KEY`, the word before is no secret.
+        scheme, _, rest = value.strip().partition(" ")
+        secret = rest.strip() or scheme
+        # A word such as the `none` of servers without keys stands in many texts.
+        if len(secret) >= SHORTEST_SECRET:
+            yield secret
+
+
+def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
+    """Return the headers, by names in lower case, that say for whom a request is answered, without
+    any that may hold a secret.
+    """
+    routing = {}
+    for name, value in sorted((name.lower(), value) for name, value in headers.items()):
+        is_secret = (
+            _SECRET_NAME.search(name)
+            or looks_like_key(value)
+            or any(secret in value for secret in secrets)
+        )
+        if not is_secret and not _NO_ROUTING.fullmatch(name):
+            routing[name] = value
+
+    return routing
+
+
+def no_network(sdk: ModuleType) -> Any:
+    """Return an HTTP client for an SDK that only builds headers. It can't send, so it loads no
+    certificates.
+    """
+    return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())

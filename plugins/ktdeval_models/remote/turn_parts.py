@@ -1,0 +1,142 @@
+"""Parts of a reply in their order, for vendors that want a turn back as it came: thoughts, and the
+texts and calls between them.
+
+The opaque data of a reply hold the vendor's own parts unchanged, and the place of each text and
+call. Texts and calls themselves are taken from the message that goes back. Thoughts do not go to
+another model; where they are bound to what stood before them (`before`), they do not follow a
+conversation or tools that have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from ktdeval.harness import Message, Opaque, ToolCall, json_object
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+
+_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPart:
+    """One part of a turn that goes back: a vendor's own (`kept`), a call, or a text with the marks
+    that it came with.
+    """
+
+    kept: Mapping[str, Any] | None = None
+    call: ToolCall | None = None
+    text: str = ""
+    marks: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TurnRecord:
+    """Parts of one reply, in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self._parts: list[JsonValue] = []
+        self._words: list[str] = []
+        self._holds_thoughts = False
+
+    def add_kept(self, part: Mapping[str, Any], words: str = "") -> None:
+        """Add a part that goes back unchanged. `words`: what can be read in it."""
+        self._holds_thoughts = True
+        self._parts.append({"kept": dict(part)})
+        if words:
+            self._words.append(words)
+
+    def add_text(self, text: str, marks: Mapping[str, Any] | None = None) -> None:
+        """Add a text of the reply's content. `marks`: fields that go back beside it."""
+        if marks:
+            self._holds_thoughts = True
+        self._parts.append({"text": len(text), "marks": dict(marks or {})})
+
+    def add_call(self) -> None:
+        """Add the next call."""
+        self._parts.append({"call": True})
+
+    def opaque(self, provider: str, model: str, before: str = "") -> Opaque | None:
+        """Return the parts as opaque data; None where none has to go back."""
+        if not self._holds_thoughts:
+            return None
+        data = dumps_canonical({"before": before, "model": model, "parts": self._parts})
+        return Opaque(provider, data, signed_words="\n\n".join(self._words))
+
+
+def parts_of_turn(
+    message: Message, provider: str, model: str, before: str = "", between: str = ""
+) -> list[TurnPart] | None:
+    """Return the parts of an earlier turn in their order; None where it has none to return: it came
+    from another model, stands behind something else than `before`, or has other texts or calls than
+    the reply. `between`: what joins the texts of a content.
+    """
+    opaque = message.opaque
+    if opaque is None or opaque.provider != provider:
+        return None
+
+    kept = json_object(opaque.data)
+    if (kept.get("model"), kept.get("before")) != (model, before):
+        return None
+
+    places = kept["parts"]
+    texts = _cut(message.content, places, between)
+    calls = [place for place in places if "call" in place]
+    if texts is None or len(calls) != len(message.tool_calls):
+        return None
+    return list(_filled(places, texts, message.tool_calls))
+
+
+def _filled(
+    places: Sequence[Mapping[str, Any]], texts: Sequence[str], calls: Sequence[ToolCall]
+) -> Iterator[TurnPart]:
+    next_text = iter(texts)
+    next_call = iter(calls)
+    for place in places:
+        if "kept" in place:
+            yield TurnPart(kept=place["kept"])
+        elif "call" in place:
+            yield TurnPart(call=next(next_call))
+        else:
+            yield TurnPart(text=next(next_text), marks=place["marks"])
+
+
+def _cut(content: str, places: Sequence[Mapping[str, Any]], between: str) -> list[str] | None:
+    """Return a content in its texts; None where they do not add up to it. A single text may have
+    changed where nothing stands behind it that is bound to it, since it is all of the content.
+    """
+    lengths = [place["text"] for place in places if "text" in place]
+    is_same = sum(lengths) + len(between) * max(len(lengths) - 1, 0) == len(content)
+    if not is_same and (len(lengths) != 1 or _keeps_after_text(places)):
+        return None
+    if len(lengths) == 1:
+        return [content]
+
+    texts = []
+    start = 0
+    for length in lengths:
+        texts.append(content[start : start + length])
+        start += length + len(between)
+    return texts
+
+
+def _keeps_after_text(places: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a part that goes back unchanged stands behind a text."""
+    has_text = False
+    for place in places:
+        has_text = has_text or "text" in place
+        if has_text and "kept" in place:
+            return True
+    return False
+
+
+def prefix_digests(tools: JsonValue, messages: Sequence[Message]) -> list[str]:
+    """Return a digest of what stands before each message, and one of all: tools and messages."""
+    state = sha256(dumps_canonical(tools).encode("utf-8", "surrogatepass"))
+    digests = [state.hexdigest()[:_DIGITS]]
+    for message in messages:
+        text = dumps_canonical(message.to_json())
+        state.update(text.encode("utf-8", "surrogatepass"))
+        digests.append(state.hexdigest()[:_DIGITS])
+    return digests

@@ -39,7 +39,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -105,7 +105,8 @@ PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 Path = npt.NDArray[np.float64]
 
 
-class Fee(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fee:
     """A fee on what is traded, fitted to a claim."""
 
     rate: float = 0.0  #: of what is traded; 0: none
@@ -274,7 +275,7 @@ class _Models:
         if rate <= _NO_FEE:
             fee = NO_FEE
         else:
-            fee = fee._replace(rate=rate)
+            fee = replace(fee, rate=rate)
         return _Fit(fit.causes, fee, self._errors(fit.causes, fee))
 
     def named(self, fit: _Fit) -> tuple[Cause, ...]:

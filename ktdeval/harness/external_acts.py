@@ -111,6 +111,7 @@ class Outside:
     private: tuple[Path, ...] = ()
     #: arguments of the agent that are of this machine alone, and not recorded
     agent_args: Mapping[str, JsonValue] = field(default_factory=dict)
+    model: str = ""  #: the run's model, PROVIDER/NAME; empty outside of a run
 
 
 NOT_A_RUN = Outside()

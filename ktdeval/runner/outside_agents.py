@@ -26,7 +26,7 @@ def outside_of(
     _, local = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
     named = [config.data, config.data_args, config.registration, config.items, config.cache]
     private = (folder.resolve(), *private_paths(named))
-    return Outside(files=files, check=check, private=private, agent_args=local)
+    return Outside(files=files, check=check, private=private, agent_args=local, model=config.model)
 
 
 def try_agent(

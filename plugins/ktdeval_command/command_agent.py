@@ -231,10 +231,10 @@ class CommandAgent:
             self._walls = self._sandbox(outside.private)
         sandbox = self._walls
 
+        model = params.model_name or _own_name(outside.model)
+
         with ExitStack() as held:
-            servers = held.enter_context(
-                serve_desk(desk, params.model_name, bridge_token, tools_token)
-            )
+            servers = held.enter_context(serve_desk(desk, model, bridge_token, tools_token))
             bridge = servers.bridge
             tools = servers.tools
 
@@ -245,7 +245,7 @@ class CommandAgent:
                 tools_token=tools_token,
                 tools_stdio=tuple(stdio_command(sandbox.python)),
                 prompt=prompt,
-                model=params.model_name,
+                model=model,
             )
             ready = prepared(profile, self._own.words, values)
             workspaces = self._workspaces(outside.files, held)
@@ -499,6 +499,11 @@ def _unkept_files() -> Iterator[KeptFiles]:
     """Give a folder for a run that keeps no files."""
     with temporary_folder("ktdeval-files-") as folder:
         yield LocalStore(Path(folder))
+
+
+def _own_name(model: str) -> str:
+    """Return the name that a model has at its provider, which programs know it by."""
+    return model.partition("/")[2] or model or "model"
 
 
 def _limits(params: CommandParams) -> ProgramLimits:

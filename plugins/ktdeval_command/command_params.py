@@ -51,7 +51,11 @@ class CommandParams:
         ),
     )
     model_name: str = option(
-        "ktdeval", help="name of the run's model as the program is told it; it may ask for any"
+        "",
+        help=(
+            "name of the run's model as the program is told it, by which it chooses its settings; it"
+            " may ask for any; default: the model's own"
+        ),
     )
     calls: int = option(200, help="most calls of the model in a step", minimum=1, maximum=100_000)
     seconds: float = option(

@@ -70,6 +70,7 @@ def check_json(value: JsonValue, where: str) -> None:
         raise ConfigError(f"{where}: JSON has no number {value}; quote it, or use another one")
     elif isinstance(value, Mapping):
         for key, item in value.items():
+            check_text(key, where)
             check_json(item, f"{where}.{key}")
     elif isinstance(value, Sequence):
         for index, item in enumerate(value):
@@ -99,11 +100,11 @@ def filled_words(words: Sequence[str], values: StepValues) -> tuple[str, ...]:
 
 
 def filled_json(value: JsonValue, values: StepValues) -> JsonValue:
-    """Return checked JSON with the values in its texts; names of fields stay as they are."""
+    """Return checked JSON with the values in its texts and names of fields."""
     if isinstance(value, str):
         return filled(value, values)
     if isinstance(value, Mapping):
-        return {key: filled_json(item, values) for key, item in value.items()}
+        return {filled(key, values): filled_json(item, values) for key, item in value.items()}
     if isinstance(value, Sequence):
         items: list[JsonValue] = []
         for item in value:

@@ -152,9 +152,10 @@ class EntryEpisode:
     ) -> None:
         task = entry.task(plugins)
         base = folder.base(entry.market)
-        spec = entry.spec(base, entry.config(), plugins)
+        config = entry.config()
+        spec = entry.spec(base, config, plugins)
         factory = EpisodeFactory({task.name: task}, plugins, market)
-        outside = Outside(private=(folder.path.resolve(),))
+        outside = Outside(private=(folder.path.resolve(),), model=config.model)
         episode = factory.open(spec, model or _NoModel(), outside=outside)
         if not isinstance(episode, TradingEpisode):
             raise ConfigError(f"markets: {entry.market}: the task {task.name} does not trade")

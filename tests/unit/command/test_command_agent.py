@@ -94,6 +94,13 @@ def test_a_program_that_follows_its_text_to_the_letter_decides_each_day(
     assert [step.failures for step in place.steps] == [{}] * 2
 
 
+def test_a_program_is_told_its_models_own_name(place: Place) -> None:
+    """Programs choose effort and thinking by it."""
+    done = place.play('submit({"orders": [], "overall_reason": os.environ["KTDEVAL_MODEL"]})')
+    assert done.code == 0, done
+    assert [step.overall_reason for step in place.steps] == ["hold"]
+
+
 def test_two_versions_of_a_program_are_two_systems(
     place: Place,
 ) -> None:

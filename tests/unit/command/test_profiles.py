@@ -200,12 +200,12 @@ def test_opencode() -> None:
         **TOOLS,
     }
     settings = json.loads(step.files["opencode.json"])
-    assert settings["model"] == "ktdeval/run"
+    assert settings["model"] == "ktdeval/openai/some-model"
     assert settings["provider"]["ktdeval"] == {
         "npm": "@ai-sdk/openai-compatible",
         "name": "ktdeval",
         "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
-        "models": {"run": {"name": "openai/some-model"}},
+        "models": {"openai/some-model": {}},
     }
     assert settings["mcp"]["ktdeval"] == {
         "type": "remote",
@@ -361,7 +361,7 @@ def test_json_is_written_whatever_a_value_contains() -> None:
     profile = Profile(files={"a/b.json": {"{prompt}": ["{prompt}", 1, None, {"m": "{model}"}]}})
 
     written = prepared(profile, ("agent",), values).files["a/b.json"]
-    assert json.loads(written) == {"{prompt}": ['"},\n\\', 1, None, {"m": "ü"}]}
+    assert json.loads(written) == {values.prompt: ['"},\n\\', 1, None, {"m": "ü"}]}
 
 
 @pytest.mark.parametrize(

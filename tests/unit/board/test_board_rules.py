@@ -217,7 +217,13 @@ def of_model(model: str, settings: Any = None, /, **args: Any) -> Change:
     return whole(model={"name": model, "args": args}, sent_as=settings)
 
 
-SENT = {"api": "responses", "reasoning_summary": None, "service_tier": None, "omit": []}
+SENT = {
+    "api": "responses",
+    "include": ["reasoning.encrypted_content"],
+    "reasoning_summary": None,
+    "service_tier": None,
+    "omit": [],
+}
 LATER = part("provenance", suite_version="9.1")
 SYSTEMS: dict[str, tuple[Change, str]] = {
     "a remote model as one of this machine": (

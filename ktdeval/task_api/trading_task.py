@@ -195,24 +195,20 @@ class MaskedConfig(TaskConfig):
 
     def length_words(self, window: Window) -> str:
         """Return how long an episode lasts, in words of a prompt. Where the mask hides dates, they
-        are the same for every window of the task: a length tells which window it is.
+        are the same for every window, also for one of the user's own: a length tells which it is.
         """
         if not self.mask_config.hides_dates:
             return (
                 f"The last day of the episode is {window.last}, or the last trading day before it."
             )
 
-        days = [_days_between(window.first, window.last)]
-        for dates in self.windows.values():
-            days.append(_days_between(dates.first, dates.last))
-
+        days = [_days_between(dates.first, dates.last) for dates in self.windows.values()]
         most = math.ceil(max(days) / _WEEK)
-        least = min(days) // _WEEK
-        if least == 0:
-            return f"The episode lasts at most {most} weeks; you are not told when it ends."
+        least = max(1, min(days) // _WEEK)
+        weeks = f"{least} to {most} weeks"
         if least == most:
-            return f"The episode lasts {most} weeks."
-        return f"The episode lasts {least} to {most} weeks; you are not told when it ends."
+            weeks = f"{most} weeks"
+        return f"Episodes of this task usually last {weeks}; you are not told when this one ends."
 
 
 def _days_between(first: str, last: str) -> int:

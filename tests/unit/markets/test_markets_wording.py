@@ -19,7 +19,6 @@ from ktdeval.trading.types import Scale
 from masking_market import lens_of
 
 PLUGINS = load_plugins()
-TEN = [f"W{number}" for number in range(1, 11)]
 
 
 def config_of(task: str, **changes: Any) -> Any:
@@ -34,11 +33,9 @@ def test_a_length_tells_no_window_where_dates_are_hidden(mask: str) -> None:
     task = PLUGINS.make_task(f"{mask}_open_research")
     said = {task._config.length_words(window) for window in task.windows.values()}
     # W5 has 54 days of the calendar, 7.7 weeks; `long` has 831, 118.7 weeks
-    assert said == {"The episode lasts 7 to 119 weeks; you are not told when it ends."}
-
-    days = [task.windows[name] for name in TEN]
-    own = {task._config.length_words(Window("own", one.last, "2026-06-30")) for one in days[5:]}
-    assert own <= said
+    assert said == {
+        "Episodes of this task usually last 7 to 119 weeks; you are not told when this one ends."
+    }
 
 
 def test_a_length_is_a_date_where_dates_are_shown() -> None:
@@ -52,27 +49,19 @@ def test_a_length_is_a_date_where_dates_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "words"),
-    [
-        ("2024-01-01", "2024-01-14", "The episode lasts 2 weeks."),
-        (
-            "2024-01-01",
-            "2024-01-15",
-            "The episode lasts 2 to 3 weeks; you are not told when it ends.",
-        ),
-        (
-            "2024-01-01",
-            "2024-01-03",
-            "The episode lasts at most 2 weeks; you are not told when it ends.",
-        ),
-    ],
+    ("last", "weeks"),
+    [("2024-01-14", "2 weeks"), ("2024-01-15", "2 to 3 weeks")],
 )
-def test_a_length_holds_for_every_window_of_a_task_and_for_ones_own(
-    first: str, last: str, words: str
-) -> None:
-    windows = {"a": WindowDates("2024-01-01", "2024-01-14")}
+def test_a_window_of_ones_own_changes_no_word(last: str, weeks: str) -> None:
+    windows = {"a": WindowDates("2024-01-01", last)}
     config = config_of("blinded_open_research", windows=windows)
-    assert config.length_words(Window("own", first, last)) == words
+    said = {
+        config.length_words(Window("own", "2024-01-01", end))
+        for end in ("2024-01-02", "2024-02-01", "2026-01-01")
+    }
+    assert said == {
+        f"Episodes of this task usually last {weeks}; you are not told when this one ends."
+    }
 
 
 # ---- what rows, confidences and fills mean

@@ -71,7 +71,11 @@ def packaged_price(
     Of rates that change with the time of day the dearest counts, so that a cost is an upper bound.
     """
     provider, _, name = full_name.partition("/")
-    listed = _listed_model(package.priced_as(provider, address), name)
+    named = package.priced_as(provider, address)
+    if named is not None and _packaged_snapshot() is None:
+        _warn_that_there_are_none()
+
+    listed = _listed_model(named, name)
     if listed is None:
         return None
 
@@ -85,7 +89,7 @@ def packaged_price(
 
 def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None:
     """Return the tokens of the context of PROVIDER/NAME, and who says so; None where the package has
-    no context of it, or is not installed, which is logged once.
+    no context of it, or is not installed.
     """
     provider, _, name = full_name.partition("/")
     listed = _listed_model(package.providers.get(provider), name)
@@ -134,15 +138,19 @@ def _packaged_snapshot() -> Any:
         from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
         from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
     except ImportError:
-        _LOG.warning(
-            "no prices: they come from the package %s, which is not installed; get it with `pip"
-            " install %s`, or give --price or --price-table",
-            PRICE_PACKAGE,
-            PRICE_PACKAGE,
-        )
         return None
 
     return DataSnapshot(providers=providers, from_auto_update=False)
+
+
+@cache
+def _warn_that_there_are_none() -> None:
+    _LOG.warning(
+        "no prices: they come from the package %s, which is not installed; get it with `pip"
+        " install %s`, or give --price or --price-table",
+        PRICE_PACKAGE,
+        PRICE_PACKAGE,
+    )
 
 
 def _dearest(model: Any, day: date) -> dict[str, Any] | None:

@@ -89,7 +89,7 @@ class Outlines(Engine):
         return importlib.util.find_spec("outlines_core") is not None
 
     def compile(self, schema: Schema) -> Judge:
-        from outlines_core import Index, Vocabulary
+        from outlines_core import Guide, Index, Vocabulary
         from outlines_core.json_schema import build_regex_from_schema
 
         # The engine's own automaton, since Python's `re` goes back and forth for minutes on some
@@ -99,17 +99,17 @@ class Outlines(Engine):
         index = Index(
             build_regex_from_schema(json.dumps(schema)), Vocabulary(end_of_text, single_bytes)
         )
-        transitions = index.get_transitions()
-        final_states = index.get_final_states()
 
+        # Not `index.get_transitions()`: as dictionaries of Python they take gigabytes.
         def judge(text: str) -> bool:
-            state: int | None = index.get_initial_state()
-            for byte in text.encode():
-                state = transitions.get(state, {}).get(byte)
-                if state is None:
-                    return False
+            guide = Guide(index)
+            tokens = list(text.encode())
+            if not guide.accepts_tokens(tokens):
+                return False
 
-            return state in final_states
+            for token in tokens:
+                guide.advance(token, return_tokens=False)
+            return guide.is_finished()
 
         return judge
 

@@ -1,6 +1,6 @@
 # Makes the practice board anew: sh leaderboards/make_practice.sh NEW_DIR
 #
-# NEW_DIR must not be there. No key and no network is needed; it takes about an hour. DAY sets the day.
+# NEW_DIR must not be there. No key and no network is needed; it takes about half an hour. DAY sets the day.
 #
 # Trained baselines come from the folder ktdeval-models of the working folder, as `ktdeval train qlib 'qlib/*' --data synthetic` makes it.
 # Each that is in it is registered, run and submitted; without the folder the board has none of them. Running them needs the extra `qlib`;

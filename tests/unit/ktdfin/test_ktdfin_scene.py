@@ -129,7 +129,7 @@ def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
 def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(mode: str) -> None:
     """But for the line on the length of the episode."""
     of_masks = [observed(f"{mask}_{mode}")[0] for mask in MASKS]
-    prompts = {re.sub("\n- The (last day|episode lasts).*", "", one) for one in of_masks}
+    prompts = {re.sub("\n- (The last day|Episodes of this task).*", "", one) for one in of_masks}
     assert len(prompts) == 1
 
     (prompt,) = prompts

@@ -17,6 +17,7 @@ from ktdeval.calls.served_model_name import bare_model
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.fact_types import (
+    LOWER_BOUND,
     SIDES,
     CutoffConfidence,
     CutoffEntry,
@@ -40,9 +41,6 @@ SPANS, SEEN = "spans cutoff", "before cutoff"
 """Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
 before it.
 """
-
-
-LOWER_BOUND: CutoffConfidence = "reported_lower_bound"
 
 
 @dataclass(frozen=True, slots=True)

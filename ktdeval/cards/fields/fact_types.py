@@ -150,6 +150,9 @@ user; recorded: who trained the policy.
 """
 
 
+LOWER_BOUND: CutoffConfidence = "reported_lower_bound"
+
+
 class CutoffEntry(Value, frozen=True):
     """End of a model's training data, as a run records it."""
 
@@ -163,7 +166,7 @@ class CutoffEntry(Value, frozen=True):
     @property
     def is_lower_bound(self) -> bool:
         """Whether the data may end later, so that no day is known to lie after them."""
-        return self.confidence == "reported_lower_bound"
+        return self.confidence == LOWER_BOUND
 
 
 NoCutoff = Literal["none", "unknown"]

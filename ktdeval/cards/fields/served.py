@@ -40,21 +40,22 @@ def add_served(parts: Iterable[Served]) -> list[Served]:
 
 
 def _added(group: Sequence[Served]) -> Served:
-    own = {name for part in group for name in part.own_settings}
-    not_applied = {name for part in group for name in part.not_applied}
+    own_settings = set(chain.from_iterable(part.own_settings for part in group))
+    not_applied = set(chain.from_iterable(part.not_applied for part in group))
     return Served(
         model=group[0].model,
         name=group[0].name,
         replies=sum(part.replies for part in group),
         looked_up=sum(part.looked_up for part in group),
-        own_settings=sorted(own),
+        own_settings=sorted(own_settings),
         not_applied=sorted(not_applied),
     )
 
 
 def lacks_own_settings(episodes: Iterable[Finished]) -> bool:
     """Whether a model could not get some setting that the agent's own program sent."""
-    return any(own.not_applied for episode in episodes for own in episode.served)
+    parts = chain.from_iterable(episode.served for episode in episodes)
+    return any(part.not_applied for part in parts)
 
 
 def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[Problem]:

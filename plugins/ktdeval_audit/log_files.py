@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,14 @@ class Record:
     value: JsonValue
     line: int | None = None  #: None where the file is one value
     member: str = ""  #: name in an archive
+
+
+def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
+    """Yield the objects of a list, or an object alone."""
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        if isinstance(item, Mapping):
+            yield item
 
 
 def read_records(path: Path) -> list[Record]:

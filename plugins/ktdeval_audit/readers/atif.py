@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_audit.log_files import Record
+from ktdeval_audit.log_files import Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogText
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
 
@@ -41,9 +41,8 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
 
 def _trajectories(records: Sequence[Record]) -> Iterator[_Trajectory]:
     for record in records:
-        items = record.value if isinstance(record.value, list) else [record.value]
-        for item in items:
-            if isinstance(item, Mapping) and isinstance(item.get("steps"), list):
+        for item in objects_in(record.value):
+            if isinstance(item.get("steps"), list):
                 yield item
 
 
@@ -76,7 +75,7 @@ class _TrajectoryReader:
             self.notes.append(f"A trajectory goes on in {goes_on[:80]!r}, which was not read.")
 
         embedded = []
-        for index, subagent in enumerate(_mappings(trajectory.get("subagent_trajectories"))):
+        for index, subagent in enumerate(objects_in(trajectory.get("subagent_trajectories"))):
             identity = str(subagent.get("trajectory_id") or f"{prefix}{index}")
             if identity in self._subagents:  # which ATIF forbids
                 identity = f"{identity} #{index}"
@@ -84,7 +83,7 @@ class _TrajectoryReader:
             embedded.append(identity)
             self._subagents[identity] = subagent
 
-        for index, step in enumerate(_mappings(trajectory.get("steps"))):
+        for index, step in enumerate(objects_in(trajectory.get("steps"))):
             yield from self._step_texts(step, f"{prefix}step {step.get('step_id', index + 1)}")
 
         for identity in embedded:  # that no step refers to
@@ -107,10 +106,10 @@ class _TrajectoryReader:
         if not isinstance(observation, Mapping):
             return
 
-        for result in _mappings(observation.get("results")):
+        for result in objects_in(observation.get("results")):
             returned = {"role": "tool", "content": result.get("content")}
             yield from message_texts(returned, f"{place}/observation", self._line)
-            for reference in _mappings(result.get("subagent_trajectory_ref")):
+            for reference in objects_in(result.get("subagent_trajectory_ref")):
                 yield from self._referred_texts(reference)
 
     def _referred_texts(self, reference: Mapping[str, JsonValue]) -> Iterator[LogText]:
@@ -137,11 +136,3 @@ def _identity(trajectory: _Trajectory) -> str:
         if isinstance(found, str) and found:
             return found[:80]
     return ""
-
-
-def _mappings(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    """Yield the objects of a list, or an object alone."""
-    items = value if isinstance(value, list) else [value]
-    for item in items:
-        if isinstance(item, Mapping):
-            yield item

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values.strict_json import JsonValue
-from ktdeval_audit.log_files import Record
+from ktdeval_audit.log_files import Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogText
 from ktdeval_audit.readers.messages import message_texts
 
@@ -66,9 +66,8 @@ def _events(
     records: Sequence[Record],
 ) -> Iterator[tuple[Mapping[str, JsonValue], int | None]]:
     for record in records:
-        items = record.value if isinstance(record.value, list) else [record.value]
-        for item in items:
-            if isinstance(item, Mapping) and isinstance(item.get("type"), str):
+        for item in objects_in(record.value):
+            if isinstance(item.get("type"), str):
                 yield item, record.line
 
 

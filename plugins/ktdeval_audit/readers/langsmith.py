@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values.strict_json import JsonValue, dumps_compact
-from ktdeval_audit.log_files import Record
+from ktdeval_audit.log_files import Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
 from ktdeval_audit.readers.messages import (
     flat_fields,
@@ -46,10 +46,8 @@ def _runs(records: Sequence[Record]) -> Iterator[tuple[Mapping[str, JsonValue], 
         if isinstance(value, Mapping) and isinstance(value.get("runs"), list):
             value = value["runs"]
 
-        items = value if isinstance(value, list) else [value]
-        for item in items:
-            if isinstance(item, Mapping):
-                yield item, record.line
+        for item in objects_in(value):
+            yield item, record.line
 
 
 def _order(item: tuple[Mapping[str, JsonValue], int | None]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktdeval.values.strict_json import JsonValue, loads_untrusted
-from ktdeval_audit.log_files import MOST_LEVELS, Record
+from ktdeval_audit.log_files import MOST_LEVELS, Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
 
@@ -87,11 +87,7 @@ def _is_span(value: Mapping[str, JsonValue]) -> bool:
 
 
 def _spans(record: Record) -> Iterator[_Span]:
-    value = record.value
-    items = value if isinstance(value, list) else [value]
-    for item in items:
-        if not isinstance(item, Mapping):
-            continue
+    for item in objects_in(record.value):
         if _is_span(item):
             yield _span(item, record.line)
 

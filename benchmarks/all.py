@@ -30,7 +30,7 @@ from history import HISTORY, PAGE, append, write_page, write_schema
 from msgspec import structs
 
 from figures import Figure, Machine, Report, Scale, machine_facts, revision, suite_version
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import decode_json, encode_canonical
 
 SUITES = ("kernels", "calls", "growth", "gym")
 

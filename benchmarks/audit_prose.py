@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.log_types import Decision, LogText
 from ktdeval_audit.text_rules import later_dates

@@ -25,7 +25,7 @@ from audit_leaks import LEAKS, Leak, LeakPlace, with_benign, with_documents
 from audit_logs import FORMATS, LoggedDecision, decisions_of, write_log
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.stats import clopper_pearson_upper
 from ktdeval_audit.audit import AuditReport, AuditSettings, audit_log

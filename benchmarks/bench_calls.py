@@ -43,7 +43,7 @@ from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cli.run import collector_held_back
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, as_remote
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episode_journal import JournalEntry, read_journal
 from ktdeval.runner.run import execute_run, prepare_run

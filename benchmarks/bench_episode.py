@@ -40,7 +40,7 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.action import ActionForm
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.episode_journal import Journal

@@ -40,9 +40,7 @@ from ktdeval.runner.episode_journal import Said
 from ktdeval.runner.run_maintenance import EpisodeFilter, check_run, list_episodes
 from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, sha256_hex, to_plain
 
 BUCKET = "runs"
 RUN = "grid"

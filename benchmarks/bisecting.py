@@ -31,7 +31,7 @@ from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_ktdfin.step_view import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene

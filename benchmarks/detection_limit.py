@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ktdeval.errors import DataError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats import memory_limits
 from ktdeval_compare.dose_plot import dose_svg
 from ktdeval_compare.dose_response import (

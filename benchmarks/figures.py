@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import ktdeval
 from ktdeval.stores import git_around
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 Direction = Literal["at_least", "at_most"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from figures import Figure, Report
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import decode_json, encode_canonical, json_schema
+from ktdeval.values import decode_json, dumps_pretty, encode_canonical, json_schema
 
 HERE = Path(__file__).resolve().parent
 HISTORY = HERE / "history.jsonl"

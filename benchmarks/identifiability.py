@@ -35,13 +35,13 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import wilson
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_deanon.certificate.lookup_attackers import RandomAttacker, field_sets, weigh
 from ktdeval_deanon.certificate.payload_matching import Field

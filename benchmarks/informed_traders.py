@@ -35,7 +35,7 @@ from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.aliases_and_noise import round_each
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.task_api.episode_spec import EpisodeSpec

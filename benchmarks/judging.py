@@ -9,7 +9,7 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_deanon.certificate.lookup_attackers import TOP, AttackerGuess, RandomAttacker
 
 DATE_TOLERANCES = (5, 20, 60)

@@ -15,7 +15,7 @@ from ktdeval.attribution import Fit, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market import DAILY_LIMIT_PCT, FloatArray, MarketSnapshot
 from ktdeval.stats import Bootstrap, Resampling
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 
 TRADING_DAYS_PER_YEAR = 252
 DRIFT_T = 1.96

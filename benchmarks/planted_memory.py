@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
 from ktdeval_models.planted.planted_files import DESCRIPTION, PlantedMemory, read_planted

@@ -20,9 +20,9 @@ from typing import get_args
 import numpy as np
 
 from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_gym.policy import Algorithm, read_policy
 from ktdeval_gym.rl.train import learn, policy_file
 from ktdeval_gym.single_asset_simulation import TradingSimulation

@@ -28,7 +28,7 @@ from scipy.stats import spearmanr
 
 from ktdeval import evaluate
 from ktdeval.observation import recorded_state
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_run
 from ktdeval.runner.score import make_card, open_recorded_snapshot
 from ktdeval.stats import clopper_pearson_upper

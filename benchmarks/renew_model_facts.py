@@ -32,7 +32,7 @@ from ktdeval.calls.context_window import listed_context
 from ktdeval.calls.prices import choose_price
 from ktdeval.cards import listed_cutoff
 from ktdeval.cards.fields import cutoff
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from ktdeval_models.remote.base import PRICE_TABLE
 
 REPORTED = Path(cutoff.__file__).with_name("reported_cutoffs.csv")

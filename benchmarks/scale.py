@@ -18,8 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import Value, from_plain, load_yaml
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"

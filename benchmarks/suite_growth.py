@@ -25,7 +25,7 @@ from figures import Figure, Scale, growth, skipped
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.calls import StopSignal
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.run import execute_run, prepare_run
 from ktdeval.trading.market_tape import MarketTape

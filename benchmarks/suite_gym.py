@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from figures import Figure, Scale
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import Window
 

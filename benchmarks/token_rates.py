@@ -39,7 +39,7 @@ from ktdeval.errors import KtdevalError  # noqa: E402
 from ktdeval.harness.chat_messages import ModelRequest, Reply  # noqa: E402
 from ktdeval.runner.conversation_size import HIGH, MeasuringModel  # noqa: E402
 from ktdeval.runner.episode import TradingEpisode  # noqa: E402
-from ktdeval.values.strict_json import dumps_canonical  # noqa: E402
+from ktdeval.values import dumps_canonical  # noqa: E402
 from planned_tasks import PLUGINS, TASKS, planned  # noqa: E402
 
 Count = Callable[[str], int]  # tokens of a text

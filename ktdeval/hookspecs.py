@@ -66,11 +66,11 @@ HOOKS = {
     ),
     "data": (
         "Market data providers; `make(params)` returns a `MarketSnapshot` without an id. Data of"
-        " another form: see `ktdeval.registry.plugin_data_formats.DataForm`."
+        " another form: see `ktdeval.registry.DataForm`."
     ),
     "venues": (
         "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML:"
-        " `ktdeval.registry.task_files.venue_specs`."
+        " `ktdeval.registry.venue_specs`."
     ),
     "cards": (
         "Kinds of cards; `make()` returns a `ktdeval.cards.CardKind`: how cards are read, checked"
@@ -78,7 +78,7 @@ HOOKS = {
     ),
     "tables": (
         "Tables of papers; `make()` returns a `PaperTable`. From YAML:"
-        " `ktdeval.registry.task_files.table_specs`."
+        " `ktdeval.registry.table_specs`."
     ),
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from paths import REPOSITORY
 from terminal import Terminal
 

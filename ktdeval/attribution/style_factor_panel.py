@@ -37,7 +37,7 @@ from ktdeval.attribution.style_factors import (
 from ktdeval.errors import DataError
 from ktdeval.market.own_sessions import session_groups
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
-from ktdeval.values.cores import on_all_cores
+from ktdeval.values.all_cores import on_all_cores
 
 IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)

@@ -32,7 +32,7 @@ from ktdeval.cards.table_types import Report
 from ktdeval.errors import CardError, UsageError
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.config_options import near_matches, user_path
-from ktdeval.values.file_signatures import READ, other_kind
+from ktdeval.values.file_signatures import SIGNATURE_BYTES, other_kind
 from ktdeval.values.files import read_plain
 from ktdeval.values.format_versions import check_stated
 from ktdeval.values.strict_json import (
@@ -171,7 +171,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        _refuse_other_kind(content[:READ], str(path))
+        _refuse_other_kind(content[:SIGNATURE_BYTES], str(path))
         raise CardError(
             f"{path}: is not UTF-8 text at byte {error.start}; give a result card (JSON)"
         ) from error
@@ -207,7 +207,7 @@ def parse_card(text: str, where: str) -> Card:
     try:
         card = loads_untrusted(text, MOST_LEVELS)
     except json.JSONDecodeError as error:
-        _refuse_other_kind(text[:READ].encode("utf-8", "surrogatepass"), where)
+        _refuse_other_kind(text[:SIGNATURE_BYTES].encode("utf-8", "surrogatepass"), where)
         raise CardError(f"{where}: line {error.lineno}: is not JSON: {error.msg}") from error
     except ValueError as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error

@@ -54,4 +54,4 @@ from ktdeval.cli.terminal_tables import (
     print_table as print_table,
     terminal_width as terminal_width,
 )
-from ktdeval.values.cores import cores as cores
+from ktdeval.values.all_cores import cores as cores

@@ -23,7 +23,7 @@ from ktdeval.values.config_options import near_matches
 
 if TYPE_CHECKING:
     from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, ModelUse
-    from ktdeval.cli.files_command import PruneOptions
+    from ktdeval.cli.files_options import PruneOptions
     from ktdeval.market.array_cache import ArrayCache
 
 _MEGABYTE = 1_000_000

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import click
 
 from ktdeval.cli.examples import example
+from ktdeval.cli.files_options import PruneOptions
 from ktdeval.cli.options import (
     FilePath,
     JsonOptions,
-    Number,
     RunPath,
     flag,
     given_of,
@@ -21,9 +21,6 @@ from ktdeval.cli.options import (
 from ktdeval.errors import UsageError
 
 CACHE = "cache"  #: word for the shared cache of replies; a folder of that name is ./cache
-
-_MOST_DAYS = 36_500
-_MOST_MEGABYTES = 1_000_000_000
 
 
 class FilesPlace(RunPath):
@@ -140,32 +137,6 @@ def compact(place: str) -> None:
     from ktdeval.cli.run_files import compact_runs
 
     compact_runs(place)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PruneOptions(JsonOptions):
-    """Options of `files prune`: which replies."""
-
-    older_than: float | None = flag(
-        None,
-        help="replies received more than DAYS days ago",
-        type=Number(0, _MOST_DAYS),
-        metavar="DAYS",
-    )
-    model: str | None = flag(
-        None,
-        help="only replies of models that match, such as 'openai/*'; alone: all of them",
-        metavar="GLOB",
-    )
-    max_size: float | None = flag(
-        None,
-        help="the oldest replies, until at most MB megabytes are left",
-        type=Number(0, _MOST_MEGABYTES),
-        metavar="MB",
-    )
-    everything: bool = flag(False, name="--all", help="all replies")
-    arrays: bool = flag(False, help="arrays of markets instead of replies; all of them")
-    dry_run: bool = flag(False, help="only count what would be removed")
 
 
 @example("ktdeval files prune --older-than 90")

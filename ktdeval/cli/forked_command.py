@@ -21,7 +21,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
-from ktdeval.values.cores import cores
+from ktdeval.values.all_cores import cores
 
 A = TypeVar("A")
 T = TypeVar("T")

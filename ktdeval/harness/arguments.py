@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.masking.lens import Lens
-from ktdeval.values.class_fields import kind_of
+from ktdeval.values.class_fields import field_kind
 from ktdeval.values.kinds import (
     Bounds as Bounds,
     Kind,
@@ -78,7 +78,7 @@ class ToolArgumentError(KtdevalError):
 
 def argument_kind(hint: Any, where: str) -> Kind:
     """Return the kind of an annotation. Raises PluginError where it has no JSON Schema."""
-    kind = kind_of(hint)
+    kind = field_kind(hint)
     try:
         kind.schema()
     except NoSchemaError as error:

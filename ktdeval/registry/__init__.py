@@ -1,1 +1,8 @@
-"""Plugins: where they are found, how they are imported and checked, and their registry."""
+"""Plugins: where they are found, how they are imported and checked, and their registry.
+
+Public names are listed in `__init__.pyi`.
+"""
+
+from ktdeval.values.lazy import lazy_exports
+
+__getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -17,7 +17,7 @@ from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import Any, get_type_hints
 
-from ktdeval.values.class_fields import Record, kind_of
+from ktdeval.values.class_fields import Record, field_kind
 from ktdeval.values.kinds import Kind, Method, Table
 
 CONTRACTS = {
@@ -109,7 +109,7 @@ def _kind_of_member(python: type, name: str, annotation: Any) -> Kind:
     except NameError:  # a type that is imported for type checkers only
         hint = Any
 
-    return kind_of(hint)
+    return field_kind(hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,8 @@
-"""Secrets in foreign text: how they may be written, and their removal."""
+"""Secrets in foreign text: how they may be written, and their removal.
+
+Public names are listed in `__init__.pyi`.
+"""
+
+from ktdeval.values.lazy import lazy_exports
+
+__getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -2,4 +2,4 @@
 
 from ktdeval.values.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
+__getattr__, __dir__ = lazy_exports(__name__, __file__)

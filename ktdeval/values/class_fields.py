@@ -1,6 +1,6 @@
 """Records and annotations: the description of each field of a class, compiled once.
 
-Config, `--set`, tool arguments, plugin checks and files all rest on it. `kind_of(int | None)`
+Config, `--set`, tool arguments, plugin checks and files all rest on it. `field_kind(int | None)`
 compiles an annotation; `fields_of` describes the fields of a frozen dataclass (`option`) and of a
 `msgspec.Struct` alike: type, bounds, help, default, name in files.
 """
@@ -125,7 +125,7 @@ def fields_of(python: type) -> Mapping[str, Field]:
 
 def _field_of_dataclass(field: dataclasses.Field[Any], hint: Any) -> Field:
     metadata = field.metadata
-    kind = kind_of(hint)
+    kind = field_kind(hint)
     bounds = Bounds(metadata.get("minimum"), metadata.get("maximum"))
     if bounds != Bounds():
         kind = kind.marked(bounds)
@@ -156,7 +156,7 @@ def _fields_of_struct(python: Any, hints: Mapping[str, Any]) -> list[Field]:
             # keyword-only fields may be required after others: msgspec then has `NODEFAULT`
             is_required = str(defaults[index - first_default]) == "NODEFAULT"
 
-        kind = kind_of(hints[name])
+        kind = field_kind(hints[name])
         described.append(Field(name, written[index], kind, is_required))
 
     return described
@@ -175,7 +175,7 @@ _SCALARS: Mapping[Any, Callable[[], Kind]] = {
 }
 
 
-def kind_of(hint: Any) -> Kind:
+def field_kind(hint: Any) -> Kind:
     """Compile an annotation."""
     if hint in _SCALARS:
         return _SCALARS[hint]()
@@ -183,7 +183,7 @@ def kind_of(hint: Any) -> Kind:
     origin = get_origin(hint)
     args = get_args(hint)
     if origin is Annotated:
-        kind = kind_of(args[0])
+        kind = field_kind(args[0])
         for mark in args[1:]:
             kind = kind.marked(mark)
 
@@ -194,9 +194,9 @@ def kind_of(hint: Any) -> Kind:
     if origin in (Union, types.UnionType):
         return _kind_of_union(args)
     if origin in (list, tuple, Sequence):
-        return Items(kind_of(args[0]) if args else Anything(), list if origin is list else tuple)
+        return Items(field_kind(args[0]) if args else Anything(), list if origin is list else tuple)
     if origin in (dict, Mapping):
-        return Table(kind_of(args[0]), kind_of(args[1]))
+        return Table(field_kind(args[0]), field_kind(args[1]))
     if origin is Callable:
         return Method()
 
@@ -214,7 +214,7 @@ def _kind_of_union(args: tuple[Any, ...]) -> Kind:
     members: list[Kind] = []
     for arg in args:
         if arg not in literals:
-            members.append(kind_of(arg))
+            members.append(field_kind(arg))
         elif arg is literals[0]:
             members.append(Choice(choices))
 

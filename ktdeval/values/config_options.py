@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.class_fields import Record, fields_of, kind_of
+from ktdeval.values.class_fields import Record, field_kind, fields_of
 from ktdeval.values.kinds import (
     CONFIG,
     Alternatives,
@@ -78,7 +78,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     """Bring `value` to the type of a hint (int to float, list to tuple, mapping to dataclass);
     ConfigError if it does not fit.
     """
-    return _read_config_value(kind_of(hint), value, where)
+    return _read_config_value(field_kind(hint), value, where)
 
 
 def _read_config_value(kind: Kind, value: Any, where: str) -> Any:

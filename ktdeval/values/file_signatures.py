@@ -8,7 +8,7 @@ import re
 GZIP = b"\x1f\x8b"
 PARQUET = b"PAR1"
 ZIP = b"PK\x03\x04"
-READ = 2**10  #: bytes at the start of a file that tell its kind
+SIGNATURE_BYTES = 2**10  #: bytes at the start of a file that tell its kind
 
 _PAGE = "a web page: download the file again"
 _XML = "XML, as of a server's error: download the file again"

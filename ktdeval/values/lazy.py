@@ -3,18 +3,17 @@
 A package lists its public names once, as imports in `__init__.pyi`, which type checkers and readers
 see. `__init__.py` says
 
-    __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
+    __getattr__, __dir__ = lazy_exports(__name__, __file__)
 
 so that a manifest that needs a single light name does not pay for pandas (PEP 562).
 """
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 
@@ -33,29 +32,43 @@ def maker(reference: str, *first: Any) -> Callable[..., Any]:
     return lambda *args: later(reference)()(*first, *args)
 
 
-def lazy_exports(
-    package: str, file: str
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a module (`__name__`, `__file__`) whose stub
-    imports its public names.
+def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a module (`__name__`, `__file__`) whose stub imports its
+    public names. The stub is read when a name is first asked for; `__all__` is one of them.
     """
-    tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    module_of: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            for alias in node.names:
-                module_of[alias.asname or alias.name] = node.module
+
+    @cache
+    def names() -> list[str]:
+        return sorted(_modules_by_name(file))
 
     def load(name: str) -> Any:
-        module = module_of.get(name)
+        if name == "__all__":
+            return names()
+
+        module = _modules_by_name(file).get(name)
         if module is None:
             from ktdeval.values.config_options import near_matches  # noqa: PLC0415 - only on the way to an error
 
-            raise AttributeError(f"{package} has no name {name!r}{near_matches(name, module_of)}")
+            raise AttributeError(f"{package} has no name {name!r}{near_matches(name, names())}")
 
         value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)  # The next use is an ordinary lookup.
         return value
 
-    names = sorted(module_of)
-    return load, lambda: names, names
+    return load, names
+
+
+@cache
+def _modules_by_name(file: str) -> dict[str, str]:
+    # The first screen of help needs no public name, and no module that reads them.
+    import ast  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    modules: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                modules[alias.asname or alias.name] = node.module
+
+    return modules

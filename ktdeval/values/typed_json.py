@@ -20,7 +20,7 @@ from typing import Any, TypeVar, dataclass_transform
 import msgspec
 
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.values.class_fields import Record, kind_of
+from ktdeval.values.class_fields import Record, field_kind
 from ktdeval.values.kinds import Items, Kind, Table, unmarked
 from ktdeval.values.misfit import Misfit, MissingField, UnknownField
 from ktdeval.values.secret_free_addresses import faults_in, holds_addresses
@@ -173,13 +173,13 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 def _check_addresses(value: Any, type_: Any, where: str, error: type[KtdevalError]) -> None:
     """Raise `error` for an address with a secret, which `msgspec` can't see."""
     if _has_addresses(type_):
-        for path, problem in faults_in(kind_of(type_), value):
+        for path, problem in faults_in(field_kind(type_), value):
             raise error(str(Misfit(f"{where}: {path.lstrip('.')}", problem)))
 
 
 @cache
 def _has_addresses(type_: Any) -> bool:
-    return holds_addresses(kind_of(type_))
+    return holds_addresses(field_kind(type_))
 
 
 def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
@@ -197,7 +197,7 @@ def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
 
     unknown = _UNKNOWN.fullmatch(text)
     if unknown is not None:
-        return UnknownField(where, unknown[1], _names_at(kind_of(type_), path))
+        return UnknownField(where, unknown[1], _names_at(field_kind(type_), path))
 
     missing = _MISSING.fullmatch(text)
     if missing is not None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.config_options import option
-from ktdeval.values.secret_free_addresses import Arguments
+from ktdeval.values import Arguments, option
 from ktdeval_memory.params import MemoryParams
 
 TEAMS = {
@@ -144,7 +143,7 @@ def ktdeval_agents() -> list[Spec]:
     """Return the teams, each a graph of roles in `teams/`, a team of the user's own file, the agent
     that asks by asset, and the vote.
     """
-    from ktdeval.values.lazy import maker
+    from ktdeval.values import maker
 
     teams = [
         Spec(name, maker("ktdeval_agents.team:make_team", name), summary, TeamParams)
@@ -184,7 +183,7 @@ def ktdeval_agents() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the commands for tokens and cost by role, and for recorded votes."""
-    from ktdeval.values.lazy import later
+    from ktdeval.values import later
 
     return [
         Spec(
@@ -204,7 +203,7 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_models() -> list[Spec]:
     """Return the model of recorded votes."""
-    from ktdeval.values.lazy import maker
+    from ktdeval.values import maker
 
     return [
         Spec(

@@ -9,8 +9,7 @@ import msgspec
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import with_side_words
-from ktdeval.values.strict_json import loads_untrusted
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values import Value, from_plain, loads_untrusted
 
 
 class Answer(Value):

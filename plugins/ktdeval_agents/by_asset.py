@@ -23,9 +23,7 @@ from ktdeval.keyless import buyable, equal_first, is_affordable, standing
 from ktdeval.masking import table
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Provenance
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.tie_breaking import whole_groups
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, dumps_canonical, to_plain, whole_groups
 from ktdeval_agents.answers import Answer, read_answers
 from ktdeval_agents.prompts import wordings
 

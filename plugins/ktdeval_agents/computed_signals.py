@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ktdeval.harness import label_key, last_object
 from ktdeval.masking import figure, render_json
 from ktdeval.observation import ObservedAsset, ObservedBar, ObservedState, first_number
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 Floats = npt.NDArray[np.float64]
 

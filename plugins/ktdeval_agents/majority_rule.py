@@ -9,7 +9,7 @@ from statistics import fmean, median, median_low
 from typing import Any
 
 from ktdeval.harness import label_key
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 
 _SIDE_OF = {"orders": "side", "decisions": "decision"}
 """Field of an item that has its side, by kind of submission."""

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import JsonValue, dumps_canonical, from_plain
 
 
 @dataclass(frozen=True)

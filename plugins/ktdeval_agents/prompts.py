@@ -24,7 +24,7 @@ from ktdeval.harness import (
     joined,
 )
 from ktdeval.observation import ObservedState, as_object
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_agents.analyst_selection import CHOOSE
 from ktdeval_agents.computed_signals import position_ratios
 from ktdeval_agents.role_graph import Role, Team

@@ -22,7 +22,7 @@ from ktdeval.harness import (
     submission_object,
 )
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_agents import ElectedParams
 from ktdeval_agents.majority_rule import elected
 

@@ -11,9 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.typed_json import from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import from_plain, load_yaml, near_matches
 from ktdeval_agents import MOST_ROUNDS
 
 REFLECTION = "reflection"

@@ -24,8 +24,7 @@ from ktdeval.cli import JsonOptions, RunPath, example, options_of, print_grid
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import JsonValue, dumps_pretty, from_plain
 from ktdeval_agents.prompt_prefix_reuse import ReusedPrefix, calls_with_prefix
 
 NO_ROLE = "(no role)"

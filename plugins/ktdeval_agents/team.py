@@ -34,10 +34,7 @@ from ktdeval.harness import (
 from ktdeval.masking import shorten
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.trading import DECIDED
-from ktdeval.values.config_options import user_path
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import JsonValue, content_hash, from_plain, to_plain, user_path
 from ktdeval_agents import FileParams, TeamParams
 from ktdeval_agents.analyst_selection import choice_tool, choose
 from ktdeval_agents.computed_signals import COMPUTED, read_ratios

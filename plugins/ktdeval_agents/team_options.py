@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_agents import TeamParams
 from ktdeval_agents.role_graph import Stage, Team
 

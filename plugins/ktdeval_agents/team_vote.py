@@ -17,9 +17,7 @@ from ktdeval.harness import (
     submission_object,
 )
 from ktdeval.trading import DECIDED
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import JsonValue, dumps_canonical, from_plain, near_matches
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.majority_rule import elected
 from ktdeval_agents.recorded_vote import RecordedVote

@@ -28,7 +28,7 @@ from ktdeval.errors import (
     explained,
 )
 from ktdeval.harness import Model
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     PlannedEpisodes,
     RunConfig,
@@ -39,9 +39,7 @@ from ktdeval.runner import (
     verify_card,
 )
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.temporary import filling
+from ktdeval.values import JsonValue, content_hash, filling
 from ktdeval_agents.recorded_vote import MODEL, BallotModel
 from ktdeval_agents.voting_runs import Ballots, Voter, episode_key, open_voters, voter_labels
 

@@ -15,8 +15,7 @@ from ktdeval.masking import Lens
 from ktdeval.runner import PlannedEpisodes, RunFolder
 from ktdeval.task_api import EpisodeSpec, Task
 from ktdeval.trading import DECIDED, StepRecord
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, content_hash, dumps_canonical
 
 Key = tuple[str, str, str, str, int]
 """Task, name and ends of the window, and seed: what an episode of one run shares with that of

@@ -18,8 +18,7 @@ from ktdeval.harness import (
     stance_schema,
 )
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_canonical, to_plain
 from ktdeval_agents.answers import Answers, read_answers
 from ktdeval_agents.memory_entries import latest
 from ktdeval_agents.prompts import wordings

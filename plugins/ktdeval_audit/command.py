@@ -24,10 +24,7 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, near_matches, to_plain, write_atomic
 
 
 @dataclass(frozen=True, kw_only=True)

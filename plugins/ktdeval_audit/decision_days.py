@@ -9,8 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
+from ktdeval.values import JsonValue, TableFile, TableShape, read_rows
 from ktdeval_audit.log_types import AgentLog, Decision, LogText
 from ktdeval_audit.named_dates import named_dates
 

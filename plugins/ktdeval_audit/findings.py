@@ -9,8 +9,7 @@ from functools import cache
 from typing import Literal
 
 from ktdeval.cards import clean
-from ktdeval.secrets.patterns import REDACTED, secret_forms
-from ktdeval.secrets.redaction import hide_secrets, secrets_of
+from ktdeval.secrets import REDACTED, hide_secrets, secret_forms, secrets_of
 from ktdeval_audit.log_types import Decision, LogText
 
 Rule = Literal[

@@ -14,9 +14,7 @@ from pathlib import Path
 import zstandard
 
 from ktdeval.errors import DataError
-from ktdeval.values.decompression_limits import most_bytes
-from ktdeval.values.files import open_plain, read_plain
-from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values import JsonValue, loads_untrusted, most_bytes, open_plain, read_plain
 
 LARGEST_FILE = 512 << 20  #: bytes of a log
 LARGEST_MEMBER = 64 << 20  #: bytes of a member of an archive, unpacked

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 Role = Literal["prompt", "tool", "reply"]
 """Who wrote a text: the program that asks the model, a tool, or the model."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from ktdeval import __version__
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonObject, JsonValue
+from ktdeval.values import JsonObject, JsonValue, sha256_hex
 from ktdeval_audit.audit import AuditReport
 from ktdeval_audit.findings import RULES, Finding
 

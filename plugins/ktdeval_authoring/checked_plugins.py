@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.discovery import GROUP, find_entry_points
-from ktdeval.values.config_options import near_matches
+from ktdeval.registry import GROUP, find_entry_points
+from ktdeval.values import near_matches
 
 
 def plugins_of(target: str | None) -> list[str]:

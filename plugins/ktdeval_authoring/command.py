@@ -9,7 +9,7 @@ import click
 
 from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of, print_json
 from ktdeval.testing import Report, check_parts
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_authoring.checked_plugins import plugins_of
 from ktdeval_authoring.plugin_templates import check_name, chosen_parts, rendered, write_package
 

@@ -21,10 +21,9 @@ from ktdeval.calls import PRICE_PACKAGE, Package, installed_version, read_price_
 from ktdeval.cards import listed_days
 from ktdeval.cli import terminal_width
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import KINDS, load_plugins
+from ktdeval.registry import KINDS, load_plugins
 from ktdeval.runner import cache_folder
-from ktdeval.values.installation import install_command
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value, install_command
 
 State = Literal["ok", "absent", "broken"]
 

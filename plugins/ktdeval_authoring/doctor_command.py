@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from ktdeval.cli import JsonOptions, example, options_of, print_json, print_table
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_authoring.doctor import checks, is_broken
 
 

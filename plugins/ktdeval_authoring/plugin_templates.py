@@ -13,11 +13,8 @@ from typing import Any
 import jinja2
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.discovery import find_entry_points
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.installation import requirement
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import find_entry_points
+from ktdeval.values import Value, from_plain, load_yaml, near_matches, requirement
 
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE / "templates"

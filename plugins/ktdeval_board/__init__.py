@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later
+from ktdeval.values import later
 
 
 @hookimpl

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.values.temporary import temporary_folder
+from ktdeval.values import temporary_folder
 
 _FOLDER_MODE = 0o755
 

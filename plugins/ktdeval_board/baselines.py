@@ -22,7 +22,7 @@ from ktdeval.attribution import FACTORS, factor_values, standardise
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, EpisodeFailure, UsageError
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     EpisodeFactory,
     FirstStep,
@@ -35,7 +35,7 @@ from ktdeval.runner import (
     rehearse,
 )
 from ktdeval.stats import least_squares
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_board.board_entries import facets, seeds_of
 from ktdeval_board.rules import Baseline, Division, Rules
 

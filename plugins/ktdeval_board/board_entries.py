@@ -22,23 +22,15 @@ from ktdeval.cards import (
     load_evaluation,
 )
 from ktdeval.errors import CardError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.document_types import Certified, Records, Submission, Tier, Verdict
+from ktdeval_board.errata import Erratum, load_errata, load_excuses
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.market_document import Market, in_words_of_board
 from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
-from ktdeval_board.rules import (
-    Baseline,
-    Division,
-    Erratum,
-    Rules,
-    load_errata,
-    load_excuses,
-    load_rules,
-)
+from ktdeval_board.rules import Baseline, Division, Rules, load_rules
 from ktdeval_board.signed import card_signers, verdict_signers
 
 T = TypeVar("T")

@@ -31,8 +31,7 @@ from ktdeval.stats import (
 )
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trading_rules
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import JsonValue, from_plain
 from ktdeval_board.document_types import Decisions, Series, rounded
 from ktdeval_board.market_document import DESCRIBED, Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule

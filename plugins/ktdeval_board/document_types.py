@@ -12,9 +12,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.trading import Provenance
-from ktdeval.values.secret_free_addresses import AddressText
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, to_plain
+from ktdeval.values import AddressText, JsonValue, Value, to_plain
 
 _PATTERNS = {
     "[a-z0-9-]": "lower-case letters, digits and dashes",

@@ -17,7 +17,7 @@ import msgspec
 
 from ktdeval.errors import ConfigError, UsageError, explained
 from ktdeval.market import MarketSnapshot, window_rows
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     FirstStep,
     choose_windows,
@@ -27,21 +27,26 @@ from ktdeval.runner import (
     split_model,
 )
 from ktdeval.task_api import is_scoring, needs_market
-from ktdeval.values.class_fields import kind_of
-from ktdeval.values.config_options import option, stored_market
-from ktdeval.values.files import write_atomic
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.installation import requirement
-from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.temporary import temporary_folder
+from ktdeval.values import (
+    Address,
+    JsonValue,
+    Parameters,
+    content_hash,
+    faults_in,
+    field_kind,
+    option,
+    requirement,
+    stored_market,
+    temporary_folder,
+    write_atomic,
+)
 from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.baselines import first_steps, refusals
 from ktdeval_board.checking.rules import rules_table
+from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import SCHEMAS, path_segment
 from ktdeval_board.read_documents import schema_texts
 from ktdeval_board.rules import (
-    ERRATA_FILE,
     RULES_FILE,
     Baseline,
     BaselineKind,
@@ -201,7 +206,7 @@ def _check_texts(new: NewBoard) -> None:
         if not str(getattr(new, name)).isprintable():
             raise ConfigError(f"{name}: expected one line of printable text")
 
-    for path, problem in faults_in(kind_of(NewBoard), new):
+    for path, problem in faults_in(field_kind(NewBoard), new):
         raise ConfigError(f"{path.lstrip('.')}: expected {problem}")
 
     if new.certificate == "required" and not new.attackers:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval.cards import ScoringCard, SnapshotPart, TradingCard
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_board.document_types import Count, Day, Sha256, Version1
 
 

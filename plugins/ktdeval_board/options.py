@@ -12,8 +12,7 @@ import click
 
 from ktdeval.cli import FilePath, flag, inherited
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import split_list
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, split_list
 
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
 _MOST_SEEDS = 10_000

@@ -16,13 +16,21 @@ import msgspec
 from ktdeval.cards import card_kinds, field_docs, struct_types
 from ktdeval.errors import CardError
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.values.files import open_plain, read_plain
-from ktdeval.values.format_versions import check_stated
-from ktdeval.values.strict_json import JsonValue, dumps_pretty, loads_untrusted
-from ktdeval.values.typed_json import Value, from_plain, json_schema
+from ktdeval.values import (
+    JsonValue,
+    Value,
+    check_stated,
+    dumps_pretty,
+    from_plain,
+    json_schema,
+    loads_untrusted,
+    open_plain,
+    read_plain,
+)
 from ktdeval_board.document_types import Decisions, Imported, Records, Series, Submission, Verdict
+from ktdeval_board.errata import Errata
 from ktdeval_board.market_document import Market
-from ktdeval_board.rules import Errata, Rules
+from ktdeval_board.rules import Rules
 
 T = TypeVar("T")
 

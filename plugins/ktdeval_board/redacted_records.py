@@ -20,15 +20,21 @@ import pyarrow.parquet as pq
 
 from ktdeval.cards import card_difference, validate_card
 from ktdeval.errors import KtdevalError, StoreError, explained
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
-from ktdeval.secrets.patterns import REDACTED as REDACTED, secret_forms
-from ktdeval.secrets.redaction import SecretHider, hider_of, secrets_of
+from ktdeval.secrets import REDACTED as REDACTED, SecretHider, hider_of, secret_forms, secrets_of
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.files import read_plain, write_atomic
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty, loads_strict
-from ktdeval.values.typed_json import Value, to_plain
+from ktdeval.values import (
+    JsonValue,
+    Value,
+    dumps_canonical,
+    dumps_pretty,
+    file_sha256,
+    loads_strict,
+    read_plain,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_board.board_entries import Card
 from ktdeval_board.document_types import RecordFile
 from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT

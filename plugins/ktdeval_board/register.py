@@ -16,7 +16,7 @@ import msgspec
 
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, count, sign_file, signature_path
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     DrawnKey,
     Question,
@@ -28,18 +28,16 @@ from ktdeval.runner import (
     load_config,
     registered_system,
 )
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import dumps_pretty, from_plain, temporary_folder, to_plain, write_atomic
 from ktdeval_board.baselines import baseline_args
 from ktdeval_board.board_entries import load_board, seeds_of
 from ktdeval_board.checking.content import registrations_of
 from ktdeval_board.checking.findings import Finding
+from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import KEYS, REGISTRATIONS, BoardFolder
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.registrations import FiledRegistration, Registrations
-from ktdeval_board.rules import ERRATA_FILE, Baseline, Division, Rules, load_rules
+from ktdeval_board.rules import Baseline, Division, Rules, load_rules
 from ktdeval_board.signed import keys_of
 
 _KEY_BYTES = 16

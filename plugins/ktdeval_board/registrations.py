@@ -22,10 +22,11 @@ from ktdeval.cards import clean
 from ktdeval.errors import CardError
 from ktdeval.runner import DrawnKey, Registrant, Registration
 from ktdeval_board.document_types import Submitter
+from ktdeval_board.errata import Excuse
 from ktdeval_board.layout import CARD_ID, BoardFolder
 from ktdeval_board.look_alike_names import Party, holders_by_mark, pair_of, plain_name
 from ktdeval_board.read_documents import read_own, read_untrusted
-from ktdeval_board.rules import Baseline, Excuse, Rules, matching_baseline
+from ktdeval_board.rules import Baseline, Rules, matching_baseline
 from ktdeval_board.signed import registration_key
 
 BOARD_SUBMITTER = "the board"  #: In whose name baselines are registered and submitted

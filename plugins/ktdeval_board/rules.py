@@ -1,6 +1,4 @@
-"""Files of maintainers: `board.yaml`, the rules of a board, and `errata.yaml`, later statements on its
-cards.
-"""
+"""Rules of a board: the file `board.yaml` of its maintainers."""
 
 from __future__ import annotations
 
@@ -15,11 +13,15 @@ from ktdeval.calls import Price, find_price, fitting_pattern
 from ktdeval.cards import parse_cutoff
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.stats import left_out_windows
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.format_versions import check_stated
-from ktdeval.values.secret_free_addresses import Address, Arguments
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import (
+    Address,
+    Arguments,
+    Value,
+    check_stated,
+    from_plain,
+    load_yaml,
+    near_matches,
+)
 from ktdeval_board.document_types import Day, Line, Sha256, in_words
 from ktdeval_board.layout import path_segment
 from ktdeval_board.look_alike_names import holder_of, mark_of_contact
@@ -32,7 +34,6 @@ from ktdeval_board.signers import (
 )
 
 RULES_FILE = "board.yaml"
-ERRATA_FILE = "errata.yaml"
 
 MarketKind = Literal["real", "synthetic"]
 BaselineKind = Literal["rule", "random", "supervised", "memory"]
@@ -324,41 +325,6 @@ class Rules(Value, frozen=True, kw_only=False):
         return msgspec.structs.replace(self, snapshots=snapshots)
 
 
-class Erratum(Value, frozen=True, kw_only=False):
-    """Entry of the errata.
-
-    `withdrawn` takes a card out of tables (it stays in the history, and its model may submit
-    again); `unranked` keeps its row without a rank; `note` only says something.
-    """
-
-    card: Sha256  #: Id of the card
-    date: Day  #: Day of the entry
-    effect: Literal["note", "unranked", "withdrawn"]
-    what: str  #: What is wrong, in a sentence
-    by: str = ""  #: Who says so
-
-
-class Excuse(Value, frozen=True, kw_only=False):
-    """Statement of maintainers that a registration's key may stay unused, for a reason that has
-    nothing to do with the key.
-
-    It no longer keeps its submitter from being ranked, and its system may be registered again; it
-    stays public and counts as an attempt for ever.
-    """
-
-    registration: Sha256  #: Id of the registration
-    date: Day  #: Day of the entry
-    what: str  #: Why, in a sentence
-    by: str = ""  #: Who says so
-
-
-class Errata(Value, frozen=True):
-    """Errata of a ktdeval leaderboard, version 1, oldest first."""
-
-    errata: tuple[Erratum, ...] = ()
-    registrations: tuple[Excuse, ...] = ()  #: Registrations whose keys may stay unused
-
-
 def matching_baseline(
     baselines: Iterable[Baseline], model: str, args: Mapping[str, Any]
 ) -> Baseline | None:
@@ -381,34 +347,18 @@ def load_rules(folder: Path) -> Rules:
             f" leaderboard init {folder}`"
         )
 
-    rules = _read_yaml_file(path, Rules)
+    rules = read_yaml_file(path, Rules)
     for problem in _rules_problems(rules):
         raise ConfigError(f"{path}: {problem}")
 
     return rules
 
 
-def load_errata(folder: Path) -> tuple[Erratum, ...]:
-    """Read the errata of the board in a folder; none if it has no such file.
+def read_yaml_file(path: Path, type_: type[T]) -> T:
+    """Read a file of maintainers.
 
-    Raises ConfigError: the file is not valid; names the entry.
+    Raises ConfigError: it is not valid; names the field.
     """
-    return _load_errata(folder).errata
-
-
-def load_excuses(folder: Path) -> tuple[Excuse, ...]:
-    """Read the excuses of registrations in the errata of the board in a folder; errors as of
-    `load_errata`.
-    """
-    return _load_errata(folder).registrations
-
-
-def _load_errata(folder: Path) -> Errata:
-    path = folder / ERRATA_FILE
-    return _read_yaml_file(path, Errata) if path.is_file() else Errata()
-
-
-def _read_yaml_file(path: Path, type_: type[T]) -> T:
     try:
         content = load_yaml(path)
         check_stated("board", content, path, "use the ktdeval that its board has", ConfigError)

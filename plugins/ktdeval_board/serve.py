@@ -18,9 +18,10 @@ from typing import IO, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.values.request_smuggling import ambiguity, has_body
+from ktdeval.values import ambiguity, has_body
+from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
-from ktdeval_board.rules import ERRATA_FILE, RULES_FILE
+from ktdeval_board.rules import RULES_FILE
 from ktdeval_board.site.build import BuildReport, Progress, build_site
 from ktdeval_board.site.files import NO_SOURCES_POLICY, RESPONSE_HEADERS
 from ktdeval_board.templates import render

@@ -23,7 +23,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import CardError, SignatureError
 from ktdeval.runner import DrawnKey, Registrant
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_board.document_types import Submitter
 from ktdeval_board.look_alike_names import Party, holder_of, holders_by_mark, mark_of_name, pair_of
 from ktdeval_board.read_documents import read_bytes

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ktdeval.cards import PublicKey, public_key
 from ktdeval.errors import SignatureError
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_board.document_types import Contact, Line, Sha256
 
 

@@ -16,12 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import StoreError, explained
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, dumps_pretty, temporary_folder, to_plain, write_atomic
 from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.board_entries import Card, names_of
 from ktdeval_board.checking.files import WALKED, is_plain_folder

@@ -14,10 +14,9 @@ import msgspec
 
 from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import Registrant, RunFolder, check_call_log, verify_card
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value, near_matches
 from ktdeval_board.board_entries import nearest_division
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.findings import Finding

@@ -11,10 +11,7 @@ from msgspec.structs import replace
 from ktdeval.errors import KtdevalError
 from ktdeval.runner import RunFolder, runs_beside
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value
+from ktdeval.values import JsonValue, Value, read_plain, sha256_hex
 from ktdeval_board.board_entries import Card, names_of
 from ktdeval_board.rules import Division
 

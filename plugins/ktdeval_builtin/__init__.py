@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.files import csv_rows
-from ktdeval.values.lazy import later, maker
+from ktdeval.values import csv_rows, later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ class ThreadRunner:
         """Run every spec once; see `ktdeval.task_api.Runner`."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from ktdeval.values.rollback import undone_on_error
+        from ktdeval.values import undone_on_error
 
         if concurrency == 1 or len(specs) <= 1:
             return [execute(spec) for spec in specs]

@@ -31,9 +31,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import Bootstrap, FunctionMetric, Metric, MetricValue, Same, newey_west_mean
 from ktdeval.trading import Ledger
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.files import csv_rows
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, csv_rows, near_matches
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
 _PAPER_FIT = (

@@ -10,7 +10,7 @@ from ktdeval.harness import (
     decide_in_phases,
     two_phases,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 
 class ReactAgent:

@@ -20,7 +20,7 @@ from typing import IO
 
 from ktdeval.cli import CommandStreams, ForkedCommand, can_fork
 from ktdeval.task_api import WITH_PARENT, WorkerJob
-from ktdeval.values.files import make_folder
+from ktdeval.values import make_folder
 
 RESTARTS = 3  #: how often a worker that a signal has ended is started again
 _PATIENCE_S = 5.0  #: after which a worker that does not end is killed

@@ -19,7 +19,7 @@ from ktdeval_command.remote_params import RemoteParams
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
     """Return the agent that is a program, and that of clients."""
-    from ktdeval.values.lazy import maker
+    from ktdeval.values import maker
 
     return [
         Spec(
@@ -40,7 +40,7 @@ def ktdeval_agents() -> list[Spec]:
 @hookimpl
 def ktdeval_models() -> list[Spec]:
     """Return the model of a run whose clients bring their own."""
-    from ktdeval.values.lazy import maker
+    from ktdeval.values import maker
 
     return [
         Spec(
@@ -56,7 +56,7 @@ def ktdeval_models() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the command that writes episodes for others to play."""
-    from ktdeval.values.lazy import later
+    from ktdeval.values import later
 
     return [
         Spec(

@@ -17,7 +17,7 @@ from ktdeval.harness import (
     ToolResult,
     ToolSpec,
 )
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from ktdeval_command.wire.refusals import RefusalKind, WireError
 

@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ktdeval.harness import Reply
-from ktdeval.values.strict_json import JsonObject
+from ktdeval.values import JsonObject
 from ktdeval_command.wire import (
     anthropic_messages,
     chat_completions,

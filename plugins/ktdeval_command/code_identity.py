@@ -16,8 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, content_hash, file_sha256
 
 _MOST_WRAPPERS = 8
 _MOST_WRAPPER_BYTES = 64 << 10

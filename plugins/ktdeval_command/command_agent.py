@@ -39,11 +39,15 @@ from ktdeval.harness import (
 )
 from ktdeval.runner import cache_folder
 from ktdeval.stores import LocalStore
-from ktdeval.values.config_options import user_path
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval.values import (
+    JsonValue,
+    Value,
+    content_hash,
+    from_plain,
+    temporary_folder,
+    to_plain,
+    user_path,
+)
 from ktdeval_command.agent_desk import NEXT_STEP, AgentDesk
 from ktdeval_command.code_identity import program_identity
 from ktdeval_command.command_params import CommandParams

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.values.config_options import LocalPath, option
+from ktdeval.values import LocalPath, option
 
 
 @dataclass(frozen=True, kw_only=True)

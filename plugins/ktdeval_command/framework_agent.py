@@ -37,10 +37,16 @@ from ktdeval.harness import (
     joined,
     one_submission,
 )
-from ktdeval.registry.plugin_boundary import PIN, described, raised_by
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval.registry import PIN, described, raised_by
+from ktdeval.values import (
+    JsonObject,
+    JsonValue,
+    Value,
+    dumps_canonical,
+    from_plain,
+    install_command,
+    to_plain,
+)
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.code_identity import code_identity
 from ktdeval_command.desk_servers import serve_desk

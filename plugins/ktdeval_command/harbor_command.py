@@ -13,8 +13,7 @@ import click
 from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.own_wheel import own_wheel
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins, own_wheel
 from ktdeval.runner import (
     EpisodeFactory,
     FirstStep,
@@ -26,8 +25,7 @@ from ktdeval.runner import (
     rehearse,
 )
 from ktdeval.task_api import is_scoring
-from ktdeval.values.config_options import stored_market
-from ktdeval.values.files import make_folder, read_plain, write_atomic
+from ktdeval.values import make_folder, read_plain, stored_market, write_atomic
 from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
 
 _ANY_KEY = "0" * 32  # of the masks that rules are read under; each run draws its own

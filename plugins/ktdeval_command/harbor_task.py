@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ktdeval import __version__
-from ktdeval.registry.own_wheel import Wheel
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.registry import Wheel
+from ktdeval.values import JsonValue, content_hash
 
 _TEMPLATE = Path(__file__).with_name("harbor_template")
 _IMAGE = "python:3.12-slim"

@@ -13,7 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.values.config_options import user_path
+from ktdeval.values import user_path
 from ktdeval_command.shown_parts import SYSTEM, Part, environment_parts
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from ktdeval.harness import KnownTexts
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 
 _LIST = Path(__file__).parent / "profiles" / "known_texts.csv"
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.errors import KtdevalError, explained
-from ktdeval.values.request_smuggling import ambiguity
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values import JsonValue, ambiguity, dumps_compact
 from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError, refusal_of
 
 LOOPBACK = "127.0.0.1"

@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import ToolCall, ToolResult, ToolSpec
-from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_compact
+from ktdeval.values import JsonObject, JsonValue, dumps_compact
 from ktdeval_command.wire.refusals import WireError, one_line
 from ktdeval_command.wire.request_fields import MOST_NAME_CHARS, read_json
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values import content_hash, read_plain, sha256_hex, user_path
 
 _MOST_BYTES = 16 << 20
 

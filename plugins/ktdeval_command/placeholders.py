@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, near_matches
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 LIST = "{tools_stdio}"

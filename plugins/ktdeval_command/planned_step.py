@@ -15,8 +15,7 @@ from ktdeval.harness import (
     decide_in_phases,
     offered_tools,
 )
-from ktdeval.values.config_options import option
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, option
 from ktdeval_command.agent_desk import BRIDGE
 
 _FILLER = "These words stand for what a program itself sends with each of its calls. "

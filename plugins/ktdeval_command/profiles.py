@@ -16,11 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import build, near_matches, option, user_path
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import to_plain
-from ktdeval.values.yamlio import load_yaml_as
+from ktdeval.values import (
+    JsonValue,
+    build,
+    content_hash,
+    dumps_pretty,
+    load_yaml_as,
+    near_matches,
+    option,
+    to_plain,
+    user_path,
+)
 from ktdeval_command.installed_program import Installation, installation_of, start_path
 from ktdeval_command.placeholders import (
     SECRETS,

@@ -15,8 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal
 
-from ktdeval.values.config_options import option
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values import Value, decode_json, option
 from ktdeval_command.relay import Relay
 from ktdeval_command.sandbox import Sandbox, SandboxError, Walls
 from ktdeval_command.workspace import Archived, WorkspaceError, Workspaces

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ktdeval.errors import explained
 from ktdeval.stores import LocalStore
-from ktdeval.values.temporary import temporary_folder
+from ktdeval.values import temporary_folder
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import Profile, prepared
 from ktdeval_command.program import Finished, ProgramLimits, Start, run_program

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 
-from ktdeval.values.files import Closing
+from ktdeval.values import Closing
 
 _MOST_CONNECTIONS = 256
 _PIECE_BYTES = 1 << 16

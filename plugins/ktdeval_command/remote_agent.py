@@ -20,8 +20,7 @@ from ktdeval.harness import (
     act_outside,
     one_submission,
 )
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain, to_plain
+from ktdeval.values import JsonValue, Value, from_plain, to_plain
 from ktdeval_command.agent_desk import BRIDGE, NEXT_STEP
 from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.planned_step import planned

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from ktdeval.errors import ConfigError, ProviderError, StoreError
 from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec, joined
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import read_plain
+from ktdeval.values import read_plain, user_path
 from ktdeval_command.agent_desk import NEXT_DAY, AgentDesk
 from ktdeval_command.bridge_server import BridgeAnswers
 from ktdeval_command.loopback_server import serving

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.values.config_options import LocalPath, option
-from ktdeval.values.secret_free_addresses import Address
+from ktdeval.values import Address, LocalPath, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness import ShownPart
-from ktdeval.values.temporary import temporary_folder
+from ktdeval.values import temporary_folder
 from ktdeval_command.shown_parts import (
     SYSTEM,
     Part,

@@ -24,9 +24,8 @@ from pathlib import Path
 import ktdeval
 from ktdeval.errors import KtdevalError, explained
 from ktdeval.harness import ShownKind, ShownPart
-from ktdeval.secrets.patterns import REDACTED, secret_forms
-from ktdeval.values.files import csv_rows
-from ktdeval.values.hashes import content_hash, file_sha256
+from ktdeval.secrets import REDACTED, secret_forms
+from ktdeval.values import content_hash, csv_rows, file_sha256
 
 _NAMES = Path(__file__).with_name("shown_files.csv")
 _MANIFEST = "manifest.json"

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from urllib.parse import unquote, urlsplit
 
 from ktdeval.harness import ToolCall, ToolResult, ToolSpec
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_command.loopback_server import (
     LOOPBACK,
     HttpAnswer,

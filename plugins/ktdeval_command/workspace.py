@@ -16,9 +16,7 @@ from typing import BinaryIO, Literal
 
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import KeptFiles
-from ktdeval.values.config_options import option
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Value, decode_json, encode_canonical, option, sha256_hex
 from ktdeval_command.supervisor import MOST_PATH_BYTES, send_frames
 
 _MOST_HEADER_BYTES = 16 * MOST_PATH_BYTES

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later
+from ktdeval.values import later
 
 _COMMANDS = {
     "compare agents": (

@@ -17,7 +17,7 @@ import numpy as np
 from ktdeval import stats
 from ktdeval.cards import System, TradingEpisode, episode_excess, system_labels
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 from ktdeval_compare.cohort_definitions import (
     Definitions,
     check_items,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 
 @dataclass(frozen=True, slots=True)

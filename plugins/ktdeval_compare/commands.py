@@ -23,8 +23,7 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.secret_free_addresses import Address
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import Address, dumps_pretty
 
 if TYPE_CHECKING:
     from ktdeval_compare import functions

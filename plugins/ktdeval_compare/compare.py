@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ktdeval import stats
 from ktdeval.errors import CardError
 from ktdeval.stats import RankNull, never_in
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,

@@ -38,9 +38,7 @@ from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.runner import load_ledger, run_file, run_of
 from ktdeval.stats import left_out_windows
 from ktdeval.trading import Ledger
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical, file_sha256, near_matches
 
 Values = npt.NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import (
     Bootstrap,

@@ -18,7 +18,7 @@ from ktdeval.cli import (
     options_of,
     run_shown,
 )
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 
 RECALLING = "builtin/memory"
@@ -52,7 +52,7 @@ def demo(options: DemoOptions) -> None:
     that know nothing over the long window.
     """
     # not at the top, so that help is quick
-    from ktdeval.registry.paper_tables import TableChoices
+    from ktdeval.registry import TableChoices
     from ktdeval_compare.compared_cards import load_entrants
     from ktdeval_compare.luck import luck
     from ktdeval_compare.luck_texts import luck_parts

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from ktdeval.errors import DataError
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_compare.rank_test import Span, published_spans
 
 BRIGHT = "bright"

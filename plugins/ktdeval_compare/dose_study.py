@@ -10,11 +10,9 @@ from pathlib import Path
 
 from ktdeval.cli import check_finished, run_shown
 from ktdeval.errors import DataError, UsageError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder, recorded_market
-from ktdeval.values.files import write_atomic
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import Tell, derive_seed, tell_nobody, write_atomic
 from ktdeval_compare.compared_cards import Entrant, load_entrants, recorded_ledger
 from ktdeval_compare.dose_cutoff import Daily, cutoff_rows, daily_excess
 from ktdeval_compare.dose_plot import dose_svg

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_compare.compared_cards import Values
 
 #: By figure: how far two episodes differ, or why that is not defined

@@ -23,14 +23,13 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty, make_folder, write_atomic
 from ktdeval_compare.investorbench_options import InvestorBenchOptions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktdeval.registry.plugin_registry import Plugins
+    from ktdeval.registry import Plugins
     from ktdeval_compare.figures.definitions import FigureChoices, PaperFigure
 
 _FORMS = (".svg", ".html", ".json")

@@ -14,7 +14,7 @@ from ktdeval.calls import StopSignal
 from ktdeval.errors import DataError, ProviderError, StoreError, UsageError, explained
 from ktdeval.harness import Model, Usage, model_traits
 from ktdeval.observation import EACH, CannotChangeError, InputChange, changes_of_each, parse_change
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     AGAIN,
     DECISIONS,
@@ -38,13 +38,18 @@ from ktdeval.runner import (
     trading_tasks,
 )
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.files import check_output, write_atomic
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import (
+    JsonValue,
+    Tell,
+    check_output,
+    dumps_pretty,
+    file_sha256,
+    locked,
+    near_matches,
+    tell_nobody,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_compare.fork_statistics import (
     Asked,
     Variant,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ktdeval.runner import AGAIN, FamilyFigures, ForkedDecision, ForkPlace, VariantFigures
 from ktdeval.stats import FEWEST_RESAMPLED, Interval, holm, studentised_mean
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 LEVEL = 0.05
 DRAWS = 4999  #: of a permutation test

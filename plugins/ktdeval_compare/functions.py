@@ -12,13 +12,9 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.errors import CardError, UsageError
-from ktdeval.registry.paper_tables import TableChoices
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import TableChoices, load_plugins
 from ktdeval.runner import paths_of_runs
-from ktdeval.values.config_options import build, split_list
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_object
+from ktdeval.values import JsonValue, Tell, build, split_list, tell_nobody, to_object
 from ktdeval_compare.cohort_comparison import CohortOptions as CohortOptions, cohort as find_cohorts
 from ktdeval_compare.cohort_texts import cohort_parts
 from ktdeval_compare.compare import CompareOptions as CompareOptions, compare as find_differences

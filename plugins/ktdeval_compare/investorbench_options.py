@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from ktdeval.cli import flag
-from ktdeval.registry.paper_tables import Median, RuleSet
+from ktdeval.registry import Median, RuleSet
 
 
 @dataclass(frozen=True, kw_only=True)

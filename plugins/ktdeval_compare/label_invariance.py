@@ -22,7 +22,7 @@ from ktdeval.stats import (
     estimate_mean,
     overlap_correlation,
 )
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,

@@ -19,11 +19,10 @@ import numpy as np
 
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot, recorded_market
 from ktdeval.stats import never_in
-from ktdeval.values.config_options import option
-from ktdeval.values.secret_free_addresses import Address
+from ktdeval.values import Address, option
 from ktdeval_compare.cell_estimates import Estimate, mean_of_days, mean_of_windows, welch
 from ktdeval_compare.compare import TaskGroup, mixed_notes, paired_differences, paired_group
 from ktdeval_compare.compared_cards import (

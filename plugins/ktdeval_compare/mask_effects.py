@@ -15,8 +15,7 @@ from ktdeval import stats
 from ktdeval.cards import System, system_labels
 from ktdeval.errors import CardError
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
-from ktdeval.values.config_options import option
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, option
 from ktdeval_compare.compared_cards import (
     MARKET_FACETS,
     Cell,

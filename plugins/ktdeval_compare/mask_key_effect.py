@@ -22,12 +22,11 @@ import numpy.typing as npt
 from ktdeval.errors import CardError
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.masking import asset_order, listed_assets
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle, trading_rules
-from ktdeval.values.config_options import option
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed, option
 from ktdeval_compare.compared_cards import Entrant, Values, by_task, label, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -25,11 +25,9 @@ from ktdeval.cards import (
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
-from ktdeval.registry.paper_tables import PaperTable, TableChoices
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import PaperTable, Plugins, TableChoices
 from ktdeval.stats import TRADING_DAYS
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.lazy import later
+from ktdeval.values import later, near_matches
 from ktdeval_compare.ama_deepfund_tables import asset_frame, fund_frame
 from ktdeval_compare.cohort_definitions import cohort_definitions
 from ktdeval_compare.compared_cards import (

@@ -19,7 +19,7 @@ import numpy as np
 from ktdeval import stats
 from ktdeval.cards import System
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_compare.compare import CompareOptions, paired_differences
 from ktdeval_compare.compared_cards import (
     Cell,

@@ -19,8 +19,7 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_compare.commands import RUN_PATH, LevelOptions, settings_of, show
 from ktdeval_compare.published_options import PublishedOptions
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from ktdeval.stats import normal_effect, overlap_correlation
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from ktdeval_compare.rank_test import APART, Pattern, RankTest, pattern_of, published_spans
 
 PUBLISHED = Path(__file__).with_name("published")

@@ -9,8 +9,7 @@ import click
 
 from ktdeval.cli import line_width
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_compare import published_power, published_power_texts
 from ktdeval_compare.published_options import Published
 from ktdeval_compare.table_columns import lines_of

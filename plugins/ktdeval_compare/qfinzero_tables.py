@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.cards import ScoringCard, system_labels
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_compare.compared_cards import ScoringEntrant
 
 PARTS = ("tm", "pa", "ta")  #: scores of which the overall score is the mean

@@ -32,7 +32,7 @@ import numpy as np
 from ktdeval.cards import TradingEpisode
 from ktdeval.errors import ConfigError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import (
     Envelope,
@@ -42,9 +42,7 @@ from ktdeval.stats import (
     wilson,
 )
 from ktdeval.trading import MarketTape, TradingConfig, trading_rules
-from ktdeval.values.config_options import option
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import Tell, derive_seed, option, tell_nobody
 from ktdeval_compare.compared_cards import Entrant, Values, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

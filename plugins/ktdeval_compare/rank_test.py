@@ -27,7 +27,7 @@ from ktdeval.stats import (
     rank_null,
     signed_rank,
 )
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 
 FloatArray = npt.NDArray[np.float64]
 Span = tuple[str, str]  #: First and last day, ISO

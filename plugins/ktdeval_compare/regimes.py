@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView, session_groups
-from ktdeval.values.config_options import build
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import build, load_yaml
 
 
 @dataclass(frozen=True)

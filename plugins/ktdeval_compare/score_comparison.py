@@ -15,8 +15,7 @@ from ktdeval.cards import ScoringCard, count, recorded_as, score_bounds_notes
 from ktdeval.errors import CardError, UsageError
 from ktdeval.runner import RunFolder, run_file
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256, near_matches
 from ktdeval_compare.compare import NEEDS_TWO, CompareOptions
 from ktdeval_compare.compared_cards import (
     ScoringEntrant,

@@ -12,8 +12,7 @@ import msgspec
 
 from ktdeval.cards import folded_texts, is_fraction, unit_word
 from ktdeval.cli import grid_lines, line_width
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

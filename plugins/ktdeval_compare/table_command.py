@@ -22,8 +22,7 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.registry.paper_tables import TableChoices
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins, TableChoices
 from ktdeval_compare.investorbench_options import InvestorBenchOptions
 
 

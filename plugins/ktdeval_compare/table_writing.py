@@ -11,8 +11,8 @@ import pandas as pd
 from ktdeval.cards import clean
 from ktdeval.cli import warn
 from ktdeval.masking import MASK_KINDS
-from ktdeval.registry.paper_tables import PaperTable, Pivot
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.registry import PaperTable, Pivot
+from ktdeval.values import JsonValue
 from ktdeval_compare.latex import latex_table
 from ktdeval_compare.table_columns import Part, Table, lines_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError, UsageError, explained
 from ktdeval.market import Execution, find_execution, presets
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     MANIFEST,
     TRANSPLANT,
@@ -27,13 +27,19 @@ from ktdeval.runner import (
 )
 from ktdeval.task_api import Task
 from ktdeval.trading import OrderRecord, TradingConfig
-from ktdeval.values.config_options import near_matches, to_mapping
-from ktdeval.values.files import check_output, write_atomic
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import (
+    JsonValue,
+    Tell,
+    check_output,
+    dumps_pretty,
+    file_sha256,
+    near_matches,
+    tell_nobody,
+    temporary_folder,
+    to_mapping,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_compare.transplant_figures import MEASURES, break_even, capital_line
 from ktdeval_compare.transplant_plot import curve_svg
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval import stats
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 from ktdeval_compare.compared_cards import load_entrants
 from ktdeval_compare.variance_runs import FACTORS, DesignRun, Observations, read_cards, read_table
 from ktdeval_compare.variance_shares import (

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.files import read_plain
+from ktdeval.values import read_plain
 from ktdeval_compare.compare import TASK_FACETS
 from ktdeval_compare.compared_cards import (
     Entrant,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later, maker
+from ktdeval.values import later, maker
 
 
 @hookimpl

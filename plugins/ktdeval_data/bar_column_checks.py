@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
-from ktdeval.values.tables.text_encoding import at_line
+from ktdeval.values import at_line
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in

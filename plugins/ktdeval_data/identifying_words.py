@@ -9,7 +9,7 @@ import pandas as pd
 
 from ktdeval.errors import UsageError
 from ktdeval.market import Entity, entity_of, place, read_entities
-from ktdeval.values.tables.text_encoding import first_bytes
+from ktdeval.values import first_bytes
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.vendor_tables import read_table
 

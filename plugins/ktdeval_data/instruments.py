@@ -13,7 +13,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol, place
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_data.reading.codes import as_among, plain_code, us_symbol
 from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import ReadingOptions

@@ -33,7 +33,7 @@ from ktdeval.market import (
     members_by_bars,
     read_documents,
 )
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_data.adjustment_factors import factors_beside, factors_of_file
 from ktdeval_data.bar_column_checks import (
     EVENTS,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.values.config_options import option
-from ktdeval.values.secret_free_addresses import Address
+from ktdeval.values import Address, option
 
 #: How a source stores volumes: as traded, or divided by the factor
 VolumeAs = Literal["auto", "raw", "divided"]

@@ -30,9 +30,7 @@ from ktdeval.market import (
     load_snapshot,
     with_id,
 )
-from ktdeval.values.config_options import near_matches, stored_market
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, derive_seed, dumps_canonical, near_matches, stored_market
 from ktdeval_data.params import (
     DEFAULT_BLOCK_DAYS,
     PLACEBO_VERSION,

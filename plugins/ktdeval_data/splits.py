@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.tables.text_encoding import at_line, shown_cell
+from ktdeval.values import at_line, shown_cell
 from ktdeval_data.bar_column_checks import refuse_lost_zeros_beside
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.reading.split_ratios import ratio_of

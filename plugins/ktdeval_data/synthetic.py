@@ -30,7 +30,7 @@ from ktdeval.market import (
     SnapshotMeta,
     sessions,
 )
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_data.params import GENERATOR_VERSION, SyntheticParams
 from ktdeval_data.synthetic_inputs import (
     BOARD_VOLATILITY,

@@ -21,8 +21,7 @@ import yaml
 
 from ktdeval.attribution import FACTORS
 from ktdeval.market import Board, BoolArray, DayArray, FloatArray, board_of
-from ktdeval.values.files import csv_rows
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import csv_rows, derive_seed
 
 _FOLDER = Path(__file__).parent
 

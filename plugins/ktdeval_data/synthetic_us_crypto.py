@@ -37,7 +37,7 @@ from ktdeval.market import (
     find_venue,
     sessions,
 )
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_data.params import TWIN_VERSION, TwinParams, ViewParams
 
 

@@ -15,11 +15,17 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import categories, parse_code, place, with_places
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.file_signatures import GZIP, PARQUET, ZIP, other_kind
-from ktdeval.values.tables.file_kinds import is_workbook, kind_of
-from ktdeval.values.tables.text_encoding import first_bytes
+from ktdeval.values import (
+    GZIP,
+    PARQUET,
+    ZIP,
+    first_bytes,
+    is_workbook,
+    near_matches,
+    open_parquet,
+    other_kind,
+    table_kind,
+)
 from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
 from ktdeval_data.reading.json_text import is_json
@@ -317,7 +323,7 @@ def _open(
         known.update(names_of(field, aliases_of(reading)))
 
     try:
-        if not is_json(file) and kind_of(file, has_json=False) == "parquet":
+        if not is_json(file) and table_kind(file, has_json=False) == "parquet":
             if reading.columns:
                 raise UsageError(
                     f"{file}: --columns applies to files without a header, and this one has names; use"

@@ -24,9 +24,7 @@ from ktdeval.cli import (
     warn,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain, write_atomic
 from ktdeval_export.metadata import AuditEntry
 from ktdeval_export.row_figures import STEP_RETURN, Rows
 from ktdeval_export.runs_to_rows import (

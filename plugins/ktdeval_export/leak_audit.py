@@ -18,9 +18,8 @@ from typing import Literal
 from ktdeval.harness import Message, Reply
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import Lens, identities_of, normalise
-from ktdeval.secrets.patterns import secret_forms
-from ktdeval.secrets.redaction import hide_secrets, secrets_of
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.secrets import hide_secrets, secret_forms, secrets_of
+from ktdeval.values import JsonValue, dumps_canonical, loads_strict
 from ktdeval_export.replayed_steps import TracedStep
 
 Scope = Literal["prompt", "answer"]

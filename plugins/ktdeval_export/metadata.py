@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 
 
 class MeasureEntry(Value, omit_defaults=True):

@@ -17,8 +17,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import Model, ModelRequest, Reply, TranscriptEntry
 from ktdeval.market import MarketSnapshot
 from ktdeval.masking import Lens
-from ktdeval.registry.plugin_boundary import call_foreign
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins, call_foreign
 from ktdeval.runner import (
     EpisodeFactory,
     JournalEntry,
@@ -32,7 +31,7 @@ from ktdeval.runner import (
 )
 from ktdeval.task_api import AnswerRecord, EpisodeSpec, SampleSet, is_scoring
 from ktdeval.trading import Ledger, StepRecord
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_export.conversations import Conversation, ModelCall, conversations_of
 
 

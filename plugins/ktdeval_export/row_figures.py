@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.task_api import AnswerRecord, is_scoring
 from ktdeval.trading import StepRecord
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 
 Rows = Literal["step", "episode"]  #: What a row holds: one step or question, or a whole episode

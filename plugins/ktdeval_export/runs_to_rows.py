@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from ktdeval import __version__
 from ktdeval.errors import UsageError, VerificationError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.task_api import is_scoring
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.leak_audit import CHECKS, Auditor, Finding
 from ktdeval_export.metadata import (

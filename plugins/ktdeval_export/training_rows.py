@@ -16,7 +16,7 @@ from typing import Literal
 from ktdeval.errors import UsageError
 from ktdeval.harness import Message, ToolCall, ToolSpec
 from ktdeval.trading import DECIDED
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_compact, loads_strict
+from ktdeval.values import JsonValue, dumps_canonical, dumps_compact, loads_strict
 from ktdeval_export.conversations import Conversation
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 from ktdeval_export.row_figures import Measure

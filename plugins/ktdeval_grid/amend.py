@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import to_object
+from ktdeval.values import JsonValue, dumps_canonical, to_object
 from ktdeval_grid.plan import GridPlan, PlannedAgent, PlannedModel
 from ktdeval_grid.pruning_rules import PruneRule
 

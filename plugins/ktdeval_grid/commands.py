@@ -22,8 +22,7 @@ from ktdeval.cli import (
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import near_matches, to_plain
 from ktdeval_grid.driver import Request
 from ktdeval_grid.launch_command import forecast
 from ktdeval_grid.launch_display import make_watcher

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from ktdeval.cli import FilePath, complete_words, example
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import near_matches, shown_path
+from ktdeval.values import near_matches, shown_path
 from ktdeval_grid.grid_control import (
     DropModel,
     Pause,

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.task_api import WorkerJob
-from ktdeval.values.secret_free_addresses import Address
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Address, Value, decode_json, encode_canonical
 from ktdeval_grid.launch_display import Watcher
 from ktdeval_grid.launch_workers import start_workers, wait_for
 from ktdeval_grid.layout import GridPlace

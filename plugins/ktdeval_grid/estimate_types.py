@@ -5,7 +5,7 @@ A launch imports nothing that computes, so these are apart from what estimates.
 
 from __future__ import annotations
 
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 
 #: Names of the three figures of each estimate, as of `ktdeval plan`
 SCENARIOS = ("low", "typical", "high")

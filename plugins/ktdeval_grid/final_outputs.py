@@ -30,9 +30,8 @@ from ktdeval.cards import (
 )
 from ktdeval.cli import ForkedCall
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.temporary import temporary_folder
+from ktdeval.registry import Plugins
+from ktdeval.values import make_folder, temporary_folder, write_atomic
 from ktdeval_grid.output_kinds import CardFacts, CardsOutput, call_command, make_outputs
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.static_site import INDEX, BundleCard, BundlePage, write_bundle

@@ -13,7 +13,7 @@ import tempfile
 
 from ktdeval.cli import CommandStreams, ForkedCommand
 from ktdeval.errors import StoreError
-from ktdeval.values.files import Closing
+from ktdeval.values import Closing
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.subprocess_command import own_command

@@ -10,7 +10,7 @@ import click
 from ktdeval.cli import flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.runner import why_not_asked
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_grid.driver import Request, read_request
 from ktdeval_grid.estimate import PlannedCell, estimate_grid
 from ktdeval_grid.estimate_types import GridEstimate

@@ -15,7 +15,7 @@ from ktdeval.calls import Fence
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunFolder, RunPart, Sources, gather_run
 from ktdeval.stores import Claim, ClaimBoard
-from ktdeval.values.typed_json import decode_json
+from ktdeval.values import decode_json
 from ktdeval_grid.grid_observer import GridView
 from ktdeval_grid.layout import GridPlace, card_job, end_job, gather_job
 from ktdeval_grid.records import GridRecord, GridSystem, UnitDone, done_key

@@ -16,7 +16,7 @@ import msgspec
 
 from ktdeval.errors import StoreError
 from ktdeval.stores import MissingKey, Store
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Value, decode_json, encode_canonical
 
 CONTROL = "control.json"  #: key in the store of a grid
 _CONTROLS = "controls"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ktdeval.stores import ClaimBoard, MissingKey, Stat, Store
-from ktdeval.values.typed_json import decode_json
+from ktdeval.values import decode_json
 from ktdeval_grid.grid_control import Control, control_in_force
 from ktdeval_grid.records import FAILED, UnitFailed
 

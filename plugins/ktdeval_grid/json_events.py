@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_grid.estimate_types import GridEstimate
 from ktdeval_grid.records import GridSystem, GridUnit
 from ktdeval_grid.status import FoundGrid, Tally

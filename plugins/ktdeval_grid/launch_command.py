@@ -24,10 +24,7 @@ from ktdeval.cli import (
     resume_line,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import shown_path
-from ktdeval.values.files import make_folder
-from ktdeval.values.lazy import maker
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import decode_json, encode_canonical, make_folder, maker, shown_path
 from ktdeval_grid.amend import Amendment, amendment
 from ktdeval_grid.driver import (
     LOGS,

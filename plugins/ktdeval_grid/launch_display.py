@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from ktdeval.values.typed_json import Value, encode_canonical
+from ktdeval.values import Value, encode_canonical
 from ktdeval_grid.json_events import UnitEvents
 from ktdeval_grid.printed_status import headline, status_table
 from ktdeval_grid.status import FoundGrid, GridStatus

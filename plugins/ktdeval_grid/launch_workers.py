@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.registry.plugin_boundary import call_through
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins, call_through
 from ktdeval.task_api import RunningWorkers, WorkerJob, WorkersRunner
 
 _TICK_S = 0.5

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ktdeval.errors import UsageError
 from ktdeval.stores import Store, open_store
-from ktdeval.values.hashes import content_hash
+from ktdeval.values import content_hash
 
 PARTS = "parts"
 RUNS = "runs"

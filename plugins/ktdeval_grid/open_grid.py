@@ -16,13 +16,11 @@ from msgspec import structs
 import ktdeval
 from ktdeval.calls import Fence
 from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
-from ktdeval.registry.code import code_differences, code_hashes
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins, code_differences, code_hashes
 from ktdeval.runner import RunPart
 from ktdeval.stores import ClaimBoard
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.rollback import undone_on_error
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical, undone_on_error
 from ktdeval_grid.amend import amendment, with_key
 from ktdeval_grid.layout import OPEN_JOB, GridPlace, amend_job
 from ktdeval_grid.plan import GridPlan, System, systems

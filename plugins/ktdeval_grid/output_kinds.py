@@ -17,9 +17,8 @@ import msgspec
 
 from ktdeval.cards import ScoringCard, TradingCard
 from ktdeval.errors import ConfigError, KtdevalError
-from ktdeval.registry.plugin_registry import Plugins, hints
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import Plugins, hints
+from ktdeval.values import Value, from_plain, load_yaml
 
 OUTPUTS = Path(__file__).with_name("outputs.yaml")
 

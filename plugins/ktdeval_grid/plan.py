@@ -16,13 +16,19 @@ import msgspec
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import RunConfig, SequentialRule, split_model
-from ktdeval.values.class_fields import fields_of
-from ktdeval.values.config_options import build, split_list
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.secret_free_addresses import Address, Arguments
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import (
+    Address,
+    Arguments,
+    JsonValue,
+    Value,
+    build,
+    content_hash,
+    fields_of,
+    from_plain,
+    load_yaml,
+    split_list,
+    to_plain,
+)
 from ktdeval_grid.pruning_rules import PruneRule, shipped_rule
 
 GridName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?$")]

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from ktdeval.cli import complete_words, flag
 from ktdeval.errors import UsageError
 from ktdeval.runner import split_model
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_grid.plan import GridPlan, named_by, plan_of, split_outside
 from ktdeval_grid.pruning_rules import shipped_rules
 from ktdeval_grid.shipped_plans import plan_path, shipped_plans

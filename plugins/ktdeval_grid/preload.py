@@ -11,7 +11,7 @@ import ktdeval_grid.forecast
 import ktdeval_grid.worker_command  # noqa: F401 - as above
 from ktdeval.cli import can_fork, share_memory
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import choose_tasks, open_market
 from ktdeval_grid.plan import GridPlan, systems
 

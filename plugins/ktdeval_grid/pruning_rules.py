@@ -14,9 +14,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import Value, from_plain, load_yaml, near_matches
 
 RULES = Path(__file__).parent / "rules.yaml"
 

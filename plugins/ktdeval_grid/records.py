@@ -19,8 +19,7 @@ import msgspec
 from ktdeval.cards import PriceEntry
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.harness import ToolProtocol
-from ktdeval.values.format_versions import format_version
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value, format_version
 from ktdeval_grid.plan import GridPlan
 
 FORMAT = "grid"

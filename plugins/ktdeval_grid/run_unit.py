@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
 from ktdeval.stores import Claim, MissingKey, Store
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import decode_json, encode_canonical
 from ktdeval_grid.grid_observer import GridView
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import System, systems

@@ -19,8 +19,7 @@ from typing import Literal
 
 from ktdeval.runner import SequentialRule, answer, last_look
 from ktdeval.stores import Store
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Value, content_hash, decode_json, encode_canonical
 from ktdeval_grid.grid_control import Control
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit, UnitDone, done_key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import near_matches, user_path
+from ktdeval.values import near_matches, user_path
 
 PLANS = Path(__file__).parent / "plans"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from ktdeval.cards import clean, dollars
-from ktdeval.values.files import write_atomic
+from ktdeval.values import write_atomic
 from ktdeval_grid.output_kinds import CardsOutput
 from ktdeval_grid.printed_status import failure_lines
 from ktdeval_grid.records import GridRecord

@@ -16,8 +16,7 @@ import msgspec
 from ktdeval.errors import UsageError
 from ktdeval.runner import CANARY_CALLS, CHECK_CALLS
 from ktdeval.stores import ClaimBoard, MissingKey, Store
-from ktdeval.values.format_versions import check_version, stated_version
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values import Value, check_version, decode_json, stated_version
 from ktdeval_grid.grid_control import Control, SeenControl, control_in_force
 from ktdeval_grid.records import (
     DONE,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cli import FilePath, can_fork, example, open_plugins
-from ktdeval.values.config_options import shown_path
+from ktdeval.values import shown_path
 from ktdeval_grid.final_outputs import make_ending
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.status import look, reader_of

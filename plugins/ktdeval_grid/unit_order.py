@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ktdeval.errors import UsageError
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_grid.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.settled_pairs import blocks_of
 

@@ -27,7 +27,7 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
 from ktdeval.task_api import WITH_PARENT
-from ktdeval.values.typed_json import decode_json
+from ktdeval.values import decode_json
 from ktdeval_grid.final_outputs_process import WaitingTables, make_tables
 from ktdeval_grid.gather_runs import AtEnd
 from ktdeval_grid.layout import open_place

@@ -8,8 +8,7 @@ import socket
 from itertools import count
 
 from ktdeval.errors import explained
-from ktdeval.values.files import Closing
-from ktdeval.values.temporary import try_lock
+from ktdeval.values import Closing, try_lock
 from ktdeval_grid.layout import GridPlace
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from ktdeval.calls import Fence, StopSignal
 from ktdeval.errors import StoreError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
-from ktdeval.values.files import Closing
+from ktdeval.values import Closing
 from ktdeval_grid.layout import GridPlace
 from ktdeval_grid.plan import GridPlan, System
 from ktdeval_grid.records import GridRecord, GridSystem

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.stores import ClaimBoard, Store
 from ktdeval_grid.gather_runs import AtEnd, Gathering
 from ktdeval_grid.grid_observer import GridView, WorkerLiveness

@@ -20,11 +20,17 @@ from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.observation import ObservedAsset, ObservedLimits, ObservedState
 from ktdeval.trading import Side
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import (
+    JsonValue,
+    Value,
+    decode_json,
+    encode_canonical,
+    make_folder,
+    read_plain,
+    sha256_hex,
+    user_path,
+    write_atomic,
+)
 from ktdeval_gym.params import ActionsParams
 
 MOST_BYTES = 64 << 20

@@ -17,11 +17,10 @@ import yaml
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import Refusal, Tool
 from ktdeval.masking import Exact
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, make_plan
 from ktdeval.task_api import is_scoring
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical, make_folder, write_atomic
 from ktdeval_gym.action_submissions import RecordedCall
 
 TASK = "broker_session"

@@ -10,7 +10,7 @@ resolves by itself. Since 1.0 it reads no entry points of packages, so one of th
 
 from __future__ import annotations
 
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command
 
 try:
     import gymnasium

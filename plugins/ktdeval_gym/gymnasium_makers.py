@@ -10,10 +10,9 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.values.config_options import user_path
-from ktdeval.values.misfit import near_matches
+from ktdeval.values import near_matches, user_path
 from ktdeval_gym.broker_env import BrokerEnv
 from ktdeval_gym.broker_session import BrokerOptions, open_samples
 from ktdeval_gym.open_task import OpenedTask, TaskChoice

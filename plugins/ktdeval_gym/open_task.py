@@ -11,10 +11,10 @@ from ktdeval.attribution import market_levels
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, open_snapshot
 from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, market_problem
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 
 MODEL = "gym/actions"
 _KEY_DIGITS = 32

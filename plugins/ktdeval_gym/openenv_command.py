@@ -10,10 +10,8 @@ import click
 
 from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
-from ktdeval.registry.own_wheel import own_wheel
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.installation import install_command
-from ktdeval.values.lazy import later
+from ktdeval.registry import own_wheel
+from ktdeval.values import install_command, later, make_folder, write_atomic
 from ktdeval_gym.stepwise_episode import MarketChoice, TaskSource
 
 TEMPLATE = Path(__file__).with_name("openenv_template")

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from ktdeval import __version__
 from ktdeval.harness import ModelRequest, Reply, ToolCall
-from ktdeval.values.request_smuggling import AmbiguousRequestGuard
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import AmbiguousRequestGuard, dumps_canonical
 from ktdeval_gym.stepwise_episode import AskedEpisode, EpisodeTurn, TaskSource
 
 

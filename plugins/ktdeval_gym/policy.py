@@ -21,10 +21,7 @@ from ktdeval.harness import HoldRule, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, SUBMIT, Conversation
 from ktdeval.market import FloatArray
 from ktdeval.task_api import Window
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values import Value, decode_json, read_plain, sha256_hex, user_path
 from ktdeval_gym.params import PolicyParams
 from ktdeval_gym.training_options import Algorithm
 

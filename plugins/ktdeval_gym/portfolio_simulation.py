@@ -21,7 +21,7 @@ from ktdeval.observation import ObservedLimits, ObservedState
 from ktdeval.runner import EpisodeFactory
 from ktdeval.task_api import Window, task_traits
 from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breaches
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_gym.action_submissions import Decision, bounded, decided, moves, tradables
 from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observed, write_figures
 from ktdeval_gym.open_task import NoModel, OpenedTask

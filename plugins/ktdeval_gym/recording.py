@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ktdeval.errors import DataError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api import Window
-from ktdeval.values.files import make_folder
+from ktdeval.values import make_folder
 from ktdeval_gym.action_submissions import (
     Decision,
     RecordedCall,

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import UsageError
 from ktdeval.market import FloatArray
-from ktdeval.values.misfit import near_matches
+from ktdeval.values import near_matches
 
 IntArray = npt.NDArray[np.int64]
 RewardName = Literal["log_return", "after_costs", "benchmark_relative", "differential_sharpe"]

@@ -14,9 +14,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import DataError, UsageError, explained
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import (
+    Value,
+    decode_json,
+    encode_canonical,
+    make_folder,
+    read_plain,
+    sha256_hex,
+    write_atomic,
+)
 
 Policy = Callable[[Any], Any]
 MakeEnv = Callable[[], Any]

@@ -17,7 +17,7 @@ from typing import Any
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
 from ktdeval.task_api import AnswerRecord, EpisodeSpec, is_scoring, needs_market, task_traits
 from ktdeval.trading import StepRecord

@@ -12,7 +12,7 @@ import numpy as np
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.task_api import Task, Window, is_scoring
 
 _MOST_NAMED = 4

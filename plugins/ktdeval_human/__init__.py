@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.config_options import option
-from ktdeval.values.lazy import maker
+from ktdeval.values import maker, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from ktdeval.harness import in_words
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 
 Texts = Mapping[str, str]
 _PAIR = re.compile(r"\s*([^=:]+?)\s*[=:]\s*(\S+)\s*\Z")

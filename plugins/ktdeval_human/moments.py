@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ktdeval.harness import ToolSpec
-from ktdeval.values.strict_json import JsonObject, JsonValue, loads_strict
+from ktdeval.values import JsonObject, JsonValue, loads_strict
 from ktdeval_human.forms import Field, FormError, Rows, arguments_text, form_of, text_problem
 from ktdeval_human.person import Act, Called, Said
 from ktdeval_human.shown import Shown

@@ -15,8 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
-from ktdeval.values.request_smuggling import ambiguity
-from ktdeval.values.strict_json import JsonObject, dumps_compact
+from ktdeval.values import JsonObject, ambiguity, dumps_compact
 from ktdeval_human.moments import Moments, Refused, read_message
 from ktdeval_pages.assets import shared_script, stylesheet
 from ktdeval_pages.page_templates import make_environment

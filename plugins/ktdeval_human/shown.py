@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec, told_at_a_desk
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 
 _MOST_LINES = 12  #: Lines of one table that are drawn
 _LEAST_POINTS = 3  #: Fewer are no line

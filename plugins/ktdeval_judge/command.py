@@ -21,9 +21,7 @@ from ktdeval.cli import (
     work_shown,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.secret_free_addresses import Address, Parameters
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import Address, Parameters, dumps_pretty, to_plain
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 

@@ -14,9 +14,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, Conversation
 from ktdeval.runner import cache_folder
-from ktdeval.values.files import read_plain, write_atomic
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, read_plain, sha256_hex, write_atomic
 from ktdeval_judge.params import DeclaredParams
 from ktdeval_judge.plan import MOST_BYTES, Held, Plan, PlannedOrder, PlanReader, read_plan
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ktdeval.runner import load_result
-from ktdeval.values.format_versions import format_version
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value, format_version
 
 FORMAT = "judge"
 JUDGE = "judge.json"

@@ -9,13 +9,10 @@ from typing import Any
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import DECLARED_FILE, RunConfig, RunFolder, evaluate
 from ktdeval.trading import AccountConfig, Ledger, TradingConfig
-from ktdeval.values.config_options import build
-from ktdeval.values.files import write_atomic
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue, dumps_pretty, plain
+from ktdeval.values import JsonValue, build, content_hash, dumps_pretty, plain, write_atomic
 from ktdeval_judge.decisions_model import MODEL, keep_plan
 from ktdeval_judge.market_plan import MarketPlan
 

@@ -14,14 +14,11 @@ import pandas as pd
 from ktdeval.cards import PARTS, load_card
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot, parse_day
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.stats import benchmark_problem
 from ktdeval.trading import MarketRules, TradingConfig
-from ktdeval.values.files import write_atomic
-from ktdeval.values.secret_free_addresses import Address, Parameters
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import Address, Parameters, dumps_pretty, to_plain, write_atomic
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.document import (

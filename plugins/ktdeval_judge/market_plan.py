@@ -11,7 +11,7 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot, parse_code, parse_symbol
 from ktdeval.trading import MarketRules, TradingConfig
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.plan import PLAN_VERSION, Plan, PlanForm, PlannedDay
 

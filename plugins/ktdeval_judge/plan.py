@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values import Value, decode_json, dumps_canonical, sha256_hex
 
 PlanForm = Literal["weight", "shares", "orders"]
 MOST_BYTES = 256 << 20

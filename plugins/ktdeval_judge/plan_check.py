@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ktdeval.errors import DataError, StoreError, VerificationError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import DECLARED_FILE, EpisodeFactory, open_run, recorded_market
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import read_plain, sha256_hex
 from ktdeval_judge.decisions_model import MODEL, keep_plan
 from ktdeval_judge.plan import MOST_BYTES, read_plan
 

@@ -10,7 +10,7 @@ import click
 from ktdeval.cards import count
 from ktdeval.cli import grid_lines, print_json, terminal_width
 from ktdeval.errors import UsageError
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_judge.printed_figure import (
     ROUGH_BELOW,
     USUAL_PERIODS,

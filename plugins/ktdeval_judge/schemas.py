@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import json_schema
+from ktdeval.values import dumps_pretty, json_schema, write_atomic
 from ktdeval_judge.document import JUDGE_VERSION, JudgeFile
 
 SCHEMA = Path(__file__).parent / "schema" / f"judge-v{JUDGE_VERSION}.json"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ktdeval.errors import explained
-from ktdeval.values.files import read_plain, sync_folder
+from ktdeval.values import read_plain, sync_folder
 
 MOST_BYTES = 256 * 2**20
 """Size from which on a file of a test is refused before it is read."""

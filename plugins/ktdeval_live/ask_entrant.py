@@ -12,11 +12,9 @@ from pathlib import Path
 from ktdeval.calls import StopSignal
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import DecidedStep, open_access
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import decode_json, encode_canonical, locked, make_folder, write_atomic
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.clock import Clock
 from ktdeval_live.decision_records import DecisionRecord, Question, record_of

@@ -23,9 +23,7 @@ from ktdeval.cards import (
     Time,
     card_schema,
 )
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value, dumps_pretty, write_atomic
 from ktdeval_live.publication_evidence import Level
 from ktdeval_live.time_authorities import TimeAuthority
 

@@ -15,8 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.cards import Count, Day, Sha256
 from ktdeval.errors import StoreError, VerificationError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Value, decode_json, encode_canonical, sha256_hex
 from ktdeval_live.append_only_file import append_line, whole_lines
 from ktdeval_live.clock import of_text
 from ktdeval_live.plan import Entrant, Name

@@ -7,10 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import content_hash, dumps_pretty, read_plain, to_plain
 from ktdeval_live.chain import Begun, Chain, Entry as Link, Frozen, Joined
 from ktdeval_live.chain_coverage import begun_files
 from ktdeval_live.clock import of_text

@@ -11,8 +11,7 @@ import msgspec
 from ktdeval.cards import load_card, value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.clock import of_text
 from ktdeval_live.entrant_episode import Entry

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ktdeval.errors import KtdevalError
 from ktdeval.trading import DECIDED
-from ktdeval.values.files import read_plain
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical, read_plain
 from ktdeval_live.chain import Decided, Entry as Link, Frozen, Gap
 from ktdeval_live.clock import in_text, of_text
 from ktdeval_live.decision_records import DecisionRecord

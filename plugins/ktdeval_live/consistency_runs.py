@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.trading import DECIDED
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import (
+    decode_json,
+    encode_canonical,
+    locked,
+    make_folder,
+    read_plain,
+    write_atomic,
+)
 from ktdeval_live.ask_entrant import decide
 from ktdeval_live.chain import Chain
 from ktdeval_live.clock import Clock

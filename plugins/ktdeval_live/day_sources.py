@@ -18,13 +18,20 @@ from msgspec import structs
 
 from ktdeval.errors import ConfigError, DataError, KtdevalError, TooEarlyError, explained
 from ktdeval.market import BAR_FIELDS, BoolArray, MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.values.config_options import build_params, near_matches, option, user_path
-from ktdeval.values.files import read_plain
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
-from ktdeval.values.typed_json import decode_json
+from ktdeval.values import (
+    JsonValue,
+    TableFile,
+    TableShape,
+    build_params,
+    decode_json,
+    near_matches,
+    option,
+    read_plain,
+    read_rows,
+    user_path,
+)
 from ktdeval_live.market_increments import Bar, Increment, Item
 from ktdeval_live.plan import PlannedMarket
 

@@ -11,9 +11,7 @@ from ktdeval.harness import Decision, StepCounts, TranscriptEntry
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import DecidedStep
 from ktdeval.trading import CountsRecord, Order, Provenance
-from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, encode_canonical, to_plain
+from ktdeval.values import JsonValue, Value, content_hash, encode_canonical, sha256_hex, to_plain
 from ktdeval_live.chain import Decided
 from ktdeval_live.clock import Zoned
 

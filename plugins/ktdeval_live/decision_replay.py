@@ -16,7 +16,7 @@ import numpy as np
 from ktdeval.cards import value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry import call_foreign
 from ktdeval.runner import RecordedModel
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.decision_records import DecisionRecord, record_of

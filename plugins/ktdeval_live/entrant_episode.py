@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError
 from ktdeval.harness import Model, ModelRequest, Outside, Reply
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     DecidedStep,
     EpisodeFactory,
@@ -20,9 +20,7 @@ from ktdeval.runner import (
 )
 from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, task_traits
 from ktdeval.trading import StepRecord
-from ktdeval.values.config_options import build
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, build, content_hash
 from ktdeval_live.chain import Chain, Decided, Gap
 from ktdeval_live.decision_records import decided_of, held_step
 from ktdeval_live.folder import LiveFolder

@@ -23,11 +23,18 @@ import msgspec
 
 from ktdeval.errors import StoreError, VerificationError, explained
 from ktdeval.market import MarketSnapshot, load_snapshot
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.format_versions import check_version
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical, to_plain
+from ktdeval.values import (
+    Value,
+    check_version,
+    decode_json,
+    dumps_pretty,
+    encode_canonical,
+    locked,
+    make_folder,
+    read_plain,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_live.append_only_file import MOST_BYTES
 from ktdeval_live.chain import Chain, Frozen, Gap, Joined
 from ktdeval_live.clock import in_text, of_text

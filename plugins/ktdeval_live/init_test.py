@@ -14,12 +14,9 @@ import numpy as np
 import ktdeval
 from ktdeval.errors import ConfigError, StoreError, UsageError, explained
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot, own_model
-from ktdeval.values.files import make_folder, new_folder
-from ktdeval.values.format_versions import format_version
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import content_hash, format_version, make_folder, new_folder, to_plain
 from ktdeval_live.chain import Begun, Chain, Joined
 from ktdeval_live.chain_coverage import begun_files
 from ktdeval_live.clock import Clock, in_text

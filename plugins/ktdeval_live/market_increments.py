@@ -25,9 +25,7 @@ from ktdeval.market import (
     Quotes,
     with_id,
 )
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, to_plain
+from ktdeval.values import JsonValue, Value, content_hash, to_plain
 from ktdeval_live.clock import Zoned
 
 _PRICES = ("open", "high", "low", "close")

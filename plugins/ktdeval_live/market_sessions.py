@@ -19,7 +19,7 @@ import numpy as np
 from ktdeval.errors import ConfigError
 from ktdeval.market import FILLS_OF_MINUTES, FillRule, MarketSnapshot, sessions
 from ktdeval.trading import MarketRules, TradingConfig
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_live.clock import Zoned
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.ask_entrant import ask
 from ktdeval_live.clock import Clock, in_text
 from ktdeval_live.folder import LiveFolder

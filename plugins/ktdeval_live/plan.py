@@ -15,12 +15,19 @@ import msgspec
 
 from ktdeval.errors import ConfigError, KtdevalError
 from ktdeval.market import parse_day
-from ktdeval.values.config_options import near_matches, user_path
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.secret_free_addresses import Address, Arguments, GitAddress
-from ktdeval.values.typed_json import Value, from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import (
+    Address,
+    Arguments,
+    GitAddress,
+    Value,
+    content_hash,
+    from_plain,
+    load_yaml,
+    near_matches,
+    read_plain,
+    to_plain,
+    user_path,
+)
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 """Name of an entrant, a market or a plan; it becomes part of paths."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.files import read_plain
+from ktdeval.values import read_plain
 from ktdeval_live.append_only_file import MOST_BYTES
 from ktdeval_live.chain import Chain, Decided, Entry, Frozen, Gap
 from ktdeval_live.clock import in_text, of_text

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ktdeval.cards import Count, Sha256
 from ktdeval.errors import StoreError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Value, decode_json, encode_canonical, sha256_hex
 from ktdeval_live.append_only_file import append_line, whole_lines
 from ktdeval_live.chain import NOTHING_BEFORE, Chain, Decided
 from ktdeval_live.clock import Clock, Zoned

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.trading import StepRecord, TradingConfig
 from ktdeval_live.chain import Chain, Frozen
 from ktdeval_live.entrant_episode import DayAnswer, Entry, EntryEpisode, answers

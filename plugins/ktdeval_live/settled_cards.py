@@ -16,7 +16,7 @@ import numpy as np
 import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.stats import (
     Sequence as ConfidenceSequence,
     asymptotic_sequence,
@@ -25,9 +25,7 @@ from ktdeval.stats import (
     sharpe,
     symmetric_sequence,
 )
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, make_folder, to_plain, write_atomic
 from ktdeval_live.card_labels import labels_of
 from ktdeval_live.card_types import (
     DaysPart,

@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.trading import DECIDED
 from ktdeval_live.chain import Decided, Frozen, Gap, GapCause
 from ktdeval_live.clock import Clock, in_text

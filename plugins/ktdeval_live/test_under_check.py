@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.chain import Chain, Entry as Link, Frozen
 from ktdeval_live.clock import of_text
 from ktdeval_live.entrant_episode import Entry

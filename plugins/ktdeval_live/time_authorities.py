@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from ktdeval.cards import Name, Sha256, clean
 from ktdeval.errors import ConfigError, KtdevalError
-from ktdeval.values.files import read_plain
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import Value, from_plain, load_yaml, read_plain
 from ktdeval_live.plan import Stamping
 from ktdeval_live.time_stamps import certificate_of, certificates_of
 

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError, explained
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command, make_folder, read_plain, sha256_hex, write_atomic
 from ktdeval_live.folder import STAMPS
 from ktdeval_live.plan import Stamping
 

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from ktdeval.errors import KtdevalError, VerificationError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.card_labels import has_wide_bounds, wide_words
 from ktdeval_live.chain import Chain, read_chain
 from ktdeval_live.chain_coverage import UncoveredPart, uncovered

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later, maker
+from ktdeval.values import later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,8 +38,7 @@ from ktdeval.keyless import (
     standing,
     table_columns,
 )
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.tie_breaking import whole_groups
+from ktdeval.values import near_matches, whole_groups
 from ktdeval_models.chaos import ChaosModel
 from ktdeval_models.params import (
     ChaosParams,

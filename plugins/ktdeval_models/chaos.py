@@ -16,9 +16,7 @@ import numpy as np
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from ktdeval.keyless import SUBMIT, Conversation
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import derive_seed, dumps_canonical, load_yaml
 from ktdeval_models.params import ChaosParams
 
 _WORDS = load_yaml(Path(__file__).with_name("chaos.yaml"))

@@ -14,7 +14,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import Conversation, Intent, Ranking, Row, Sizing, rebalance, table_columns
 from ktdeval.market import parse_day
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_models.builtin_models import RankModel
 from ktdeval_models.params import MemoryParams

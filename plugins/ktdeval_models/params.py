@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.values.config_options import option
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml, option
 
 
 @cache

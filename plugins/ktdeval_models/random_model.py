@@ -27,9 +27,7 @@ from ktdeval.keyless import (
     table_columns,
     worth,
 )
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.tie_breaking import whole_groups
+from ktdeval.values import JsonValue, derive_seed, whole_groups
 from ktdeval_models.params import RandomParams
 
 SCREENS = (

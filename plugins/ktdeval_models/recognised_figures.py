@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.harness import ModelRequest, ToolSpec, as_object, json_object, table_rows
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remembered_facts import RememberedFacts
 
 _BEGIN = "```json"

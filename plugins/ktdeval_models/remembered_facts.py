@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ktdeval.market import FloatArray, MarketSnapshot, session_groups
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_models.params import MemoryParams
 
 INDEX = "the index"

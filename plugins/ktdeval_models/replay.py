@@ -13,9 +13,7 @@ from msgspec import UNSET
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, TranscriptEntry
 from ktdeval.runner import RunFolder, local_run_path
-from ktdeval.values.config_options import build
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, build, content_hash
 
 
 class ReplayModel:

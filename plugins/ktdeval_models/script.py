@@ -11,12 +11,16 @@ import msgspec
 
 from ktdeval.errors import ConfigError, ModelError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import parse_yaml
+from ktdeval.values import (
+    JsonValue,
+    Value,
+    dumps_canonical,
+    from_plain,
+    parse_yaml,
+    read_plain,
+    sha256_hex,
+    user_path,
+)
 from ktdeval_models.params import ScriptParams
 
 MOST_BYTES = 8 << 20

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import TopParams
-from ktdeval.values.config_options import option
-from ktdeval.values.lazy import later, maker
+from ktdeval.values import later, maker, option
 
 TITLES = {
     "linear": "Linear",

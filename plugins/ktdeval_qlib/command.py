@@ -4,61 +4,12 @@ its rank IC on unseen days.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ktdeval.cli import JsonOptions, OutputPath, config_option, example, flag, options_of
-from ktdeval_qlib import FOLDER
-from ktdeval_qlib.training_options import Device, Label
-
-
-@dataclass(frozen=True, kw_only=True)
-class QlibOptions(JsonOptions):
-    """Options of a training of baselines."""
-
-    train: str | None = flag(
-        None,
-        metavar="FIRST:LAST",
-        help=(
-            "days of training; by default those of KTD-Fin, from 2008 to 2022 (it names 2015"
-            " elsewhere)"
-        ),
-    )
-    valid: str | None = flag(
-        None,
-        metavar="FIRST:LAST",
-        help="days of validation, for early stopping; by default 2023",
-    )
-    test: str | None = flag(
-        None,
-        metavar="FIRST:LAST",
-        help="days on which rank correlation (IC) is shown; by default 2024-01-01:2026-04-10",
-    )
-    label: Label = flag(
-        "qlib",
-        help=(
-            "return to predict: close to close of the next days, as Qlib publishes it, or open to"
-            " open, as fills are made"
-        ),
-    )
-    seed: int = flag(0, type=click.IntRange(0, 2**31 - 1), help="first seed")
-    seeds: int = flag(1, type=click.IntRange(1, 1000), help="how many seeds, one training each")
-    rounds: int | None = flag(
-        None,
-        type=click.IntRange(1),
-        help="epochs, boosting rounds or steps at most; by default those published",
-    )
-    threads: int = flag(1, type=click.IntRange(1, 1024), help="of each library")
-    device: Device = flag("cpu", help="where networks are trained")
-    shuffle_labels: bool = flag(
-        False, help="a control: labels permuted within each day, nothing to learn"
-    )
-    out: Path = flag(
-        Path(FOLDER), type=OutputPath("folder"), metavar="DIR", help="folder of the trainings"
-    )
+from ktdeval.cli import config_option, example, options_of
+from ktdeval_qlib.training_options import QlibOptions
 
 
 @example("ktdeval train qlib qlib/linear --data synthetic --out models")

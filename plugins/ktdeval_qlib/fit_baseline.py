@@ -17,11 +17,16 @@ from scipy.stats import rankdata
 from ktdeval.errors import UsageError
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import least_squares, newey_west_mean
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.lazy import later
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import encode_canonical, to_plain
+from ktdeval.values import (
+    content_hash,
+    encode_canonical,
+    file_sha256,
+    later,
+    make_folder,
+    temporary_folder,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_qlib.model_files import Predictor, load, save
 from ktdeval_qlib.recipes import Estimator, Progress, Recipe
 from ktdeval_qlib.samples import (

@@ -22,10 +22,15 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, StoreError, UsageError, explained
 from ktdeval.market import FloatArray
-from ktdeval.values.files import read_plain, write_atomic
-from ktdeval.values.installation import install_command
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import (
+    Value,
+    decode_json,
+    encode_canonical,
+    install_command,
+    read_plain,
+    temporary_folder,
+    write_atomic,
+)
 from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, quiet_lightgbm
 
 _LINEAR = "linear.json"

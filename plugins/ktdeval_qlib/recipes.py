@@ -20,10 +20,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.values.installation import install_command
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import Value, from_plain, install_command, load_yaml, temporary_folder
 from ktdeval_qlib.samples import Layout, Norm
 from ktdeval_qlib.training_options import Device
 

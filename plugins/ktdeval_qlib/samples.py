@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ktdeval.attribution import FACTOR_NAMES, FACTORS, factor_panel
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import BoolArray, DayArray, FloatArray, MarketSnapshot, parse_day
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_qlib.training_options import Label
 
 LABELS: Mapping[Label, str] = {

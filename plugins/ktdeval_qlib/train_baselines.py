@@ -24,11 +24,8 @@ from ktdeval.cli import open_plugins, print_grid, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, near_matches, to_plain
 from ktdeval_qlib import TITLES
-from ktdeval_qlib.command import QlibOptions
 from ktdeval_qlib.fit_baseline import TrainingSettings, is_trained, train as train_one
 from ktdeval_qlib.recipes import Recipe, recipes
 from ktdeval_qlib.samples import (
@@ -42,6 +39,7 @@ from ktdeval_qlib.samples import (
     paper_segments,
 )
 from ktdeval_qlib.trained_baseline import Accuracy, TrainingLog, read_log
+from ktdeval_qlib.training_options import QlibOptions
 
 # Without the paper's days in a snapshot, the last fifth of the days before the test is for
 # validation.

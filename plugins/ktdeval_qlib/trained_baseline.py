@@ -19,10 +19,7 @@ from ktdeval.harness import ModelTraits
 from ktdeval.keyless import TopModel
 from ktdeval.market import FloatArray
 from ktdeval.task_api import Window
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import file_sha256, sha256_hex
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values import Value, decode_json, file_sha256, read_plain, sha256_hex, user_path
 from ktdeval_qlib import TrainedParams
 from ktdeval_qlib.model_files import Predictor, load
 from ktdeval_qlib.recipes import FACTORS, recipes

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later
+from ktdeval.values import later
 
 
 @hookimpl
@@ -21,7 +21,7 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Return the figures of the group `process`, which no task has of its own."""
-    from ktdeval.registry.task_files import metric_specs
+    from ktdeval.registry import metric_specs
 
     figure = "ktdeval_rationale.claims.process_metrics:figure"
     specs = metric_specs(f"{__path__[0]}/process.csv", figure)

@@ -17,8 +17,7 @@ from ktdeval.masking import WITHHELD, beginning
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import StepRecord
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import converted
+from ktdeval.values import JsonValue, converted, dumps_canonical
 from ktdeval_rationale.leak_linter import (
     LEAK_CATEGORIES,
     LEAKS_REMOVED_BY,

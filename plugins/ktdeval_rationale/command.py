@@ -25,9 +25,8 @@ from ktdeval.cli import (
     open_plugins,
     options_of,
 )
-from ktdeval.secrets.redaction import hide_secrets, secrets_of
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.secrets import hide_secrets, secrets_of
+from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_rationale.category_rates import EffectRow, HidingRow, MaskRates, Share
 from ktdeval_rationale.leak_linter import LEAK_CATEGORIES, WORDS
 from ktdeval_rationale.paraphrased_leaks import SimilarityLinter, choose_encoder

@@ -29,7 +29,7 @@ from ktdeval.masking import (
     normalise_with_places,
     places_of,
 )
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
 from ktdeval_rationale.memory_phrases import (
     NAME,

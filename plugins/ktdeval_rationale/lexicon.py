@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ktdeval.errors import DataError
 from ktdeval.masking import normalise, places_of
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 LEXICON_FILE = Path(__file__).with_name("lexicon.yaml")
 

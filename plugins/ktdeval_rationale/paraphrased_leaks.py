@@ -23,8 +23,7 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval.masking import normalise
-from ktdeval.values.installation import install_command
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import install_command, load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"

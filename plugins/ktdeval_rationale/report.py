@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market
 from ktdeval.stats import MASK_FACTORS
 from ktdeval.task_api import EpisodeSpec

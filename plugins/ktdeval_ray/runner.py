@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 
 from ktdeval.errors import UsageError
 from ktdeval.task_api import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
-from ktdeval.values.files import make_folder
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command, make_folder
 from ktdeval_ray.node import NodeCommand, WorkerEnd, run_on_node
 
 ADDRESS = "RAY_ADDRESS"  #: variable with the address of the cluster, as of Ray's own tools

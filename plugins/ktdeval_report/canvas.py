@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ktdeval.errors import UsageError
-from ktdeval.values.installation import install_command
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import install_command, load_yaml
 from ktdeval_pages.colours import SERIES, TOKENS, Colour
 from ktdeval_pages.figure_files import fix_layout
 from ktdeval_report.value_formatting import clean

@@ -18,7 +18,7 @@ from ktdeval.cards import nearest_to_median
 from ktdeval.errors import ConfigError
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.trading import Ledger, MarketTape, TradingConfig, trading_rules
-from ktdeval.values.typed_json import converted
+from ktdeval.values import converted
 from ktdeval_report.inputs import Cell, Evaluation
 
 _NO_MARKET = "the market is not at hand"

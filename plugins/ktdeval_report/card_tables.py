@@ -18,7 +18,7 @@ from ktdeval.cards import (
     share_of,
 )
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 from ktdeval_report.canvas import Figure
 from ktdeval_report.card_figures import CardStudy, WindowStudy, median, quartiles
 from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values

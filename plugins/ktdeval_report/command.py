@@ -26,10 +26,7 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import UsageError, explained
 from ktdeval.runner import paths_of_runs
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.temporary import filling
+from ktdeval.values import JsonValue, filling, make_folder, user_path, write_atomic
 
 if TYPE_CHECKING:
     from ktdeval_report.page import Report

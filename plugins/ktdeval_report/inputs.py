@@ -25,11 +25,11 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market, run_file, run_of
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 
 _NO_MARKET = "Without the market there is no benchmark by day, no attribution and no interval"
 

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from ktdeval import stats
 from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import dumps_canonical, encode_canonical
 from ktdeval_report.inputs import Cell, Evaluation
 from ktdeval_report.value_formatting import WORDS
 from ktdeval_report.window_means import WindowMean

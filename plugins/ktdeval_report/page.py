@@ -24,8 +24,7 @@ from ktdeval.cards import (
 )
 from ktdeval.cli import forked_map
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values import Tell, near_matches, tell_nobody
 from ktdeval_pages.assets import stylesheet
 from ktdeval_pages.page_templates import content_security_policy
 from ktdeval_report.canvas import Figure, Plot, inline_svg

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypedDict
 
 from ktdeval.cards import ScoreLine, ScoringCard, System, is_fraction, system_labels, tally
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_report.canvas import Figure, Plot
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
 from ktdeval_report.value_formatting import UNDEFINED, Table, figure, span, unbroken, unit_name

@@ -30,7 +30,7 @@ from ktdeval.cards import (
     with_args,
 )
 from ktdeval.stats import Interval
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_pages.page_templates import make_environment
 from ktdeval_pages.page_words import WORDS as WORDS_OF_PAGES
 from ktdeval_pages.value_formatting import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_report.card_figures import median
 from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
 

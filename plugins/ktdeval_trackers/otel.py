@@ -30,7 +30,7 @@ from ktdeval.task_api import (
     SampleFinished,
     StepFinished,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_trackers.run_facts import CACHED, missing
 
 try:

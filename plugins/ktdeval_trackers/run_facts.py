@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import ktdeval
 from ktdeval.cards import Card, ScoringCard, TradingCard, load_card
 from ktdeval.task_api import CallFinished, EpisodeSpec
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command
 
 CACHED = "cached"  #: outcome of a call whose reply was kept
 _MOST_NAMES = 20  #: windows or tasks in a parameter, before they are counted

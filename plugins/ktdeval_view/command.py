@@ -29,14 +29,11 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules
-from ktdeval.values.files import check_output, write_atomic
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.temporary import filling
+from ktdeval.values import JsonValue, Tell, check_output, filling, tell_nobody, write_atomic
 from ktdeval_pages.page_templates import refuse_foreign_page
 from ktdeval_view.document import PageData, Redactor, single_page
 from ktdeval_view.episode_pages import (

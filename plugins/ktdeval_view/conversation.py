@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.harness import TranscriptEntry
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import converted
+from ktdeval.values import JsonValue, converted
 
 
 class SharedTexts:

@@ -15,8 +15,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from ktdeval.cards import clean
-from ktdeval.secrets.redaction import hide_secrets, secrets_of
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.secrets import hide_secrets, secrets_of
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
 from ktdeval_pages.page_templates import content_security_policy, make_environment
 

@@ -21,7 +21,7 @@ from ktdeval.runner import RunFolder, known_transplant
 from ktdeval.stats import benchmark_levels
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, shown_talk
 from ktdeval_view.document import PageData, Redactor, pack_value, render, single_page
 from ktdeval_view.episode_records import (

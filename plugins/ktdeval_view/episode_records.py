@@ -15,9 +15,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, StepRecord
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue, loads_strict
-from ktdeval.values.typed_json import converted, to_plain
+from ktdeval.values import JsonValue, converted, loads_strict, near_matches, to_plain
 
 
 @dataclass(frozen=True)

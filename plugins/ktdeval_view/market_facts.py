@@ -14,10 +14,10 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import TranscriptEntry, step_signals
 from ktdeval.market import FillRule, FloatArray, MarketSnapshot, window_rows
 from ktdeval.masking import AssetRef, Lens
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.stats import next_return
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_view.episode_records import EpisodeRecords, submitted_handles
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktdeval.harness import TranscriptEntry
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, contents_of
 
 _DIGITS = 4  # of a field's figure

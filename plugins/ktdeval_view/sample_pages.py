@@ -15,8 +15,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import JournalEntry, RunFolder, entry_type
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.trading import DECIDED
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, dumps_canonical, to_plain
 from ktdeval_view.conversation import SharedTexts, shown_talk
 from ktdeval_view.document import PageData, Redactor, single_page
 from ktdeval_view.episode_pages import entry_head

@@ -10,8 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical, sha256_hex
 from ktdeval_pages.assets import shared_script
 from ktdeval_pages.text_deltas import BaseText, Delta
 from ktdeval_view.document import (

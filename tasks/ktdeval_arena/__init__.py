@@ -5,13 +5,13 @@ planted signal for teams.
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later
+from ktdeval.values import later
 
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """One stock or coin, or a fund of a few stocks, one decision a day."""
-    from ktdeval.registry.task_files import task_specs
+    from ktdeval.registry import task_specs
 
     specs: list[Spec] = []
     for family in ("ama", "deepfund", "views"):
@@ -22,7 +22,7 @@ def ktdeval_tasks() -> list[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the papers."""
-    from ktdeval.registry.task_files import metric_specs
+    from ktdeval.registry import metric_specs
 
     specs: list[Spec] = []
     for family in ("ama_figures", "deepfund_figures"):
@@ -46,6 +46,6 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_tables() -> list[Spec]:
     """Return the paper's tables."""
-    from ktdeval.registry.task_files import table_specs
+    from ktdeval.registry import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

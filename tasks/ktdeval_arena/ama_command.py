@@ -24,10 +24,17 @@ from ktdeval.cli import (
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
 from ktdeval.market import Document, Documents, document_code, read_documents
 from ktdeval.runner import load_config
-from ktdeval.values.config_options import near_matches, split_list
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.hashes import file_sha256, sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty
+from ktdeval.values import (
+    JsonValue,
+    dumps_canonical,
+    dumps_pretty,
+    file_sha256,
+    make_folder,
+    near_matches,
+    sha256_hex,
+    split_list,
+    write_atomic,
+)
 from ktdeval_arena.daily_news_summaries import (
     MIS,
     TASK,

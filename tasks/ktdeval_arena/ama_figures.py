@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.registry.task_files import find_figure, table_metrics
+from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet, has_no_variance
 from ktdeval.trading import Ledger, StepRecord
 

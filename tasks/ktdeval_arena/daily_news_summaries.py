@@ -26,10 +26,9 @@ from ktdeval.api import QATask, Spec, hookimpl
 from ktdeval.cli import check_finished, run_shown
 from ktdeval.market import Close, Document, Venue, sessions
 from ktdeval.masking import beginning, shorten
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 
 MIS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))
 _WORD = re.compile(r"\w+")

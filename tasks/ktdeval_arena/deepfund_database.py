@@ -17,8 +17,7 @@ from typing import Any
 
 from ktdeval.errors import DataError
 from ktdeval.harness import SIGNALS, Signal
-from ktdeval.values.strict_json import loads_untrusted
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml, loads_untrusted
 from ktdeval_arena.signal_decision_consistency import (
     ACTIONS,
     Action,

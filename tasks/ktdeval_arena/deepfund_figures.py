@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.registry.task_files import find_figure, table_metrics
+from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import (
     TRADING_DAYS,
     MetricValue,

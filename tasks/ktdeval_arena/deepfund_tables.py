@@ -12,10 +12,9 @@ import pandas as pd
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.paper_tables import PaperTable, TableChoices
+from ktdeval.registry import PaperTable, TableChoices
 from ktdeval.runner import recorded_market
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_object
+from ktdeval.values import JsonValue, to_object
 from ktdeval_arena.deepfund_database import notes, read_database
 from ktdeval_arena.deepfund_runs import (
     EpisodeGroup,

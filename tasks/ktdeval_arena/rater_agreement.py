@@ -24,12 +24,10 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.files import read_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml, near_matches, read_plain
 
 if TYPE_CHECKING:
-    from ktdeval.registry.paper_tables import PaperTable, TableChoices
+    from ktdeval.registry import PaperTable, TableChoices
 
 RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
 COLUMNS = ("item", "rater", "rule", "score")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later
+from ktdeval.values import later
 
 
 @hookimpl
@@ -30,7 +30,7 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """Four probes, one for each mask."""
-    from ktdeval.registry.task_files import task_maker, task_specs
+    from ktdeval.registry import task_maker, task_specs
 
     make = task_maker("ktdeval_deanon.task:DeanonTask", "ktdeval_deanon.task:DeanonConfig")
     return task_specs(f"{__path__[0]}/deanon.yaml", make)

@@ -16,9 +16,7 @@ from msgspec import Struct, field
 
 from ktdeval.harness import ToolSpec
 from ktdeval.market import Board, DayArray, parse_code
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import converted
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, converted, load_yaml
 
 
 class _Tickers(Struct):

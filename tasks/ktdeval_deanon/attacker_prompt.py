@@ -14,8 +14,7 @@ import numpy as np
 
 from ktdeval.market import Board, MarketSnapshot
 from ktdeval.masking import Lens
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml, sha256_hex
 
 _PROMPTS = ("system", "user")
 _WORDS = load_yaml(Path(__file__).with_name("brief.yaml"))

@@ -12,9 +12,7 @@ from typing import Any
 
 from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api import AnswerRecord, Score, ScoreDefinition, unanswered_detail
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import converted
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, converted, load_yaml
 
 LEVEL = 0.95
 UNPARSABLE = "unparsable_rate"

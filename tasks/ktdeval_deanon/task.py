@@ -28,9 +28,7 @@ from ktdeval.task_api import (
     windows_of,
 )
 from ktdeval.trading import Account
-from ktdeval.values.config_options import option, to_mapping
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, derive_seed, dumps_canonical, option, to_mapping
 from ktdeval_deanon.answer import (
     ANSWER_FORM,
     board_of_answer,

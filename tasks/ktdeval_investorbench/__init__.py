@@ -5,13 +5,13 @@ figures, and FinMem.
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import maker
+from ktdeval.values import maker
 
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """Return the tasks: one asset, one decision a day."""
-    from ktdeval.registry.task_files import task_specs
+    from ktdeval.registry import task_specs
 
     return task_specs(f"{__path__[0]}/investorbench.yaml")
 
@@ -21,7 +21,7 @@ def ktdeval_venues() -> list[Spec]:
     """Return venues of stocks and coins on which a decision is filled at its own close, without
     cost.
     """
-    from ktdeval.registry.task_files import venue_specs
+    from ktdeval.registry import venue_specs
 
     return venue_specs(f"{__path__[0]}/venues.yaml")
 
@@ -73,7 +73,7 @@ def ktdeval_agents() -> list[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Return the figures of the paper's tables."""
-    from ktdeval.registry.task_files import metric_specs
+    from ktdeval.registry import metric_specs
 
     return metric_specs(f"{__path__[0]}/figures.csv", "ktdeval_investorbench.figures:figure")
 
@@ -81,6 +81,6 @@ def ktdeval_metrics() -> list[Spec]:
 @hookimpl
 def ktdeval_tables() -> list[Spec]:
     """Return the paper's tables."""
-    from ktdeval.registry.task_files import table_specs
+    from ktdeval.registry import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

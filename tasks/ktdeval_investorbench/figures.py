@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.registry.task_files import find_figure, table_metrics
+from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet, has_no_variance
 from ktdeval.trading import Ledger
 

@@ -40,12 +40,8 @@ from ktdeval.market import (
     sessions,
     split_sentiment,
 )
-from ktdeval.registry.task_files import venue_specs
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.files import csv_rows, read_plain
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import loads_strict
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import venue_specs
+from ktdeval.values import csv_rows, derive_seed, load_yaml, loads_strict, near_matches, read_plain
 from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 
 #: ISO day, price (None where there is none), cells

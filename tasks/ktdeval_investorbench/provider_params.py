@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,7 @@ from ktdeval.runner import (
     run_of,
 )
 from ktdeval.stats import holm, signed_rank
-from ktdeval.values.config_options import build, near_matches
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import build, file_sha256, load_yaml, near_matches
 from ktdeval_investorbench.epochs_from_cards import (
     FIGURES,
     EpochCard,
@@ -41,7 +39,7 @@ from ktdeval_investorbench.figures import daily_returns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktdeval.registry.paper_tables import PaperTable, TableChoices
+    from ktdeval.registry import PaperTable, TableChoices
 
 Type = Literal["financial_domain", "proprietary", "open_source", "no_language_model"]
 TYPES = (*get_args(Type), "unclassified")  #: in the order of tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import maker
+from ktdeval.values import maker
 
 _TOOLS = {
     "get_market_context": "Indices, breadth and the tone of industries",
@@ -20,7 +20,7 @@ _TOOLS = {
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """Twelve tasks: four masks times three modes."""
-    from ktdeval.registry.task_files import task_maker, task_specs
+    from ktdeval.registry import task_maker, task_specs
 
     make = task_maker("ktdeval_ktdfin.task:KtdfinTask", "ktdeval_ktdfin.task:KtdfinConfig")
     return task_specs(f"{__path__[0]}/ktdfin.yaml", make)
@@ -38,6 +38,6 @@ def ktdeval_tools() -> list[Spec]:
 @hookimpl
 def ktdeval_tables() -> list[Spec]:
     """Return the paper's tables."""
-    from ktdeval.registry.task_files import table_specs
+    from ktdeval.registry import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from ktdeval.masking import Payload, SectorRef
-from ktdeval.values.tie_breaking import grouped, places, whole_groups
+from ktdeval.values import grouped, places, whole_groups
 from ktdeval_ktdfin.day_context import BREADTH, HORIZONS, day_context, sector_names
 from ktdeval_ktdfin.market_day import MarketDay
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
 from ktdeval.market import BoolArray, FloatArray, MarketView, code_version
 from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepared
-from ktdeval.values.tie_breaking import grouped, places, whole_groups
+from ktdeval.values import grouped, places, whole_groups
 
 IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")

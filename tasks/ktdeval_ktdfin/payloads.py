@@ -30,7 +30,7 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.trading import BOOK_NAV, CorporateActionRecord, OrderRecord, StepRecord
-from ktdeval.values.tie_breaking import first_of, whole_groups
+from ktdeval.values import first_of, whole_groups
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, MarketDay
 from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
 

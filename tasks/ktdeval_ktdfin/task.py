@@ -24,9 +24,7 @@ from ktdeval.masking import AssetRef, DayRef, Lens, Payload
 from ktdeval.observation import observe
 from ktdeval.task_api import EpisodeSpec, MaskedConfig, TaskTraits, Window, windows_of
 from ktdeval.trading import Account, StepRecord, TradingConfig
-from ktdeval.values.config_options import option, to_mapping
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, option, sha256_hex, to_mapping
 from ktdeval_ktdfin import payloads
 from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep, limit_stop_pct
 

@@ -28,7 +28,7 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.trading import Account, Order, Position, Side, execute
-from ktdeval.values.tie_breaking import whole_groups
+from ktdeval.values import whole_groups
 from ktdeval_ktdfin import news_tools, payloads
 from ktdeval_ktdfin.day_context import day_context
 from ktdeval_ktdfin.market_breadth import SECTOR_COLUMNS, breadth, sector_tone

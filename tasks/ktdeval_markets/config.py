@@ -10,7 +10,7 @@ from ktdeval.harness import HoldRule
 from ktdeval.market import FILLS_OF_MINUTES, parse_day
 from ktdeval.task_api import MaskedConfig
 from ktdeval.trading import AccountConfig
-from ktdeval.values.config_options import near_matches, option
+from ktdeval.values import near_matches, option
 from ktdeval_markets.portfolio import WeightRule
 from ktdeval_markets.stance_orders import Answers, StanceConfig
 

@@ -20,7 +20,7 @@ from ktdeval.market import (
     execution_words,
 )
 from ktdeval.trading import BoardRuleSet, MarketRules, TradingConfig, has_dated_duties
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_markets.config import MarketConfig
 
 _FOLDER = Path(__file__).parent

@@ -11,7 +11,7 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketView, Venue, duty_rows, session_groups
 from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
-from ktdeval.values.tie_breaking import first_of, grouped, places
+from ktdeval.values import first_of, grouped, places
 from ktdeval_markets.episode_setting import EpisodeStage
 
 Part = Literal["open", "high", "low", "close"]

@@ -9,9 +9,7 @@ from ktdeval.market import MarketSnapshot, Venue, duties_id
 from ktdeval.masking import TextMask
 from ktdeval.task_api import EpisodeSpec, TaskTraits, Window, windows_of
 from ktdeval.trading import MarketRules
-from ktdeval.values.config_options import to_mapping
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, sha256_hex, to_mapping
 from ktdeval_markets import prompt_texts
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.episode_setting import EpisodeStage

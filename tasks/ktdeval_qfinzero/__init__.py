@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import later
+from ktdeval.values import later
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Calling and planning, each recorded, written down or made; chats and sessions in files."""
-    from ktdeval.registry.task_files import task_maker, task_specs
+    from ktdeval.registry import task_maker, task_specs
 
     make_suite = task_maker(
         "ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig"
@@ -71,6 +71,6 @@ def ktdeval_agents() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_tables() -> Sequence[Spec]:
     """Return the paper's tables."""
-    from ktdeval.registry.task_files import table_specs
+    from ktdeval.registry import table_specs
 
     return table_specs(f"{__path__[0]}/tables.yaml")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ktdeval.harness import Refusal, Tool, json_tool
 from ktdeval.masking import Exact
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.broker_operations import OPERATIONS as PMB
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError

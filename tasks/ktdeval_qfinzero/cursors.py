@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, TypeGuard, TypeVar
 
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.errors import invalid
 
 MAX_LENGTH: Final = 500  #: Characters of a cursor

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 Code = Literal[
     "invalid_argument",

@@ -17,8 +17,7 @@ from jsonschema.validators import extend
 
 from ktdeval.errors import PluginError
 from ktdeval.harness import in_words
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, near_matches
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.schemas import Arguments, Schema, schema_of
 

@@ -17,9 +17,7 @@ from ktdeval.api import QATask, Spec, hookimpl
 from ktdeval.errors import UsageError
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, converted
+from ktdeval.values import JsonValue, Value, converted, sha256_hex
 from ktdeval_qfinzero.benchmark.literals import wording_problem
 from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings
 from ktdeval_qfinzero.scoring.types import Suite

@@ -20,7 +20,7 @@ from typing import (
 import msgspec
 from msgspec import UNSET, Meta
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.cursors import MAX_LENGTH
 
 Schema = Mapping[str, JsonValue]

@@ -16,7 +16,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 
 CUTOFF = "2025-06-15"

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdfin_market import small_market
 from local_server import Answering, running
 from run_support import ktdeval, preload, store_market

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_memory.embedding import HashingEmbedder
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 from searching import is_searching

@@ -39,13 +39,12 @@ from forging import (
 from json_places import Place, leaves, put, with_value
 from ktdeval.cards.recomputation_diff import path_text
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import rescore
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
-from ktdeval.values.strict_json import dumps_canonical, dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_canonical, dumps_pretty, to_plain
 from run_support import PLUGIN, WINDOW, episodes
 from searching import is_searching
 from tables import beside

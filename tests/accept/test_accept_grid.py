@@ -22,7 +22,7 @@ from grid_runs import (
     worked,
     write_plan,
 )
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
 from ktdeval_grid.launch_workers import start_workers, wait_for

@@ -18,7 +18,7 @@ from scipy import stats as scipy_stats
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import TwinParams

@@ -141,7 +141,7 @@ def test_the_look_ahead_of_the_example_is_found_and_an_honest_nav_is_none(
     assert json.loads((run / "judge.json").read_text())["nav"]["looks_ahead"]
 
     # the executed NAV itself, as an honest program would claim it
-    from ktdeval.registry.plugin_registry import load_plugins
+    from ktdeval.registry import load_plugins
     from ktdeval.runner import open_run
 
     opened = open_run(run, load_plugins())

@@ -15,8 +15,8 @@ import pytest
 
 from clock_plugin import CLOCK, PLUGIN, TIME
 from ktdeval.errors import StoreError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.values import dumps_canonical
 from ktdeval_live.chain import Decided, Gap
 from ktdeval_live.clock import of_text
 from ktdeval_live.day_sources import StoredDays

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from json_places import Place, places, with_value
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.registry import Plugins
+from ktdeval.values import dumps_canonical
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
 from ktdeval_live.folder import LiveFolder

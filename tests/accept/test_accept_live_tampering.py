@@ -16,7 +16,7 @@ import pytest
 
 from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from forgery_kinds import Forgery, Found
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.time_authorities import load_trust, plan_trust
 from ktdeval_live.verify_test import LiveVerification, verify_test

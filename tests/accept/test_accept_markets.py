@@ -21,10 +21,10 @@ import reference_broker as slow
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval.market import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import JournalEntry, RunFolder
 from ktdeval.trading import Ledger, MarketRules
-from ktdeval.values.typed_json import encode_canonical, to_plain
+from ktdeval.values import encode_canonical, to_plain
 from ktdeval_board.derived_documents import make_decisions, make_series
 from tables import on_each_row
 from view_page import days_of, head_of, pages

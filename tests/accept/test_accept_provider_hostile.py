@@ -17,7 +17,7 @@ from json_places import places
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.harness.chat_messages import Message, Model, ModelRequest, sound
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from run_support import card_of, error_line, finished_steps, ktdeval
 from searching import is_searching

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import ktdeval
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from terminal import Terminal
 from voting_models import order_model, stance_model

@@ -24,7 +24,7 @@ from board_cards import put_json
 from card_cases import typed
 from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import identity, identity_words
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.files import FolderItem

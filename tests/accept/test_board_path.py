@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.attempts import state_of
 from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.checking.rules import rules_table

@@ -15,7 +15,7 @@ import pytest
 from board_bad import TODAY, BadBoard, make_good
 from board_keys import draw, registered, run_under, submit
 from board_runs import begin
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 from ktdeval_board.checking import rules
 from ktdeval_board.checking.rules import RULES
 from ktdeval_board.selftest.run import KINDS

@@ -22,7 +22,7 @@ from docs_packages import FOLDER
 from docs_prose import code_blocks
 from ktdeval.cards import load_card
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import load_ledger, open_snapshot
 from loops import not_empty
 from paths import REPOSITORY

@@ -22,7 +22,7 @@ from ktdeval import testing
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import is_scoring

@@ -27,9 +27,7 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import content_hash, dumps_canonical, from_plain, to_plain
 from ktdeval_compare.compared_cards import Entrant, load_entrants
 from ktdeval_compare.episode_distance import FIGURES, course_of, distances
 from ktdeval_compare.label_invariance import InvarianceOptions, invariance

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_authoring.plugin_templates import parts, rendered, write_package
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from scipy import stats
 
 import ktdeval
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
 from ktdeval.trading import Ledger
 from terminal import Terminal

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.hookspecs import hookimpl
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import Event, RunConfig, evaluate
 from ktdeval.task_api.events import EpisodeFinished
 from power_cut import Disk

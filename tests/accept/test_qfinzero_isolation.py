@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_qfinzero.suite.samples import embedded_items
 from run_support import card_of, error_line, ktdeval

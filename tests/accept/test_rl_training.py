@@ -18,7 +18,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 from planted_signal import share, simulation_of  # noqa: E402
 
 from ktdeval.cli.main import main  # noqa: E402
-from ktdeval.values.typed_json import encode_canonical  # noqa: E402
+from ktdeval.values import encode_canonical  # noqa: E402
 from ktdeval_gym.policy import Algorithm, read_policy  # noqa: E402
 from ktdeval_gym.rl.train import TradingEnv, learn, policy_file  # noqa: E402
 

@@ -21,7 +21,7 @@ from ktdeval.stats import (
     sign_flip,
     signed_rank,
 )
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from loops import not_empty
 from site_pages import (
     DIVISION,

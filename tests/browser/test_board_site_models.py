@@ -15,7 +15,7 @@ import pytest
 from board_forge import forge_board
 from browser_pages import Reader, axis_troubles, needs_browser, wait_until
 from ktdeval.stats.intervals import wilson
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_board.site.build import build_site
 from site_pages import (
     DIVISION,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, press, scrolls_sideways, wait_until
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import SymbolRow

@@ -22,8 +22,8 @@ from ktdeval.calls.record import routing_of
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.market.calendar import parse_day
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.secrets.redaction import redact_secrets
+from ktdeval.registry import load_plugins
+from ktdeval.secrets import redact_secrets
 from ktdeval_models.remote.params import presets
 from stub_provider import KEY, skip_without_sdks
 

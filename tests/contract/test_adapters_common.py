@@ -21,7 +21,7 @@ from ktdeval.calls.http_errors import (
 from ktdeval.calls.provider_errors import Refusal, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.values.config_options import build, build_params, parse_assignments
 from ktdeval_models.remote.keys import find_key, missing_key
 from ktdeval_models.remote.openai import make_openai

@@ -24,8 +24,8 @@ from adapter_server import (
 )
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.installation import install_command
+from ktdeval.registry import load_plugins
+from ktdeval.values import install_command
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 

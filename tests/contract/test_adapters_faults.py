@@ -16,7 +16,7 @@ from adapter_server import LOOK, Prepared, PreparedServer, ask, failure_of, prep
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import CallParams
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play
 from stub_provider import skip_without_sdks

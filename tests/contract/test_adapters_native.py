@@ -23,7 +23,7 @@ from ktdeval.harness.chat_messages import (
     ToolCall,
     Usage,
 )
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.google import GoogleModel
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams

@@ -13,7 +13,7 @@ import pytest
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Message, Reply, ToolCall
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

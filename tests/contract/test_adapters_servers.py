@@ -13,7 +13,7 @@ from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness import UNPARSED_CALL, CallParams
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play
 from stub_provider import skip_without_sdks

@@ -18,8 +18,8 @@ import pytest
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.calls.record import reply_bytes, reply_of
 from ktdeval.harness.chat_messages import Message, Reply
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.registry import load_plugins
+from ktdeval.values import dumps_canonical
 from ktdeval_models.remote.params import presets
 from ktdfin_market import small_market
 from ktdfin_play import Play

@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 from adapter_server import LOOK, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, OpenAIParams

@@ -15,7 +15,7 @@ from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import reply_bytes, reply_of, request_key
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, Reply, ToolCall
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_models.remote.params import presets
 from ktdfin_market import small_market
 from ktdfin_play import Play

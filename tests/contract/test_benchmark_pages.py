@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from paths import REPOSITORY
 
 BENCHMARKS = REPOSITORY / "benchmarks"

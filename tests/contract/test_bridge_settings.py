@@ -15,8 +15,8 @@ import pytest
 from adapter_server import Prepared, PreparedServer, prepared
 from ktdeval.harness import APPLIED, NOT_APPLIED, ExternalSession
 from ktdeval.harness.own_settings import noted_settings
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.registry import load_plugins
+from ktdeval.values import dumps_canonical
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.bridge_server import BridgeAnswers
 from ktdeval_models.remote.params import presets

@@ -18,8 +18,8 @@ from docs_prose import links, long_sentences, problem_of_link, word_count
 from docs_reference import exit_codes_table
 from docs_tables import with_table
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import load_plugins
+from ktdeval.values import load_yaml
 from loops import not_empty
 from make_docs import LLMS, generated_pages
 from paths import REPOSITORY

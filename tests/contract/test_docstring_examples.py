@@ -21,7 +21,7 @@ from docstring_examples import example_of, run_example
 from ktdeval import api, testing
 from ktdeval.harness import decide_in_phases
 from ktdeval.masking import UNMASKED, MaskConfig
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from paths import REPOSITORY
 from raw_market import market
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from floors import deleted_with, folders, needs, without
-from ktdeval.registry.plugin_registry import KINDS, load_plugins
+from ktdeval.registry import KINDS, load_plugins
 from loops import not_empty
 from paths import REPOSITORY
 from run_support import TASK, WINDOW

@@ -13,7 +13,7 @@ from floors import absent
 from ktdeval.cli.examples import continued_lines
 from ktdeval.cli.main import cli
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from terminal import Terminal
 
 COMMANDS = dict(all_commands())

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from ktdeval.errors import DataError, KtdevalError
-from ktdeval.values.tables.workbook import sheet_as_text
+from ktdeval.values import sheet_as_text
 from table_doors import DOORS, Cells, Door, as_csv, as_parquet
 from tables import beside
 

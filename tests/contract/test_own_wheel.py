@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.own_wheel import own_wheel
+from ktdeval.registry import own_wheel
 from paths import REPOSITORY
 
 
@@ -35,8 +35,8 @@ def test_it_is_the_same_bytes_each_time_it_is_made() -> None:
 
 
 def test_it_holds_the_code_as_it_is_and_its_metadata(files: dict[str, bytes]) -> None:
-    own = REPOSITORY / "ktdeval" / "registry" / "own_wheel.py"
-    assert files["ktdeval/registry/own_wheel.py"] == own.read_bytes()
+    own = REPOSITORY / "ktdeval" / "registry" / "installed_wheel.py"
+    assert files["ktdeval/registry/installed_wheel.py"] == own.read_bytes()
 
     (folder,) = {name.partition("/")[0] for name in files if ".dist-info/" in name}
     assert own_wheel().name == f"{folder.removesuffix('.dist-info')}-py3-none-any.whl"

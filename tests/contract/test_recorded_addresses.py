@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval.values.class_fields import kind_of
+from ktdeval.values import field_kind
 from ktdeval.values.kinds import unmarked
 from ktdeval.values.secret_free_addresses import AddressText, FreeArguments
 from typed_classes import hints_of, typed_classes
@@ -48,7 +48,7 @@ def is_guarded(hint: Any) -> bool:
     if isinstance(hint, str):
         return False
 
-    kinds = [kind_of(hint)]
+    kinds = [field_kind(hint)]
     for kind in kinds:
         for inner in unmarked(kind):
             if isinstance(inner, AddressText | FreeArguments):

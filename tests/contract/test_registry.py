@@ -18,12 +18,10 @@ from hypothesis import given, strategies as st
 from advertised import advertise
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry import discovery
-from ktdeval.registry.plugin_registry import KINDS, Plugins, load_plugins
+from ktdeval.registry import KINDS, Plugins, discovery, load_plugins
 from ktdeval.registry.task_files import merge_layers, task_specs
+from ktdeval.values import loads_untrusted, parse_yaml
 from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
-from ktdeval.values.strict_json import loads_untrusted
-from ktdeval.values.yamlio import parse_yaml
 from tables import on_each_row
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"

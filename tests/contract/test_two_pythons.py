@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from paths import REPOSITORY
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.values.installation import install_command, requirement
+from ktdeval.values import install_command, requirement
 from loops import not_empty
 from paths import REPOSITORY
 

@@ -16,7 +16,7 @@ from accept_leaks import Scanner
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking.text_normalisation import normalise
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from loops import not_empty

@@ -20,10 +20,10 @@ import pytest
 from forging import change_transcript, edit_json, read_transcript, rehash
 from json_places import Place, places, with_value
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.config_options import build
+from ktdeval.values import build
 from run_support import WINDOW, episodes
 from searching import is_searching
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError
-from ktdeval.values.yamlio import parse_yaml
+from ktdeval.values import parse_yaml
 
 TAGS = (
     *(

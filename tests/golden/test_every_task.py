@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import (
     RunConfig,
     RunFolder,
@@ -25,7 +25,7 @@ from ktdeval.runner import (
     open_recorded_snapshot,
     trading_tasks,
 )
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 
 GOLDEN = Path(__file__).with_name("every_task.json")
 GOLDEN_FIGURES = Path(__file__).with_name("every_card.json")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cards import load_card
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 
 GOLDEN = Path(__file__).with_name("card_figures.json")

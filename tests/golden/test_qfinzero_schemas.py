@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.server_rules import served
 from ktdeval_qfinzero.catalogue import catalogue

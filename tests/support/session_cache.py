@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.folder_lock import locked
+from ktdeval.values import locked
 
 SESSION = "PYTEST_XDIST_TESTRUNUID"
 

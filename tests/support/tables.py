@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.values.decompression_limits import open_unpacked
-from ktdeval.values.file_signatures import PARQUET, READ, ZIP, other_kind
+from ktdeval.values.file_signatures import PARQUET, SIGNATURE_BYTES, ZIP, other_kind
 from ktdeval.values.files import open_plain
 
 Kind = Literal["csv", "lines", "json", "parquet", "workbook"]
@@ -17,7 +17,7 @@ WORKBOOK = ".xlsx"
 _SHEETS = "xl/workbook.xml"
 
 
-def kind_of(path: Path, *, has_json: bool = True) -> Kind:
+def table_kind(path: Path, *, has_json: bool = True) -> Kind:
     """Return the kind of a file, packed or not. `has_json`: whether JSON is a table here.
 
     Raises OSError, EOFError, zlib.error: it can't be read; ValueError: it is no table, with advice.
@@ -26,7 +26,7 @@ def kind_of(path: Path, *, has_json: bool = True) -> Kind:
         return "workbook"
 
     with open_unpacked(path) as stream:
-        head = stream.read(READ)
+        head = stream.read(SIGNATURE_BYTES)
 
     if head.startswith(PARQUET):
         return "parquet"
@@ -50,7 +50,7 @@ def kind_of(path: Path, *, has_json: bool = True) -> Kind:
 def first_bytes(path: Path) -> bytes:
     """Return the first bytes of a file, packed as it is."""
     with open_plain(path) as stream:
-        return stream.read(READ)
+        return stream.read(SIGNATURE_BYTES)
 
 
 def is_workbook(path: Path, head: bytes) -> bool:

@@ -32,7 +32,7 @@ from ktdeval.values.strict_json import (
     reject_constant,
     unique_fields,
 )
-from ktdeval.values.tables.file_kinds import Kind, kind_of
+from ktdeval.values.tables.file_kinds import Kind, table_kind
 from ktdeval.values.tables.text_encoding import (
     HAS_NUL,
     LONGEST_LINE,
@@ -168,9 +168,9 @@ class TableFile:
     @cached_property
     def kind(self) -> Kind:
         """Kind of the file. Raises UnreadableError: the table may not be of it; else as of
-        `kind_of`.
+        `table_kind`.
         """
-        kind = kind_of(self.path)
+        kind = table_kind(self.path)
         if kind not in self.shape.kinds:
             expected = ", ".join(_SUFFIX_OF[each] for each in self.shape.kinds)
             raise UnreadableError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ktdeval.values.decompression_limits import open_unpacked
-from ktdeval.values.file_signatures import READ, other_kind
+from ktdeval.values.file_signatures import SIGNATURE_BYTES, other_kind
 from ktdeval.values.tables.file_kinds import first_bytes as first_bytes
 
 UTF8 = "utf-8-sig"
@@ -94,7 +94,7 @@ def encodings(file: Path) -> tuple[str, ...]:
     it is no text.
     """
     head = _head(file)
-    other = other_kind(head[:READ])
+    other = other_kind(head[:SIGNATURE_BYTES])
     if other:
         raise ValueError(f"by its first bytes it is {other}")
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ktdeval.harness import Decision, Observation, StepSession
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import JsonValue, from_plain, to_plain
 from ktdeval_memory.agent_state import AgentRecord
 from ktdeval_memory.embedding import Embedder, RemoteEmbedding, SessionEmbedder, make_embedder
 from ktdeval_memory.memory_layers import LayeredMemory, parameter_set

@@ -38,9 +38,7 @@ from ktdeval.calls import (
 )
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import StepSession
-from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import content_hash, dumps_canonical, file_sha256, install_command, sha256_hex
 from ktdeval_memory.params import MemoryParams
 
 Vectors = NDArray[np.float32]

@@ -25,10 +25,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import ConfigError, StoreError
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, Value, derive_seed, from_plain, load_yaml, to_plain
 from ktdeval_memory.embedding import Embedder, HashingEmbedder, Vectors
 
 Layer = Literal["short", "mid", "long", "reflection", "stream"]

@@ -28,8 +28,7 @@ from ktdeval.harness import (
 from ktdeval.masking import shorten
 from ktdeval.observation import ObservedDocument, ObservedState
 from ktdeval.trading import DECIDED
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import sha256_hex, to_plain
 from ktdeval_memory.agent_state import AgentRecord, Pending
 from ktdeval_memory.day_view import MemoryDay, growth, with_memories
 from ktdeval_memory.memory_layers import LayeredMemory

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.values.config_options import option
-from ktdeval.values.secret_free_addresses import Address
+from ktdeval.values import Address, option
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ktdeval.harness import Decision, joined, label_key, submission_object
 from ktdeval.observation import ObservedAsset, ObservedOutcome, ObservedState
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_memory.agent_state import AgentRecord, Pending
 from ktdeval_memory.day_view import MemoryDay
 from ktdeval_memory.memory_layers import Layer, Memory, MemoryQuery, ParameterSet, Recalled

@@ -19,7 +19,7 @@ from ktdeval.harness import (
     ToolSpec,
 )
 from ktdeval.observation import ObservedState
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 
 class MemorySession:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 
 @dataclass(frozen=True, slots=True)

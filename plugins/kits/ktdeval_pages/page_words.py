@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ktdeval.cards import card_words
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from ktdeval.harness import (
     decide_in_phases,
     one_submission,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_inspect.agent_params import InspectAgentParams
 from ktdeval_inspect.model import SampleError, current_sample
 from ktdeval_inspect.step_model import MODEL, current_step

@@ -20,7 +20,7 @@ from inspect_ai.tool import ToolCall as InspectCall, ToolChoice, ToolFunction, T
 
 from ktdeval.errors import UsageError
 from ktdeval.harness import NO_TOOL, FinishReason, Message, ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.values.strict_json import JsonObject
+from ktdeval.values import JsonObject
 from ktdeval_inspect.messages import arguments_text, to_inspect_call
 
 _STOP_REASONS: dict[FinishReason, StopReason] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.lazy import maker
+from ktdeval.values import maker
 from ktdeval_inspect.agent_params import InspectAgentParams
 
 

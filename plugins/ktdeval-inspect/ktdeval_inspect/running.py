@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.api import Spec, hookimpl
-from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.calls import StopSignal
+from ktdeval.cards import ScoringCard, TradingCard
 from ktdeval.errors import EpisodeFailure, UsageError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import (
     RunConfig,
     RunFolder,
@@ -26,8 +26,7 @@ from ktdeval.runner import (
     make_plan,
     open_snapshot,
 )
-from ktdeval.task_api import EpisodeSpec
-from ktdeval.task_api.scoring import needs_market
+from ktdeval.task_api import EpisodeSpec, needs_market
 from ktdeval_inspect.model import InspectModel
 
 _PLACEHOLDER = "inspect/model"  # the plan is made before Inspect names the model

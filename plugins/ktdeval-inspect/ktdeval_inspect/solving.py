@@ -8,7 +8,7 @@ import anyio.to_thread
 from inspect_ai.model import get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from ktdeval.cards.card import TradingCard
+from ktdeval.cards import TradingCard
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval_inspect.model import SampleCalls, current_sample
 from ktdeval_inspect.running import InspectRun

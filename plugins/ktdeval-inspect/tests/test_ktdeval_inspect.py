@@ -22,7 +22,7 @@ from ktdeval_inspect.agent import agent_maker
 from ktdeval_inspect.scoring import median_defined
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import verify_card
 
 sys.path.insert(0, str(Path(__file__).parent))  # as of a user's own module

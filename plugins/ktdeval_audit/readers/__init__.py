@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_audit.log_files import Record, read_records
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_audit.log_files import Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogText
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_audit.log_files import Record
 from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText
 from ktdeval_audit.readers.claude_code import is_event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values import JsonValue, dumps_compact
 from ktdeval_audit.log_files import Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
 from ktdeval_audit.readers.messages import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values import JsonValue, dumps_compact
 from ktdeval_audit.log_types import LogFill, LogText, Role
 
 _ROLES: Mapping[str, Role] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RunFolder
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_audit.log_types import AgentLog, Decision, LogText
 from ktdeval_audit.readers.messages import message_texts
 

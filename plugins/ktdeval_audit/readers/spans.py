@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values import JsonValue, loads_untrusted
 from ktdeval_audit.log_files import MOST_LEVELS, Record, objects_in
 from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills

@@ -11,12 +11,9 @@ from typing import Any
 
 from ktdeval.cards import NEVER_TRADED, TradingCard, card_difference, load_evaluation
 from ktdeval.errors import KtdevalError, UsageError, VerificationError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, dumps_canonical, file_sha256, temporary_folder, to_plain
 from ktdeval_board.baselines import run_baseline
 from ktdeval_board.board_entries import Card, division_of, figures_of, names_of
 from ktdeval_board.checking.findings import FileMessage

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 
 from ktdeval.cards import NEVER_TRADED, TradingCard, made_at, recorded_cutoff
 from ktdeval.harness import CallParams
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import card_claims
 from ktdeval_board.board_entries import (
     Card,

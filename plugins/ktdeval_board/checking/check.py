@@ -12,11 +12,9 @@ import msgspec
 
 from ktdeval.errors import CardError, DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import describe_any, open_snapshot, unknown_model
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import Value, encode_canonical
+from ktdeval.values import Value, content_hash, encode_canonical, near_matches
 from ktdeval_board.board_entries import Candidate
 from ktdeval_board.checking.board_reruns import (
     OwnRun,
@@ -43,10 +41,11 @@ from ktdeval_board.checking.records import (
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.derived_documents import make_market, windows_of
 from ktdeval_board.document_types import Tier, Verdict
+from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.market_document import Market, description_problems
 from ktdeval_board.read_documents import read_own
-from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_errata, load_rules
+from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_rules
 
 
 @dataclass(frozen=True)

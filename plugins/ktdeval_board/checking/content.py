@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import ScoringCard, TradingCard, parse_card, signature_path
 from ktdeval.errors import CardError, KtdevalError, SignatureError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import JsonValue, file_sha256, from_plain
 from ktdeval_board.board_entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.files import (
@@ -33,6 +31,7 @@ from ktdeval_board.checking.rules import FileFaults, Stage, StageInputs, finding
 from ktdeval_board.checking.rules_across_cards import SoundCards
 from ktdeval_board.checking.text_rules import ReadDocument
 from ktdeval_board.document_types import Imported, Records, Submission, Submitter, Verdict, in_words
+from ktdeval_board.errata import Erratum, Excuse, load_excuses
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
 from ktdeval_board.read_documents import parse_untrusted, read_own, read_text
@@ -43,7 +42,7 @@ from ktdeval_board.registrations import (
     names_registration,
     registrations_on,
 )
-from ktdeval_board.rules import Erratum, Excuse, Rules, load_excuses
+from ktdeval_board.rules import Rules
 from ktdeval_board.signed import (
     lacks_signature,
     missing_card_signature,

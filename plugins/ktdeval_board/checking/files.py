@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ktdeval.cards import signature_path
 from ktdeval.errors import StoreError
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 from ktdeval_board import layout
 from ktdeval_board.checking.findings import FileMessage, Stage, rule
 from ktdeval_board.document_types import RECORD_FORM

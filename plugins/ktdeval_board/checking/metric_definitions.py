@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ktdeval.cards import TradingCard
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_board.board_entries import Card, figures_of
 
 _PARTS = ("better", "unit", "source", "headline")

@@ -25,11 +25,9 @@ import zstandard
 
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
-from ktdeval.values.files import write_atomic
-from ktdeval.values.parquet_footer import read_footer
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import Value, decode_json, encode_canonical, read_footer, write_atomic
 from ktdeval_board.derived_documents import make_decisions, make_series
 
 RESULT = "result.json"

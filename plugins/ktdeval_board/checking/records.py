@@ -24,11 +24,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from ktdeval.errors import CardError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.files import open_plain, write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import encode_canonical, to_plain
+from ktdeval.registry import Plugins
+from ktdeval.values import (
+    dumps_pretty,
+    encode_canonical,
+    open_plain,
+    temporary_folder,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_board.board_entries import Card
 from ktdeval_board.checking.findings import FileMessage, Finding
 from ktdeval_board.checking.record_sandbox import (

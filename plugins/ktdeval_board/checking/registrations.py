@@ -22,7 +22,7 @@ from ktdeval.runner import (
     registered_call,
     shared_days,
 )
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 from ktdeval_board.board_entries import Card, seeds_of, spans_of
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.document_types import Submission, Submitter, in_words

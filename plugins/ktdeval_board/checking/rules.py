@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_board.checking import (
     cards,  # noqa: F401
     files,  # noqa: F401

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_board.checking.findings import Stage, rule
 
 DEEPEST = 40  #: Levels of nesting; documents of the suite have about ten

@@ -18,8 +18,7 @@ from ktdeval.cli import (
     warn,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.options import BoardMarketOptions, board_argument, recorded_day, say
 

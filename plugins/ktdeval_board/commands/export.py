@@ -21,7 +21,7 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from ktdeval_board.exchange.board_data import BoardData, ExportReport, read_board, write_folder
 from ktdeval_board.exchange.eval_results_export import write_eval_results, write_every_eval_ever
 from ktdeval_board.exchange.tables import write_csv, write_hf_dataset, write_parquet

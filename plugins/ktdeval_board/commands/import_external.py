@@ -23,10 +23,7 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError, explained
 from ktdeval.runner import RunFolder, run_file
-from ktdeval.values.files import read_plain, write_atomic
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, file_sha256, read_plain, to_plain, write_atomic
 from ktdeval_board.board_entries import VERDICT
 from ktdeval_board.document_types import Certified
 from ktdeval_board.exchange.lm_eval_import import file_name, import_results

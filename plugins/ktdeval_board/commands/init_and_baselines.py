@@ -17,13 +17,10 @@ import msgspec
 from ktdeval.cards import count
 from ktdeval.cli import FilePath, PluginOptions, example, flag, open_plugins, options_of
 from ktdeval.errors import ConfigError, UsageError, VerificationError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import Registrant
 from ktdeval.task_api import is_scoring
-from ktdeval.values.config_options import build
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, build, load_yaml, temporary_folder
 from ktdeval_board.baselines import first_day, run_baseline
 from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.document_types import Stored

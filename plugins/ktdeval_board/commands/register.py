@@ -23,9 +23,7 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.runner import Registrant, load_config
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import dumps_pretty, load_yaml, to_plain
 from ktdeval_board.layout import KEYS, REGISTRATIONS
 from ktdeval_board.options import (
     BoardOptions,

@@ -17,8 +17,7 @@ from ktdeval.cli import (
     options_of,
     print_grid,
 )
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_board.checking.check import CheckOptions
 from ktdeval_board.options import BoardMarketOptions, board_argument, recorded_day, say
 from ktdeval_board.selftest.run import SelfTest, Tried, selftest as run_selftest

@@ -14,7 +14,7 @@ import click
 from ktdeval.cards import count
 from ktdeval.cli import OutputPath, example, flag, options_of, warn
 from ktdeval.errors import UsageError
-from ktdeval.values.temporary import temporary_folder
+from ktdeval.values import temporary_folder
 from ktdeval_board.options import board_argument, say
 from ktdeval_board.serve import LiveSite, SiteServer
 from ktdeval_board.site.build import BuildReport, build_site

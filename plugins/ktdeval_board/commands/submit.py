@@ -24,9 +24,7 @@ from ktdeval.cli import (
     passphrase_of_key,
 )
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import dumps_pretty, from_plain, load_yaml
 from ktdeval_board.document_types import Stored, to_object
 from ktdeval_board.options import (
     BoardOptions,

@@ -13,6 +13,6 @@ another harness. `load_published` reads them from a dataset.
 
 from __future__ import annotations
 
-from ktdeval.values.lazy import lazy_exports
+from ktdeval.values import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
+__getattr__, __dir__ = lazy_exports(__name__, __file__)

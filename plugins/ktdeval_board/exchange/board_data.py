@@ -13,8 +13,7 @@ from typing import Literal, get_args
 
 from ktdeval.cards import Definition, EpisodeMetric, Interval, ScoringCard
 from ktdeval.errors import StoreError
-from ktdeval.values.files import csv_rows
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, csv_rows
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.board_entries import Board, Card, Entry, figures_of, load_board
 from ktdeval_board.document_types import Series

@@ -25,9 +25,8 @@ from msgspec import UNSET
 
 from ktdeval.cards import Interval, MetricLine, ScoreLine, spread_of
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.registry import Plugins
+from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import (
     Card,

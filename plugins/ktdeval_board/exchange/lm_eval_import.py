@@ -20,16 +20,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ktdeval.errors import CardError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import (
+from ktdeval.values import (
     MOST_LEVELS,
     JsonValue,
     bounded_int,
+    from_plain,
     is_nested_within,
+    near_matches,
+    sha256_hex,
     unique_fields,
 )
-from ktdeval.values.typed_json import from_plain
 from ktdeval_board.document_types import Imported
 from ktdeval_board.layout import path_segment
 from ktdeval_board.read_documents import read_text

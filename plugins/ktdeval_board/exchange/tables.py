@@ -20,9 +20,7 @@ import yaml
 
 from ktdeval.cards import count
 from ktdeval.errors import UsageError
-from ktdeval.values.formula_escaping import without_formula
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, file_sha256, without_formula
 from ktdeval_board.document_types import TRUST, RecordFile, Records
 from ktdeval_board.exchange.board_data import (
     FRAME_SUMMARIES,

@@ -21,9 +21,7 @@ from ktdeval.cards import (
     system_labels as labels_of,
 )
 from ktdeval.stats import PANEL_FAMILIES
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, Value, from_plain, load_yaml, to_plain
 from ktdeval_board.attempts import key_reasons
 from ktdeval_board.board_entries import SUBMITTERS_PRICE, Board, Entry, figures_of
 from ktdeval_board.document_types import TRUST

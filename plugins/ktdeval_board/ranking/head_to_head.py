@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval import stats
-from ktdeval.values.tie_breaking import first_of
+from ktdeval.values import first_of
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.document_types import DIGITS, rounded_or_none
 from ktdeval_board.ranking.column_texts import by_trust, division_kind

@@ -23,9 +23,7 @@ from ktdeval.stats import (
     overlap_correlation,
     window_means,
 )
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, to_plain
+from ktdeval.values import JsonValue, Value, content_hash, to_plain
 from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_to_none
 from ktdeval_board.document_types import rounded, rounded_or_none, to_object
 from ktdeval_board.look_alike_names import Party, pair_of

@@ -18,7 +18,7 @@ import numpy as np
 
 from ktdeval.errors import CardError, ConfigError
 from ktdeval.stats import tie_groups
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.ranking import column_texts

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from ktdeval.harness import RemoteModel
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import load_plugins
+from ktdeval.values import dumps_pretty, load_yaml, sha256_hex
 from ktdeval_board.selftest.forgery_kinds import (
     bad,
     edited,

@@ -21,7 +21,7 @@ from ktdeval.runner import (
     Registration,
     registered_call,
 )
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE
 from ktdeval_board.selftest.forgery_kinds import bad

@@ -16,11 +16,9 @@ import yaml
 
 from ktdeval.cards import TradingCard
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.temporary import temporary_folder
-from ktdeval.values.typed_json import Value as TypedValue, to_plain
+from ktdeval.values import Value as TypedValue, near_matches, temporary_folder, to_plain
 from ktdeval_board.board_entries import Entry, load_board, unset_to_none
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.rules import RULES_FILE, Rules, load_rules

@@ -14,9 +14,14 @@ import zstandard
 
 from ktdeval.cards import card_kinds, derive_card
 from ktdeval.task_api import EpisodeSpec, Window
-from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
-from ktdeval.values.strict_json import dumps_canonical, dumps_pretty
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import (
+    content_hash,
+    dumps_canonical,
+    dumps_pretty,
+    file_sha256,
+    from_plain,
+    sha256_hex,
+)
 from ktdeval_board.layout import LEDGER, MANIFEST, MARK, TRANSCRIPT, BoardFolder, CardFiles
 from ktdeval_board.rules import Rules, load_rules
 

@@ -17,15 +17,20 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import count
 from ktdeval.errors import CardError, StoreError
-from ktdeval.values.cores import cores
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.rollback import undone_on_error
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import to_object, to_plain
+from ktdeval.values import (
+    JsonValue,
+    cores,
+    dumps_canonical,
+    sha256_hex,
+    to_object,
+    to_plain,
+    undone_on_error,
+)
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.attempts import state_of
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.document_types import Decisions, Imported, Series
+from ktdeval_board.errata import ERRATA_FILE, load_excuses
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking.head_to_head import pair_tests, paired_cards, pairs_index, windows_of
@@ -34,7 +39,7 @@ from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.registrations import registrations_text
-from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
+from ktdeval_board.rules import Division, load_rules
 from ktdeval_board.site.card_documents import (
     CardDocuments,
     Document,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.errors import CardError
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.site.files import SiteWriter
 from ktdeval_pages.text_deltas import BaseText

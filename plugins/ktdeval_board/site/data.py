@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import UnsetType
 
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.attempts import attempts_of, state_of
 from ktdeval_board.board_entries import Board, Entry, facets
 from ktdeval_board.layout import path_segment

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from ktdeval.errors import StoreError
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render

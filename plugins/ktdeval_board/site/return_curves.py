@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from ktdeval.market import FloatArray
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_board.document_types import (
     Decisions,
     DecisionStep,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.values.strict_json import JsonObject, dumps_compact
+from ktdeval.values import JsonObject, dumps_compact
 from ktdeval_command.wire.bridge_request import (
     INVALID_JSON,
     BridgeRequest,

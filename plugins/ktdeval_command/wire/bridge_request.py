@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec
-from ktdeval.values.strict_json import JsonObject, dumps_compact, loads_untrusted
+from ktdeval.values import JsonObject, dumps_compact, loads_untrusted
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import MOST_LEVELS, Fields
 

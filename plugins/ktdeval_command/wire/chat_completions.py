@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktdeval.harness import Message, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.values.strict_json import JsonObject
+from ktdeval.values import JsonObject
 from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
     allowed_only,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values import JsonValue, dumps_compact
 
 
 def event(data: JsonValue, name: str = "") -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.values.strict_json import JsonObject, dumps_compact
+from ktdeval.values import JsonObject, dumps_compact
 from ktdeval_command.wire.bridge_request import (
     ANY_OBJECT,
     NO_PARAMETERS,

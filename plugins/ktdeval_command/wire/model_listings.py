@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ktdeval.values.strict_json import JsonObject
+from ktdeval.values import JsonObject
 
 
 def openai_model(name: str) -> JsonObject:

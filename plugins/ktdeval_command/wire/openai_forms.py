@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktdeval.harness import NO_TOOL, ToolSpec
-from ktdeval.values.strict_json import JsonObject
+from ktdeval.values import JsonObject
 from ktdeval_command.wire.bridge_request import ANY_OBJECT, NO_PARAMETERS, required_choice
 from ktdeval_command.wire.refusals import Refusal, RefusalKind
 from ktdeval_command.wire.request_fields import Fields

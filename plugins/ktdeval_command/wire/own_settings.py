@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ktdeval.harness import OwnSettings
-from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_compact
+from ktdeval.values import JsonObject, JsonValue, dumps_compact
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import Fields
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
-from ktdeval.values.strict_json import JsonObject, JsonValue, loads_untrusted
+from ktdeval.values import JsonObject, JsonValue, loads_untrusted
 from ktdeval_command.wire.refusals import WireError, one_line
 
 MOST_LEVELS = 150  #: of a request's JSON: those of a tool's schema, and of what is around it

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ktdeval.harness import Message, OwnSettings, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.values.strict_json import JsonObject, dumps_compact, loads_untrusted
+from ktdeval.values import JsonObject, dumps_compact, loads_untrusted
 from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
     WireTool,

@@ -15,11 +15,8 @@ from typing import Literal
 import pandas as pd
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.paper_tables import PaperTable, TableChoices
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.lazy import later
-from ktdeval.values.typed_json import from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import PaperTable, TableChoices
+from ktdeval.values import from_plain, later, load_yaml, near_matches
 from ktdeval_compare.paper_tables import check_choices
 
 Kind = Literal["lines", "forest", "scatter", "gap", "votes"]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.cards import clean
 from ktdeval.errors import UsageError
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command
 from ktdeval_compare.figures.definitions import PaperFigure
 from ktdeval_compare.figures.vega_specs import (
     ACTIONS,

@@ -10,7 +10,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from ktdeval.cards import clean
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_compare.figures.definitions import PaperFigure
 from ktdeval_compare.figures.vega_specs import WIDTH, records_of, vega_spec
 from ktdeval_compare.table_writing import notes_of

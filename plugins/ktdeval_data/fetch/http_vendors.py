@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from ktdeval.calls import not_json, one_line, quoted, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
 _TIMEOUT_S = 60.0

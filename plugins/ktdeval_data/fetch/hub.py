@@ -22,10 +22,15 @@ import click
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.values.config_options import build_params
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.hashes import content_hash, file_sha256, sha256_hex
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import (
+    JsonValue,
+    build_params,
+    content_hash,
+    file_sha256,
+    make_folder,
+    sha256_hex,
+    write_atomic,
+)
 from ktdeval_data.fetch.http_vendors import WebVendor
 from ktdeval_data.fetch.hub_datasets import (
     advice_on,

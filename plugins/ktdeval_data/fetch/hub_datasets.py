@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import build
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, build, load_yaml
 from ktdeval_data.params import FetchHubParams
 
 

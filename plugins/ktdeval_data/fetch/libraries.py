@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, install_command, near_matches
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
 if TYPE_CHECKING:

@@ -16,13 +16,19 @@ from typing import Any, Literal, Protocol
 
 from ktdeval.calls import RetryPolicy, one_line, wait_text
 from ktdeval.errors import DataError, ModelError
-from ktdeval.secrets.redaction import hide_keys
-from ktdeval.values.config_options import build
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.secret_free_addresses import Address
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.secrets import hide_keys
+from ktdeval.values import (
+    Address,
+    JsonValue,
+    build,
+    content_hash,
+    dumps_canonical,
+    load_yaml,
+    loads_strict,
+    make_folder,
+    read_plain,
+    write_atomic,
+)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import DayArray
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_data.fetch.bar_timestamps import days_of_ends, days_of_midnights
 from ktdeval_data.fetch.coverage import days_in, expected_days
 from ktdeval_data.fetch.vendor_requests import (

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.tables.text_encoding import at_line
+from ktdeval.values import at_line
 
 EXCEL = "excel"
 ROC = "roc"  #: years of the Republic of China, 1911 before those of others

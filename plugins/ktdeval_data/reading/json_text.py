@@ -12,11 +12,16 @@ from itertools import chain
 from pathlib import Path
 
 from ktdeval.market import parse_code
-from ktdeval.values.decompression_limits import open_unpacked
-from ktdeval.values.file_signatures import READ, other_kind
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.tables.rows import LARGEST_JSON, read_exact_json
-from ktdeval.values.tables.text_encoding import UTF8, marked_encoding
+from ktdeval.values import (
+    LARGEST_JSON,
+    SIGNATURE_BYTES,
+    UTF8,
+    JsonValue,
+    marked_encoding,
+    open_unpacked,
+    other_kind,
+    read_exact_json,
+)
 from ktdeval_data.reading.days import looks_like_day
 
 Row = Mapping[str, JsonValue]
@@ -30,7 +35,7 @@ _CODE = "symbol"  #: name of the column of the code that a document has beside i
 def is_json(file: Path) -> bool:
     """Whether a file is JSON by its first bytes."""
     with open_unpacked(file) as stream:
-        return other_kind(stream.read(READ)).startswith("JSON")
+        return other_kind(stream.read(SIGNATURE_BYTES)).startswith("JSON")
 
 
 def json_as_text(file: Path) -> str:
@@ -49,7 +54,7 @@ def json_as_text(file: Path) -> str:
 
     header = list(dict.fromkeys(chain.from_iterable(rows)))
     if len(header) < 2:
-        raise ValueError(f"by its first bytes it is {other_kind(data[:READ])}")
+        raise ValueError(f"by its first bytes it is {other_kind(data[:SIGNATURE_BYTES])}")
 
     written = io.StringIO()
     table = csv.writer(written, lineterminator="\n")

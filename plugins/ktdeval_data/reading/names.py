@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 
 _SAID_UNIT = re.compile(r"[(\[【]单位[)\]】]\s*(\S+)\s*$")  # `收盘价[单位]元`
 _TWO_SCRIPTS = re.compile(r"([\u4e00-\u9fff]+)[a-z]+")  # `收盘Close`

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.values.tables.text_encoding import at_line, shown_cell
+from ktdeval.values import at_line, shown_cell
 from ktdeval_data.reading.currency_detection import sign_before
 
 POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: marks before the parts of a number

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
-from ktdeval.values.file_signatures import first_words
+from ktdeval.values import first_words
 from ktdeval_data.reading.days import looks_like_day
 from ktdeval_data.reading.names import squeezed, vendor_names
 from ktdeval_data.reading.numbers import COMMA, POINT, decimal_mark

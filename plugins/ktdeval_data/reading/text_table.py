@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from ktdeval.values.tables.file_kinds import is_workbook
-from ktdeval.values.tables.text_encoding import (
+from ktdeval.values import (
     GB18030,
     LineGuard,
     UnreadableError,
@@ -27,9 +26,10 @@ from ktdeval.values.tables.text_encoding import (
     encodings,
     first_bytes,
     first_lines,
+    is_workbook,
     open_text,
+    sheet_as_text,
 )
-from ktdeval.values.tables.workbook import sheet_as_text
 from ktdeval_data.reading.json_text import is_json, json_as_text
 from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
 from ktdeval_data.reading.options import ReadingOptions

@@ -20,10 +20,7 @@ from ktdeval.cli import (
 from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.task_api import Task, Window, market_problem
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.installation import install_command
-from ktdeval.values.lazy import later
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical, install_command, later, make_folder, write_atomic
 from ktdeval_gym.training_options import Algorithm
 
 

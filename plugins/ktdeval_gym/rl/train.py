@@ -12,7 +12,7 @@ import gymnasium
 import stable_baselines3
 import torch
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_gym.policy import PolicyFile
 from ktdeval_gym.single_asset_env import TradingEnv
 from ktdeval_gym.single_asset_simulation import TradingSimulation

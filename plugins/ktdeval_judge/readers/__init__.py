@@ -15,8 +15,7 @@ from typing import Protocol, TypeVar
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.hashes import content_hash, file_sha256
+from ktdeval.values import content_hash, file_sha256, near_matches
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import (
     ai_hedge_fund,

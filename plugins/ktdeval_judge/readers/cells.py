@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.tables.rows import NO_HEADER, TableFile, TableShape, WrittenNumber, read_rows
+from ktdeval.values import NO_HEADER, TableFile, TableShape, WrittenNumber, read_rows
 from ktdeval_judge.readers.sample import Sample, near_name, sample_of
 
 NEW_YORK = "America/New_York"

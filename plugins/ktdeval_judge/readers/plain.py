@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import DataError
-from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableShape, read_rows
+from ktdeval.values import TableFault, TableFile, TableRow, TableShape, read_rows
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import day_of as number_of_day
 from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of

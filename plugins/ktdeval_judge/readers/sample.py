@@ -13,19 +13,23 @@ from pathlib import Path
 from typing import Literal
 
 from ktdeval.errors import DataError, explained
-from ktdeval.values.decompression_limits import open_parquet, open_unpacked
-from ktdeval.values.files import open_plain
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_untrusted
-from ktdeval.values.tables.file_kinds import first_bytes, kind_of
-from ktdeval.values.tables.rows import (
+from ktdeval.values import (
     LARGEST_JSON,
+    JsonValue,
     TableFault,
     TableFile,
     TableShape,
     bounded_lines,
     csv_reader,
+    dumps_canonical,
     file_faults,
+    first_bytes,
+    loads_untrusted,
+    open_parquet,
+    open_plain,
     open_strict,
+    open_unpacked,
+    table_kind,
 )
 
 MOST_BYTES = 256 << 20  #: of a file
@@ -91,7 +95,7 @@ def sample_of(path: Path) -> Sample:
     check_file(path)
     table = TableFile(path, TableShape(fields=()))
     with file_faults(table, table.refuse):
-        kind = kind_of(path)
+        kind = table_kind(path)
         if kind == "parquet":
             with open_parquet(path) as file:
                 names = tuple(file.schema_arrow.names)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.tables.rows import TableFault, TableFile, TableRow, TableShape, read_rows
+from ktdeval.values import TableFault, TableFile, TableRow, TableShape, read_rows
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.sample import refuse
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import ktdeval
 from ktdeval.errors import StoreError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.tie_breaking import places
+from ktdeval.registry import Plugins
+from ktdeval.values import places
 from ktdeval_live.card_kind import can_be_ranked
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.chain import Chain, Frozen

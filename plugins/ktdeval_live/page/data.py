@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_live.card_types import DaysPart, Excess, Label, ResultPart
 from ktdeval_live.chain import GapCause
 from ktdeval_live.plan import Kind

@@ -15,10 +15,7 @@ from markupsafe import Markup
 
 from ktdeval.cards import clean
 from ktdeval.errors import UsageError
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import encode_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import dumps_canonical, encode_canonical, load_yaml, make_folder, write_atomic
 from ktdeval_live.folder import SITE, LiveFolder
 from ktdeval_live.page.data import LivePage
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet

@@ -16,10 +16,10 @@ from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import Conversation
 from ktdeval.market import FloatArray, MarketSnapshot, bar_rows
 from ktdeval.observation import ObservedState
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, choose_tasks, make_plan, open_snapshot
 from ktdeval.task_api import EpisodeSpec, Task, is_scoring
-from ktdeval.values.secret_free_addresses import Address, Arguments
+from ktdeval.values import Address, Arguments
 from ktdeval_models.planted.reduced_text import line_of
 
 #: Of the mask whose prompts are read, so that the same command reads the same lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 FOLDER = "ktdeval-planted"  #: folder of trainings
 EXPOSURES = (0, 1, 4, 16, 64)  #: after which a training writes a model

@@ -12,9 +12,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from ktdeval.errors import DataError, explained
-from ktdeval.values.files import read_plain, write_atomic
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values import (
+    Value,
+    decode_json,
+    encode_canonical,
+    read_plain,
+    sha256_hex,
+    write_atomic,
+)
 from ktdeval_models.planted.reduced_text import ANSWERS, FIGURES, Sizes
 from ktdeval_models.planted.transformer import Shape, Transformer
 

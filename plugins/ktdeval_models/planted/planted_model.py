@@ -28,7 +28,7 @@ from ktdeval.keyless import (
     standing,
     table_columns,
 )
-from ktdeval.values.config_options import user_path
+from ktdeval.values import user_path
 from ktdeval_models.planted.params import PlantedParams, model_folder
 from ktdeval_models.planted.planted_files import DESCRIPTION, read_planted
 from ktdeval_models.planted.reduced_text import FIGURES, line_of, tokens_of

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import FloatArray
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 
 Tokens = npt.NDArray[np.int64]
 

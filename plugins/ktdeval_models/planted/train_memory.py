@@ -16,11 +16,7 @@ import click
 from ktdeval.cli import open_plugins, print_grid, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
-from ktdeval.values.files import make_folder
-from ktdeval.values.installation import install_command
-from ktdeval.values.lazy import later
-from ktdeval.values.temporary import filling
-from ktdeval_models.planted.command import MemoryOptions
+from ktdeval.values import filling, install_command, later, make_folder
 from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
 from ktdeval_models.planted.params import model_folder
 from ktdeval_models.planted.planted_files import (
@@ -32,6 +28,7 @@ from ktdeval_models.planted.planted_files import (
 )
 from ktdeval_models.planted.recall import Recall, recall_of
 from ktdeval_models.planted.reduced_text import FIGURES, Sizes, tokens_of
+from ktdeval_models.planted.training_options import MemoryOptions
 from ktdeval_models.planted.transformer import Shape, Transformer
 
 _HEADS = 4

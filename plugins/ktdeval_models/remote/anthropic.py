@@ -25,7 +25,7 @@ from ktdeval.harness import (
     ToolCall,
     Usage,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote import base
 from ktdeval_models.remote.anthropic_turns import (
     accepted_name,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ktdeval.harness import Message, ToolCall
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_models.remote.cache_marks import shared_blocks
 from ktdeval_models.remote.read_tool_calls import sent_arguments
 from ktdeval_models.remote.turn_parts import TurnPart

@@ -44,8 +44,7 @@ from ktdeval.harness import (
     Usage,
     with_distinct_ids,
 )
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, install_command, loads_strict
 from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
 from ktdeval_models.remote.finish_reasons import (
     NO_TOOL_PARSER,

@@ -18,8 +18,7 @@ from urllib.parse import quote
 from ktdeval.calls import one_line
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import Listener, Model, ModelRequest
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, install_command
 from ktdeval_models.remote import base
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.google import GoogleModel, check_name

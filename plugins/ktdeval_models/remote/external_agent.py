@@ -18,7 +18,7 @@ from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolProtocol
 from ktdeval.keyless import NO_ACCOUNT, Conversation, Row
 from ktdeval.masking import shorten
-from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values import JsonValue, loads_untrusted
 from ktdeval_models.remote.base import RemoteAdapter
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.wire_words import by_word

@@ -26,7 +26,7 @@ from ktdeval.harness import (
     Usage,
     with_distinct_ids,
 )
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, error_details, text_of, whole_usage
 from ktdeval_models.remote.batch.google import GoogleBatches

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from jsonschema import Draft202012Validator
 
 from ktdeval.harness import ModelRequest
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote.params import GrammarName
 
 Schema = Mapping[str, JsonValue]

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.config_options import build
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import build, load_yaml
 
 _TABLE = Path(__file__).with_name("lookups.yaml")
 _WRITTEN_BY_MODEL = ("arguments", "input", "args")

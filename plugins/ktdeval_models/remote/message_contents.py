@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktdeval.calls import Caller, bad_response
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote.base import parts, text_of
 
 THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways

@@ -20,7 +20,7 @@ from ktdeval.harness import (
     Usage,
     split_thought,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote import base, thinking_blocks as earlier
 from ktdeval_models.remote.accepted_forms import EMPTY, FREE, SCHEMA_FORMS, RequestForms
 from ktdeval_models.remote.base import part, text_of

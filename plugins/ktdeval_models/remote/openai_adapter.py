@@ -9,7 +9,7 @@ from typing import Any
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import Usage
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count
 from ktdeval_models.remote.batch.openai import OpenAIBatches

@@ -13,7 +13,7 @@ from ktdeval.harness import (
     ToolCall,
     ToolSpec,
 )
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_models.remote.accepted_forms import (
     EMPTY,
     FREE,

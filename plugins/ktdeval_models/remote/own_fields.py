@@ -18,7 +18,7 @@ import msgspec
 
 from ktdeval.calls import Refusal
 from ktdeval.harness import APPLIED, NOT_APPLIED, ModelRequest, OwnSettings, settings_note
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 _REFUSED = (400, 422)
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import build, option
-from ktdeval.values.secret_free_addresses import KEY_PREFIXED, Address, Parameters
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import KEY_PREFIXED, Address, Parameters, build, load_yaml, option
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of a host's name

@@ -13,7 +13,7 @@ from typing import Any
 
 from ktdeval.calls import Refusal
 from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolCall, is_no_arguments
-from ktdeval.values.strict_json import TOO_DEEP, JsonValue, loads_strict
+from ktdeval.values import TOO_DEEP, JsonValue, loads_strict
 
 _ARGUMENT_FIELDS = ("arguments", "input", "args")  # names of the field in the three APIs
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from ktdeval.secrets.redaction import SHORTEST_SECRET
+from ktdeval.secrets import SHORTEST_SECRET
 from ktdeval_models.remote.params import looks_like_key
 from ktdeval_models.remote.transport import http_libraries
 

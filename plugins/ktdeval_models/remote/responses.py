@@ -12,7 +12,7 @@ from typing import Any
 
 from ktdeval.calls import bad_response, one_line
 from ktdeval.harness import NO_TOOL, Listener, Message, ModelRequest, Reply, ToolCall
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote import base
 from ktdeval_models.remote.accepted_forms import FREE, SENT, RequestForms
 from ktdeval_models.remote.base import part, sent_name, text_of

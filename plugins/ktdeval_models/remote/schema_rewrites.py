@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote.wire_words import wire_words
 
 Body = dict[str, Any]

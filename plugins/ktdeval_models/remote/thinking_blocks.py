@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from ktdeval.calls import Caller, Refusal, one_line
 from ktdeval.errors import ProviderError
 from ktdeval.harness import Message, Opaque, json_object
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_models.remote.accepted_forms import FREE, SENT
 from ktdeval_models.remote.wire_words import wire_words
 

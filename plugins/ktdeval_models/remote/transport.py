@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls import Caller, bad_response, network_error
 from ktdeval.errors import ProviderError
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values import JsonValue, dumps_compact
 
 #: A larger body, as sent or unpacked, is refused. Real replies are far smaller.
 MAX_REPLY_BYTES = 16 << 20

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from ktdeval.harness import Message, Opaque, ToolCall, json_object
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 
 _DIGITS = 32
 

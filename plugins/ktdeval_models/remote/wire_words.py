@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 _Meaning = TypeVar("_Meaning")
 

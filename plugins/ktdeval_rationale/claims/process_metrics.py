@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ktdeval.registry.task_files import find_figure, table_metrics
+from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import FunctionMetric, MetricValue, RecordedTranscript
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_rationale.claims.agreement import Verdict
 from ktdeval_rationale.claims.figure_claims import FigureClaim
 from ktdeval_rationale.claims.heeded_warnings import heeded_warnings

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from ktdeval_rationale.claims.text_figures import windows
 
 TABLE = Path(__file__).with_name("quantities.csv")

@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from ktdeval.harness import TranscriptEntry, as_object, submission_object
 from ktdeval.observation import table_rows
-from ktdeval.values.strict_json import JsonValue, loads_strict
-from ktdeval.values.typed_json import converted
+from ktdeval.values import JsonValue, converted, loads_strict
 from ktdeval_rationale.claims.argued_direction import ArguedOrder
 
 _SUBMIT = "submit_action"

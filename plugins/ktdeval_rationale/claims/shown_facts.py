@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from ktdeval.observation import shown_state, table_rows
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_rationale.claims.text_figures import TextFigure, normalised, printed_numbers
 
 LABEL_FIELDS = ("stock_id", "symbol", "ticker", "code", "asset", "instrument", "index", "sector")

@@ -14,7 +14,7 @@ import numpy as np
 from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import MetricValue
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_view.tear_sheet.tracks import Holding, Track, WindowTracks
 
 

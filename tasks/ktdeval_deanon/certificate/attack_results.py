@@ -20,9 +20,7 @@ from ktdeval.harness import TranscriptEntry, as_object
 from ktdeval.masking import MaskConfig
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import converted
+from ktdeval.values import JsonValue, converted, dumps_canonical, file_sha256
 from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATCHER, RANDOM
 from ktdeval_deanon.certificate.lookup_attackers import (
     AttackerGuess,

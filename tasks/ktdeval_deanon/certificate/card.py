@@ -18,9 +18,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import LEAST_DECIDED_PERCENT, JsonPath, Problem, decode_strict
 from ktdeval.stats import clopper_pearson_upper, wilson
-from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import to_object, to_plain
+from ktdeval.values import JsonValue, content_hash, dumps_pretty, sha256_hex, to_object, to_plain
 from ktdeval_deanon.certificate.positive_control import (
     LEAST_READ,
     LEVEL as CONTROL_LEVEL,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from ktdeval.cards import card_difference, load_card, validate_card
 from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     RunFolder,
     describe_any,
@@ -25,11 +25,16 @@ from ktdeval.runner import (
     verify_records,
 )
 from ktdeval.task_api import ScoringTask, describe_task
-from ktdeval.values.config_options import lasting_data, to_mapping
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_object, to_plain
+from ktdeval.values import (
+    JsonValue,
+    content_hash,
+    lasting_data,
+    read_plain,
+    sha256_hex,
+    to_mapping,
+    to_object,
+    to_plain,
+)
 from ktdeval_deanon.certificate.attack_results import attack_questions, read_attacks
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by, stated_mask
 from ktdeval_deanon.certificate.positive_control import LEAST_READ, LEVEL, needs_of

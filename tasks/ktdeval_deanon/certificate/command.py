@@ -23,10 +23,8 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError, VerificationError, explained
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.files import make_folder, write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.temporary import filling
+from ktdeval.registry import Plugins
+from ktdeval.values import dumps_pretty, filling, make_folder, write_atomic
 
 if TYPE_CHECKING:
     from ktdeval_deanon.certificate.certify import OnProbe

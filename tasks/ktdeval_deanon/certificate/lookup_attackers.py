@@ -16,9 +16,7 @@ import numpy.typing as npt
 from ktdeval.errors import DataError
 from ktdeval.market import BoolArray
 from ktdeval.masking import MaskConfig
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, derive_seed, near_matches
 from ktdeval_deanon.certificate.payload_matching import (
     FIELDS,
     Field,

@@ -26,7 +26,7 @@ from ktdeval.masking import (
     WICK_SHIFT,
     MaskConfig,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_deanon.certificate.public_history import COUNTS, PARTS, PublicHistory, SingleArray
 
 Numbers = Mapping[str, float]  #: Name -> number; what is null is left out

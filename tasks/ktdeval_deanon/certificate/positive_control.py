@@ -14,7 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ktdeval.stats import clopper_pearson_upper
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_deanon.certificate.types import ControlShare, ShareInterval
 
 _TERMS = load_yaml(Path(__file__).with_name("controls.yaml"))

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import StepCounts
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, choose_windows, make_plan, target_task_of
 from ktdeval.task_api import (
     AnswerRecord,
@@ -26,8 +26,7 @@ from ktdeval.task_api import (
     TargetTask,
     is_scoring,
 )
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval_deanon.answer import days_off, tickers_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"

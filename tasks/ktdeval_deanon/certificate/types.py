@@ -25,10 +25,7 @@ from ktdeval.cards import (
     card_schema,
 )
 from ktdeval.task_api import MaskKey
-from ktdeval.values.files import write_atomic
-from ktdeval.values.secret_free_addresses import AddressText, Arguments
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import Value
+from ktdeval.values import AddressText, Arguments, Value, dumps_pretty, write_atomic
 
 SCHEMA_FILE = Path(__file__).with_name("certificate-v1.json")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.task_api import AnswerRecord, Window, is_scoring, task_traits
 from ktdeval_deanon.answer import days_off
 from ktdeval_deanon.certificate.questions import (

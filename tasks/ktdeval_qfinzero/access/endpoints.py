@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ktdeval.harness import in_words
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 from ktdeval_qfinzero.access.guarded_dispatch import dispatch, is_json
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import invalid

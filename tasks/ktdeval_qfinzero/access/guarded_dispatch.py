@@ -18,8 +18,7 @@ from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from ktdeval.values.request_smuggling import ambiguity
-from ktdeval.values.strict_json import JsonValue, loads_untrusted
+from ktdeval.values import JsonValue, ambiguity, loads_untrusted
 from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, HeldWorkspace, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation

@@ -23,8 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, load_yaml
 from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.access.endpoints import Endpoint, operation_endpoint, request_arguments
 from ktdeval_qfinzero.access.guarded_dispatch import (

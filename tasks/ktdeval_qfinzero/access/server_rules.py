@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval.errors import ConfigError, VerificationError
-from ktdeval.values.typed_json import from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import from_plain, load_yaml
 from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.cursors import read_cursor, write_cursor

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found

@@ -17,11 +17,7 @@ import numpy as np
 from msgspec import field
 
 from ktdeval.errors import DataError, KtdevalError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, Value, derive_seed, from_plain, load_yaml, near_matches
 from ktdeval_qfinzero.benchmark.items import (
     ACCOUNT,
     SESSION,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value
+from ktdeval.values import JsonValue, Value
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset

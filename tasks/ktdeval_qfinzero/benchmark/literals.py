@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 
 SHORTEST: Final = 10  #: characters of a wording
 LONGEST: Final = 2_000

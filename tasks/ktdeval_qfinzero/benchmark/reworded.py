@@ -14,11 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ktdeval.errors import DataError
-from ktdeval.values.files import read_plain
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.secret_free_addresses import Arguments
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values import Arguments, JsonValue, Value, decode_json, read_plain, sha256_hex
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem
 from ktdeval_qfinzero.benchmark.literals import wording_problem
 from ktdeval_qfinzero.scoring.types import Suite

@@ -17,7 +17,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.benchmark.market_facts import DayRange, Random, pick
 from ktdeval_qfinzero.timestamps import SECOND, moment_text
 

@@ -13,7 +13,7 @@ from ktdeval.harness import (
     ToolSpec,
 )
 from ktdeval.trading import Provenance
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.chat.question import FORM
 
 PROCEDURE = "Answer in plain text when you have made your calls."

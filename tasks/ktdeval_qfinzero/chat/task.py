@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval.task_api import UNANSWERED, AnswerRecord, Score, TaskTraits, unanswered_score
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.dataset_storage import open_dataset

@@ -18,9 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values.files import sync_files, write_atomic
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.rollback import undone_on_error
+from ktdeval.values import locked, sync_files, undone_on_error, write_atomic
 from ktdeval_qfinzero.data.bar_files import BarBlock, block_of, join, read_block
 from ktdeval_qfinzero.data.dataset_storage import PartWriter, reaches_of, table_problems
 from ktdeval_qfinzero.data.layout import (

@@ -21,9 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.values.decompression_limits import check_parquet, open_parquet
-from ktdeval.values.parquet_footer import read_footer
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import check_parquet, dumps_canonical, open_parquet, read_footer
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, MomentSpan, empty_bars
 from ktdeval_qfinzero.timestamps import day_of, day_start
 

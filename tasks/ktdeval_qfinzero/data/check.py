@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 from ktdeval_qfinzero.data.append_rows import strays_of
 from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, read_block
 from ktdeval_qfinzero.data.dataset_storage import file_problem, table_problems

@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values.files import new_folder
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256, new_folder
 from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, write_block
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.layout import (

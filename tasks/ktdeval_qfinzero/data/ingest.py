@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.tables.rows import TableRow, WrittenNumber, read_exact_json, read_rows
+from ktdeval.values import TableRow, WrittenNumber, read_exact_json, read_rows
 from ktdeval_qfinzero.data.append_rows import DatasetAddition, UpdateReport, update_dataset
 from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.tables.blocks import TextBlock, read_blocks
+from ktdeval.values import TextBlock, read_blocks
 from ktdeval_qfinzero.data.arrow_text import (
     BoolArray,
     TextColumn,

@@ -11,9 +11,15 @@ from glob import glob
 from pathlib import Path
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.tables.rows import Report, TableFault, TableFile, TableShape, WrittenNumber
+from ktdeval.values import (
+    JsonValue,
+    Report,
+    TableFault,
+    TableFile,
+    TableShape,
+    WrittenNumber,
+    near_matches,
+)
 from ktdeval_qfinzero.data.ingest_spec import TableSource
 from ktdeval_qfinzero.data.validation_rules import ProblemList
 

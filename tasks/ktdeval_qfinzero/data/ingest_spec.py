@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import build, option
-from ktdeval.values.files import read_plain
-from ktdeval.values.strict_json import loads_untrusted
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import build, load_yaml, loads_untrusted, option, read_plain
 
 _FILE_HELP = (
     "a .csv, .csv.gz, .jsonl, .jsonl.gz, .json or .parquet file, or a pattern such as"

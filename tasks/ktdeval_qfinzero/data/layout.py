@@ -18,9 +18,7 @@ from typing import Annotated, Literal, cast
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import Value, decode_json, to_plain
+from ktdeval.values import JsonValue, Value, content_hash, decode_json, dumps_pretty, to_plain
 from ktdeval_qfinzero.data.rows import AssetClass, DatasetInfo, Resolution
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from ktdeval.errors import UsageError
-from ktdeval.values.files import read_plain
-from ktdeval.values.strict_json import loads_untrusted
+from ktdeval.values import loads_untrusted, read_plain
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update

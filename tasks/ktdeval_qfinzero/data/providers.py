@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.plugin_data_formats import DataForm
-from ktdeval.values.config_options import option
-from ktdeval.values.lazy import maker
+from ktdeval.registry import DataForm
+from ktdeval.values import maker, option
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 
 _FORM = "ktdeval_qfinzero.data.make_and_check"

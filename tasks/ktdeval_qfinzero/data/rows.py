@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.instruments import OptionContract, Right, read_contract
 from ktdeval_qfinzero.trading_hours import DEFAULT, TradingHours, trading_hours
 

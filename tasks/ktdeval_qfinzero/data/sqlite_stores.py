@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
-from ktdeval.values.typed_json import decode_json, from_plain
+from ktdeval.values import JsonValue, decode_json, dumps_canonical, from_plain, loads_strict
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,

@@ -17,9 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, content_hash, dumps_canonical, open_parquet
 from ktdeval_qfinzero.data.bar_files import decoding
 from ktdeval_qfinzero.data.layout import SINGLE_TABLES, TableName, contracts_key, table_key
 from ktdeval_qfinzero.data.rows import (

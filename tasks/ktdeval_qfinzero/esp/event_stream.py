@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeGuard, TypeVar
 
 from ktdeval.masking import beginning
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.cursors import read_cursor
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,

@@ -10,8 +10,7 @@ from typing import Final, Literal
 
 from ktdeval.stats import wilson
 from ktdeval.task_api import Score, ScoreDefinition, with_bounds
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import Value, from_plain, load_yaml
 
 _LEVEL: Final = 0.95
 

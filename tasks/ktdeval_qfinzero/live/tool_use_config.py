@@ -10,8 +10,7 @@ from typing import Any, Final, Self
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HarnessConfig
 from ktdeval.task_api import QuestionsConfig
-from ktdeval.values.config_options import option
-from ktdeval.values.secret_free_addresses import Address
+from ktdeval.values import Address, option
 from ktdeval_qfinzero.suite.config import SuiteConfig
 
 MOST_TURNS: Final = 50

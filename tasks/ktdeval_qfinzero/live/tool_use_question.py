@@ -11,9 +11,7 @@ from typing import Any, Final
 from ktdeval.harness import ToolSpec
 from ktdeval.masking import UNMASKED
 from ktdeval.task_api import Sample
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values import JsonValue, Value, dumps_canonical, from_plain, sha256_hex
 from ktdeval_qfinzero.benchmark.items import refusal_of
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from ktdeval.task_api import EpisodeSpec, TargetTask, Window
-from ktdeval.values.config_options import to_mapping
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, to_mapping
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.live.score_summary import read_definitions
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig

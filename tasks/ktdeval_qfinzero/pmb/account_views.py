@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.pmb import answers, arguments
 from ktdeval_qfinzero.pmb.broker_types import (

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import commands

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, content_hash
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract
 from ktdeval_qfinzero.pmb import arguments, placement, state_events

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import decode_json
+from ktdeval.values import JsonValue, decode_json, dumps_canonical
 
 # its kinds of events are read too
 from ktdeval_qfinzero.pmb import holding_events as holding_events

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, content_hash
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.errors import conflict, invalid, not_found
 from ktdeval_qfinzero.instruments import TICKER, parse_contract

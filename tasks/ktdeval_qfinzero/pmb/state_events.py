@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.pmb.broker_types import (
     BRACKET_FIELDS,
     WORKING,

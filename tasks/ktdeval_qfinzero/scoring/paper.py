@@ -26,7 +26,7 @@ from math import lcm
 from typing import Final
 
 from ktdeval.errors import DataError
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.scoring.types import (
     FURTHER_TOOLS,
     REGISTRY,

@@ -20,7 +20,7 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.scoring.types import (
     REFUSAL_NAMES,
     AnswerScores,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.scoring.public_code_calling import inverted_share
 from ktdeval_qfinzero.scoring.types import (
     PLANNING_ENDPOINTS,

@@ -16,8 +16,7 @@ from msgspec import Meta, field
 
 from ktdeval.errors import DataError
 from ktdeval.task_api import SampleRows, read_samples, write_samples
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values import JsonValue, Value, from_plain
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import (
     EXACT,

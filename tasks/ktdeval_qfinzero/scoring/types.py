@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from ktdeval.values.files import csv_rows
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, csv_rows
 from ktdeval_qfinzero.scoring.values import is_placeholder
 
 Suite = Literal["calling", "planning"]

@@ -20,7 +20,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 Tolerance = Literal["exact", "5min", "30min", "60min", "1day", "2day"]
 EXACT: Final = "exact"

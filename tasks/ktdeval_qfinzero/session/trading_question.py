@@ -10,8 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from ktdeval.harness import ToolSpec
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, to_object
+from ktdeval.values import JsonValue, Value, to_object
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig, TradedSession

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ktdeval.task_api import UNANSWERED, AnswerRecord, Score, unanswered_score
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import JsonValue, from_plain
 from ktdeval_qfinzero.live.score_summary import mean_of_all, share_score
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.live.tool_use_task import LiveTask

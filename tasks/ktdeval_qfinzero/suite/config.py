@@ -8,9 +8,9 @@ from typing import Any, Literal, Self
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import HarnessConfig
-from ktdeval.registry.task_files import ITEMS_KEY
+from ktdeval.registry import ITEMS_KEY
 from ktdeval.task_api import QuestionsConfig
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 from ktdeval_qfinzero.scoring.types import Suite
 
 Calls = Literal["native", "text"]

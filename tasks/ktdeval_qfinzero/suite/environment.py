@@ -12,9 +12,14 @@ from typing import Any
 from ktdeval.errors import InvariantError
 from ktdeval.harness import Refusal, Tool, ToolSpec
 from ktdeval.masking import Exact
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, is_flat
-from ktdeval.values.typed_json import encode_canonical, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import (
+    JsonValue,
+    dumps_canonical,
+    encode_canonical,
+    is_flat,
+    load_yaml,
+    to_plain,
+)
 from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
 from ktdeval_qfinzero.client_workspace import Workspace

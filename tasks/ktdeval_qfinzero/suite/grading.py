@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from ktdeval.task_api import AnswerRecord
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, converted, from_plain
+from ktdeval.values import JsonValue, Value, converted, from_plain
 from ktdeval_qfinzero.benchmark.items import EndState
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError

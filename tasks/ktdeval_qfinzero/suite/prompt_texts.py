@@ -18,8 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, content_hash, sha256_hex
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, BenchmarkItem
 from ktdeval_qfinzero.benchmark.template_slots import clock_text
 from ktdeval_qfinzero.catalogue import catalogue

@@ -15,10 +15,7 @@ import click
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
 from ktdeval.task_api import Sample, source_name
-from ktdeval.values.config_options import user_path
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, content_hash, to_plain, user_path
 from ktdeval_qfinzero.benchmark.item_generation import make_items
 from ktdeval_qfinzero.benchmark.items import (
     BenchmarkItem,

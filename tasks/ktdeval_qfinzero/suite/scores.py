@@ -22,10 +22,7 @@ from ktdeval.task_api import (
     unanswered_detail,
     with_bounds,
 )
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, Value, derive_seed, from_plain, load_yaml
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
 from ktdeval_qfinzero.suite.grading import METRICS, OTHER, AnswerGrades, AskedItem
 

@@ -16,8 +16,7 @@ from ktdeval.task_api import (
     Window,
     source_name,
 )
-from ktdeval.values.config_options import to_mapping
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, to_mapping
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form
 from ktdeval_qfinzero.suite.prompt_texts import prompt_hashes, tool_hashes

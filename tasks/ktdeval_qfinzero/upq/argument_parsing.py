@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from ktdeval.values.config_options import near_matches
+from ktdeval.values import near_matches
 from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import parse_tickers

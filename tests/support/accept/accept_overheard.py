@@ -12,8 +12,8 @@ import numpy as np
 
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, ToolCall, model_traits
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.seeds import derive_seed
+from ktdeval.registry import load_plugins
+from ktdeval.values import derive_seed
 
 HEARD: list[ModelRequest] = []
 """Every request since it was last cleared, in order."""

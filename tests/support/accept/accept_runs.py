@@ -16,12 +16,12 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from run_support import SAME_MASK
 
 PLUGINS = load_plugins()

@@ -13,7 +13,7 @@ from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import TopModel, TopParams
 from ktdeval.market import FloatArray
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 PLACE = FACTOR_NAMES.index("RV_60")
 

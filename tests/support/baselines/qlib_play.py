@@ -11,7 +11,7 @@ import numpy as np
 
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_qlib.samples import Days, Samples, Segments, SegmentSplit
 from trading_market import part_of_market

@@ -15,10 +15,9 @@ import yaml
 
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from card_cases import typed
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate, open_snapshot
-from ktdeval.values.strict_json import loads_strict
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import loads_strict, to_plain
 from ktdeval_board.derived_documents import make_decisions, make_series
 from ktdeval_board.layout import BoardFolder
 

@@ -16,15 +16,16 @@ import yaml
 
 from board_cards import rules_of, submission_of
 from ktdeval.cards import load_card
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, open_snapshot
-from ktdeval.values.typed_json import encode_canonical, from_plain
+from ktdeval.values import encode_canonical, from_plain
 from ktdeval_board.board_entries import Candidate
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.derived_documents import make_market
+from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.rules import Rules, load_errata, load_rules
+from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.selftest.sample_board import Change, ForgedBoard, OriginalSubmission, Value
 
 TASK = "blinded_open_research"

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from card_cases import PROVENANCE, typed
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import content_hash, dumps_pretty
 from ktdeval_board.board_entries import Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.selftest.sample_board import (

@@ -14,9 +14,9 @@ import yaml
 
 from board_cards import card_of, made_on, put_card, put_json, put_records, rules_of, submission_of
 from card_cases import typed
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 from ktdeval_board.checking.records import RecordedCard
 from ktdeval_board.document_types import Records
 from ktdeval_board.layout import BoardFolder, CardFiles

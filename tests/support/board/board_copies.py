@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict, sha256_hex
 from ktdeval_board.layout import CARDS, BoardFolder, CardFiles
 
 

@@ -27,11 +27,10 @@ from card_cases import derived_fields, spec_of
 from forged_models import PROVIDERS
 from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import Window
-from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import content_hash, sha256_hex, to_plain
 from ktdeval_board.derived_documents import make_market
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.rules import load_rules

@@ -15,15 +15,15 @@ from board_cards import made_on, put_json, verdict_of
 from board_runs import CLAIMS, DIVISION, TODAY, make_run, plugins
 from ktdeval.cards import PrivateKey
 from ktdeval.runner import DrawnKey, Registrant, Registration, rescore
-from ktdeval.values.strict_json import dumps_pretty, loads_strict
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, loads_strict, to_plain
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.checking.content import check_content, check_files
+from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.column_texts import why_unranked
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegisterRequest, RegistrationResult, draw_keys, register
-from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.rules import load_rules
 from ktdeval_board.submit import Outcome
 
 WHO = Registrant(name=CLAIMS.submitter, contact=CLAIMS.contact)

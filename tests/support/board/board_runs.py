@@ -13,10 +13,9 @@ from click.testing import CliRunner, Result
 
 import board_teller
 from board_cards import made_on
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty, loads_strict
+from ktdeval.values import dumps_pretty, loads_strict, write_atomic
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.command import leaderboard
 from ktdeval_board.init import BegunBoard, NewBoard, init_board

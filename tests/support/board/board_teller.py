@@ -13,7 +13,7 @@ from typing import Any
 from ktdeval.api import QATask, ToolCall
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 SAYS = "BOARD_TELLER_SAYS"
 """Name of the variable that holds what it says in its reply, its reasoning and its reasons."""

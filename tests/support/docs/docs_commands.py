@@ -8,7 +8,7 @@ import click
 
 from ktdeval.cli.data_make import MakeCommand
 from ktdeval.cli.main import cli
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.cli.terminal_tables import param_json
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 
 MADE = "<!-- Made by `make docs`; change what it describes, not this page. -->"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from docs_prose import headings, paragraphs
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"

@@ -20,7 +20,7 @@ from ktdeval.cli.data_make import ProviderCommand
 from ktdeval.cli.options import RunOptionsCommand, grouped, run_options
 from ktdeval.cli.terminal_tables import params_of
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig
 from ktdeval_board.checking.rules import rules_table
 

@@ -15,10 +15,10 @@ from ktdeval.calls.prompt_size import (
 )
 from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_compare.figures.definitions import known_figures
 from ktdeval_compare.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside

@@ -30,7 +30,7 @@ from docs_tables import (
     token_rates_table,
     with_table,
 )
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from paths import REPOSITORY
 
 LLMS = REPOSITORY / "llms.txt"

@@ -18,7 +18,7 @@ from ktdeval.harness.chat_messages import Usage
 from ktdeval.stats.performance_metrics import panel_metrics
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import from_plain
 from ktdeval_board.selftest.sample_board import (
     derived_fields as derived_fields,
     renewed_card as renewed_card,

@@ -18,9 +18,7 @@ from ktdeval.cards import validate_card
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain
 from metric_cases import TASK, step
 from terminal import Terminal
 

@@ -9,7 +9,7 @@ from typing import Any
 from ktdeval.testing import step_record
 from ktdeval.trading import Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 from trading_market import make_market
 
 _PRICE = 3_000_000  #: ticks of 1/10,000 USD: 300 USD

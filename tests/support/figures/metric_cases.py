@@ -10,8 +10,7 @@ import numpy as np
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import content_hash, from_plain
 
 CODES = ("009001.SZ", "609001.SH")
 DAYS = np.array(

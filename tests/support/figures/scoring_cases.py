@@ -13,8 +13,7 @@ from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import content_hash, from_plain
 from metric_cases import TASK as SUBJECT, market, spec
 
 TASK: Mapping[str, Any] = {

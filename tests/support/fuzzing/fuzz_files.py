@@ -95,7 +95,7 @@ variants:
 def _data_spec(path: Path) -> object:
     """Read the parameters of `ktdeval data make synthetic`."""
     from ktdeval.cli.data_make import given_params
-    from ktdeval.values.config_options import build_params
+    from ktdeval.values import build_params
 
     spec = _plugins().spec("data", "synthetic")
     args = given_params({}, None, path)
@@ -117,7 +117,7 @@ def _grid_options(path: Path) -> object:
 
 @functools.cache
 def _plugins() -> Any:
-    from ktdeval.registry.plugin_registry import load_plugins
+    from ktdeval.registry import load_plugins
 
     return load_plugins()
 
@@ -214,7 +214,7 @@ def _tables() -> dict[str, Parser]:
     from ktdeval_compare.variance_runs import read_table
 
     def head(path: Path) -> object:
-        from ktdeval.values.tables.text_encoding import at_line, encodings, first_lines
+        from ktdeval.values import at_line, encodings, first_lines
 
         for encoding in encodings(path):
             try:

@@ -106,8 +106,7 @@ def _ingested() -> dict[str, Parser]:
 
 
 def _ingested_rows(path: Path) -> object:
-    from ktdeval.values.tables.blocks import read_blocks
-    from ktdeval.values.tables.rows import read_rows
+    from ktdeval.values import read_blocks, read_rows
     from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, plain_json, table_of
     from ktdeval_qfinzero.data.ingest_spec import TableSource
     from ktdeval_qfinzero.data.validation_rules import ProblemList

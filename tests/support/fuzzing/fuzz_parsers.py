@@ -58,10 +58,8 @@ def _values() -> dict[str, Parser]:
     from ktdeval.cards.card_reading import parse_card
     from ktdeval.cards.signatures import SIGNED_CARD, check_envelope, parse_envelope
     from ktdeval.cards.signing_keys import PrivateKey, read_private_key, read_public_key
-    from ktdeval.values.hashes import sha256_hex
-    from ktdeval.values.strict_json import loads_untrusted
+    from ktdeval.values import loads_untrusted, parse_yaml, sha256_hex
     from ktdeval.values.user_input import parse_assignments
-    from ktdeval.values.yamlio import parse_yaml
 
     own = PrivateKey.from_seed(bytes(32))
     trusted = {own.public.id: own.public}
@@ -128,7 +126,7 @@ def _envelope(key: Any) -> bytes:
         sign,
         statement_bytes,
     )
-    from ktdeval.values.hashes import sha256_hex
+    from ktdeval.values import sha256_hex
 
     sha256 = sha256_hex(b"x")
     payload = b64encode(statement_bytes(sha256, SIGNED_CARD)).decode()
@@ -146,8 +144,7 @@ def _records() -> dict[str, Parser]:
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.heartbeats import Beat
     from ktdeval.stores.shared_sum_log import Entry as SumEntry
-    from ktdeval.values.decompression_limits import open_unpacked
-    from ktdeval.values.typed_json import decode_json
+    from ktdeval.values import decode_json, open_unpacked
     from ktdeval_board.checking.record_sandbox import table_problem
     from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
 
@@ -225,7 +222,7 @@ def _records() -> dict[str, Parser]:
 def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
     def load(path: Path) -> object:
         from ktdeval.harness.step_session import TranscriptEntry
-        from ktdeval.values.typed_json import decode_json
+        from ktdeval.values import decode_json
 
         with opened(path) as stream:
             for line in stream.read(1 << 20).splitlines()[:20]:
@@ -340,7 +337,7 @@ def _replies() -> dict[str, Parser]:
 
 
 def _json_or_text(data: bytes) -> Any:
-    from ktdeval.values.strict_json import loads_untrusted
+    from ktdeval.values import loads_untrusted
 
     try:
         return loads_untrusted(data)
@@ -355,7 +352,7 @@ def _tables() -> dict[str, Parser]:
     import pandas as pd
 
     from ktdeval.task_api.sample_files import read_samples
-    from ktdeval.values.tables.workbook import sheet_as_text
+    from ktdeval.values import sheet_as_text
     from ktdeval_board.exchange.lm_eval_import import import_results
     from ktdeval_data.reading.json_text import json_as_text
     from ktdeval_data.reading.options import ReadingOptions

@@ -10,7 +10,7 @@ from typing import Any
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED, CallRecord
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from run_support import MASK_KEY, Done, Running, ktdeval, start
 from stub_provider import Stub
 from stub_runs import WIRES

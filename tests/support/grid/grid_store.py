@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.stores import LocalStore
-from ktdeval.values.typed_json import Value, encode_canonical
+from ktdeval.values import Value, encode_canonical
 from ktdeval_grid.plan import GridPlan, plan_of, systems
 from ktdeval_grid.records import (
     GRID,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.day_sources import StoredDays
 from ktdeval_live.folder import LiveFolder

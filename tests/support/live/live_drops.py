@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from ktdeval.market import BAR_FIELDS, MarketSnapshot, save_snapshot
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.trading import StepRecord
 from ktdeval_live.clock import FileClock, of_text

@@ -12,10 +12,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import decode_json, encode_canonical, from_plain, to_object
+from ktdeval.registry import Plugins
+from ktdeval.values import (
+    decode_json,
+    dumps_canonical,
+    encode_canonical,
+    from_plain,
+    sha256_hex,
+    to_object,
+)
 from ktdeval_live.chain import NOTHING_BEFORE, Entry as Link
 from ktdeval_live.chain_coverage import begun_files
 from ktdeval_live.decision_records import DecisionRecord

@@ -11,7 +11,7 @@ import numpy as np
 import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_live.card_labels import labels_of
 from ktdeval_live.card_types import (
     DaysPart,

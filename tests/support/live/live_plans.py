@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
-from ktdeval.values.typed_json import from_plain
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.values import from_plain
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.past_replay import replay_plan
 from ktdeval_live.plan import LivePlan

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.typed_json import encode_canonical, to_object
+from ktdeval.registry import Plugins
+from ktdeval.values import encode_canonical, to_object
 from ktdeval_live.clock import of_text
 from ktdeval_live.day_sources import StoredDays
 from ktdeval_live.folder import LiveFolder

@@ -14,7 +14,7 @@ from typing import Any
 import zstandard
 from jsonschema import Draft202012Validator
 
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 
 COLUMNS = ("run", "forced", "JSON", "schema", "cut", "steps", "calls", "s/step", "tokens/reply")
 

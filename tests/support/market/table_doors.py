@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.market import read_documents
-from ktdeval.values.config_options import build
+from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_live.day_sources import DropFolder

@@ -15,7 +15,7 @@ import numpy as np
 from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.keyless import TopModel, TopParams
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord

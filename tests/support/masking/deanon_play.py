@@ -18,10 +18,10 @@ from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Sample, TargetTask
-from ktdeval.values.strict_json import dumps_canonical, loads_strict
+from ktdeval.values import dumps_canonical, loads_strict
 from ktdfin_market import FIRST, LAST
 
 PROBES = {"blinded": "deanon_probe"} | {

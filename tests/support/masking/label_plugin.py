@@ -29,7 +29,7 @@ from ktdeval.keyless import (
     buyable,
     rebalance,
 )
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_models.builtin_models import RankModel
 from ktdeval_models.params import RankParams
 

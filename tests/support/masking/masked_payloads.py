@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.trading.types import Account
 from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates

@@ -17,7 +17,7 @@ import numpy as np
 from ktdeval.market import Documents, MarketSnapshot, MinuteBars, window_rows
 from ktdeval.market.snapshot import BAR_FIELDS
 from ktdeval.task_api import EpisodeSpec, Window
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 
 PRICES = ("open", "high", "low", "close")
 _DAY_SHIFT = np.timedelta64(1_001, "D")  # as many weeks and no day of the week

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from browser_pages import Reader, keep_drawing
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_board.site.files import data_file
 from ktdeval_pages.text_deltas import BaseText, restored
 

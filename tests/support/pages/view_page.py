@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_pages.text_deltas import BaseText, restored
 from report_page import Page, check_whole
 from run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market

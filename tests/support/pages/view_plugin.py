@@ -21,7 +21,7 @@ from ktdeval.harness import (
     Usage,
 )
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 SECRET = "TALKER_API_KEY"  # name of the variable whose value the model says aloud
 LETTERS = "TALKER_LETTERS"  # how long it thinks at each call, in letters

@@ -11,7 +11,7 @@ from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import CallRecord
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.hookspecs import hookimpl
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.run import RunResult, execute_run, prepare_run
 from ktdeval.task_api.events import Event

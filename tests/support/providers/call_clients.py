@@ -23,7 +23,7 @@ from ktdeval.harness.chat_messages import (
     ToolProtocol,
     Usage,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 PRICE = Price(input=2.0, output=10.0)
 USAGE = Usage(15, 80)

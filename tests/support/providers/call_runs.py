@@ -16,7 +16,7 @@ from ktdeval.calls.call_log import LOG_FILE, read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 
 AT = "2026-01-31T23:59:59.123Z"
 

@@ -13,7 +13,7 @@ import re
 from call_clients import OpenProvider
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol, Usage
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from obedient_model import ObedientModel
 
 _PIECE = re.compile(

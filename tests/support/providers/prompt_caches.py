@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
 
 MARK = "cache_control"
 MOST_MARKS = 4

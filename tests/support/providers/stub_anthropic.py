@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ktdeval.harness.chat_messages import Message, ModelRequest, ToolCall, ToolSpec
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from protocol_speaker import writes_maps
 from stub_neutral import (
     JSON_OBJECT,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ktdeval.harness.chat_messages import Reply, ToolCall
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from stub_hostile import HOSTILE, ODD, Spoilt
 from stub_neutral import Asked, Kind, Refused, usage_of
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_command.wire.gemini import json_schema
 from stub_neutral import (
     NUMBER,

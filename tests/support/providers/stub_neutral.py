@@ -24,8 +24,7 @@ from ktdeval.harness.chat_messages import (
     Usage,
     encodable,
 )
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical, loads_strict
+from ktdeval.values import dumps_canonical, loads_strict, sha256_hex
 from protocol_speaker import Form, unwrite
 from shown_states import with_state
 

@@ -24,7 +24,7 @@ from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.market.calendar import sessions
 from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from run_support import SAME_MASK, Done, Running, ktdeval, preload, start
 from stub_provider import KEY, Stub
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical, sha256_hex
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.cursors import write_cursor
 from ktdeval_qfinzero.data.dataset import Dataset

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 from ktdeval_qfinzero.scoring.public_code_calling import WEIGHTS, score_calling
 from ktdeval_qfinzero.scoring.types import AnswerScores, GoldTask
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_qfinzero.scoring import tasks_file
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask, with_run_ids
 from ktdeval_qfinzero.scoring.values import is_placeholder, time_fields

@@ -17,8 +17,7 @@ from ktdeval.registry.task_files import merge_layers
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.values.typed_json import decode_json, encode_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import decode_json, encode_canonical, load_yaml
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_qfinzero.benchmark.item_generation import IDS, Template, item_of, opening, order
 from ktdeval_qfinzero.benchmark.items import (

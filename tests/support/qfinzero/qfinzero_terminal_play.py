@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from urllib.parse import urlencode
 
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.access.server_rules import served as served_catalogue
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace

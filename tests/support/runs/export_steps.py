@@ -8,7 +8,7 @@ from typing import Any
 
 from ktdeval.harness import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.masking import UNMASKED
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.testing import ledger_of, step_record, tiny_snapshot
 from ktdeval_export.conversations import ModelCall

@@ -16,16 +16,14 @@ from typing import Any
 from card_cases import renewed_card
 from ktdeval.errors import KtdevalError
 from ktdeval.market.calendar import window_rows
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner.episode import Bookkeeper, recorded_decision
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import dumps_pretty, file_sha256, from_plain, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript, write_transcript
 
 LEDGER = "ledger.parquet"

@@ -16,7 +16,7 @@ from msgspec import inspect
 
 from json_places import Place, put
 from ktdeval.errors import KtdevalError
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import from_plain
 
 REMOVED = "(removed)"
 SILENT: Mapping[str, tuple[Any, ...]] = {

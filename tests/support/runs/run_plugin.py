@@ -31,7 +31,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.runner import Event, StepFinished
 from ktdeval.stats import MetricValue, RuleSet
 from ktdeval.trading import Ledger
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 SLEEP_MS = "RUN_PLUGIN_SLEEP_MS"  # how long each model call takes
 HOLD = "RUN_PLUGIN_HOLD"  # file: model calls wait for as long as it is there

@@ -33,7 +33,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import BudgetError
 from ktdeval.market.storage import save_snapshot
 from ktdeval.runner import RunFolder, local_run_path
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from ktdfin_market import small_market
 
 PLUGIN = Path(__file__).with_name("run_plugin.py")

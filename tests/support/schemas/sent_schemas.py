@@ -19,8 +19,7 @@ from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.harness.tool_protocols import encode
 from ktdeval.runner.rehearsal import rehearse
 from ktdeval.task_api.qa import QATask
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import dumps_canonical, load_yaml
 from planned_tasks import PLUGINS, TASKS, planned
 from session_cache import built_once
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.market import Instrument, MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import choose_windows, open_snapshot
 from ktdeval.task_api import Window
 from ktdeval_gym.open_task import OpenedTask, TaskChoice

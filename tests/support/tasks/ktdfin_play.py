@@ -13,7 +13,7 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.shown_account import shown_account
 from ktdeval.task_api.traits import task_traits

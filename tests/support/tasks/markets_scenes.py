@@ -7,7 +7,7 @@ from typing import Any
 
 from ktdeval.market import MarketSnapshot
 from ktdeval.task_api import Window
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_markets import task as task_module
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.task import MarketTask

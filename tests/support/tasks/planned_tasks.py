@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.episode_execution import EpisodeFactory

@@ -23,7 +23,7 @@ from ktdeval.harness import (
     told_at_a_desk,
     two_phases,
 )
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_agents.prompt_prefix_reuse import request_text
 from ktdeval_command.agent_desk import NEXT_STEP
 from ktdeval_command.command_agent import program_procedure

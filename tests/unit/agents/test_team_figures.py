@@ -13,7 +13,7 @@ import pytest
 from ktdeval.market.no_market import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_agents.computed_signals import (
     annual_volatility,
     average_correlations,

@@ -22,7 +22,7 @@ from ktdeval.harness import (
     ToolCall,
 )
 from ktdeval.harness.forced_tool_calls import OTHER_TOOL
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.additional_models import split_model
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.model_settings import with_model_settings

@@ -15,7 +15,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RunFolder
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from terminal import Terminal
 
 PLUGIN = '''

@@ -19,7 +19,7 @@ from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_arena.daily_news_summaries import (
     MIS,
     NewsDay,

@@ -18,7 +18,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_agents.computed_signals import (
     annual_volatility,

@@ -19,10 +19,10 @@ from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, TranscriptEntry, shown_state
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.market.snapshot import BAR_FIELDS
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.runner.estimate import RunEstimate, estimate_run
-from ktdeval.values.config_options import to_mapping
+from ktdeval.values import to_mapping
 from ktdeval_agents.team import REFLECTION
 from ktdeval_agents.warmup import WARM_UP
 from ktdeval_data.params import TwinParams
@@ -221,7 +221,7 @@ def test_a_run_that_is_interrupted_ends_as_one_that_is_not(
 
 
 KILLED = """
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval_models.random_model import RandomModel
 

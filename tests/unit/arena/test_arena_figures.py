@@ -20,7 +20,7 @@ from ktdeval.errors import UsageError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, Standing
 from ktdeval.market import Fees, Instrument, MarketSnapshot, sessions
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape, Scale

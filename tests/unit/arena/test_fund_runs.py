@@ -21,7 +21,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_arena import deepfund_database, deepfund_runs, signal_decision_consistency
 from ktdeval_arena.deepfund_database import notes, read_database
 from ktdeval_arena.deepfund_runs import EpisodeGroup, read_groups, read_record

@@ -26,7 +26,7 @@ from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_report.card_figures import line_intervals
 from metric_cases import order

@@ -328,7 +328,7 @@ def test_panel_depends_on_neither_passes_nor_threads_nor_the_future(
     np.testing.assert_array_equal(factor_panel(poisoned, range(330))[:, :301], whole[:, :301])
     monkeypatch.setattr("ktdeval.attribution.style_factor_panel._BLOCK", 7)
     monkeypatch.setattr("ktdeval.attribution.style_factor_panel._BLOCK_ASSETS", 5)
-    monkeypatch.setattr("ktdeval.values.cores.cores", lambda: 4)
+    monkeypatch.setattr("ktdeval.values.all_cores.cores", lambda: 4)
     np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
 
 

@@ -10,7 +10,7 @@ import pytest
 from audit_play import conversation, day, findings_of
 from ktdeval.market import NO_MARKET
 from ktdeval.masking import identities_of
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_audit.date_evidence import evidence_of
 from ktdeval_audit.decision_days import stated_day
 from ktdeval_audit.named_dates import days_of_year, named_dates

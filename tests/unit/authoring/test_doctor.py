@@ -10,7 +10,7 @@ import pytest
 
 from advertised import advertise
 from ktdeval.cli.main import main
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command
 from ktdeval_authoring import doctor
 from ktdeval_authoring.doctor import Check, checks, is_broken
 

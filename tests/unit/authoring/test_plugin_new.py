@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.values.installation import requirement
-from ktdeval.values.yamlio import parse_yaml
+from ktdeval.values import parse_yaml, requirement
 from ktdeval_authoring.plugin_templates import check_name, parts, rendered
 
 ALL = tuple(parts())

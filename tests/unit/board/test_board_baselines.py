@@ -32,10 +32,9 @@ from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.baselines import (
     MOST_FACTORS,
     RIDGE,

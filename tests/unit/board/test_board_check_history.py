@@ -15,7 +15,7 @@ import pytest
 
 from board_bad import TODAY, BadBoard, Good, make_good
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.layout import CardFiles

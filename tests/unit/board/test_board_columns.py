@@ -20,7 +20,8 @@ from board_ranks import (
 )
 from card_cases import typed
 from ktdeval.errors import ConfigError
-from ktdeval.values.hashes import content_hash
+from ktdeval.values import content_hash
+from ktdeval_board.errata import Erratum
 from ktdeval_board.ranking.column_texts import (
     default_columns,
     describe_metrics,
@@ -29,7 +30,7 @@ from ktdeval_board.ranking.column_texts import (
 )
 from ktdeval_board.ranking.division_figures import score_figures
 from ktdeval_board.ranking.head_to_head import pairs_index, windows_of
-from ktdeval_board.rules import Erratum, WindowRule
+from ktdeval_board.rules import WindowRule
 from scoring_cases import DEFINITIONS, scoring_card
 
 # -- scoring tasks

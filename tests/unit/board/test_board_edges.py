@@ -18,16 +18,17 @@ from board_cards import changed, put_json
 from board_forge import forge_board
 from board_ranks import tables_of
 from forged_models import PLUGIN
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.content import check_content
 from ktdeval_board.checking.files import BoardTree
 from ktdeval_board.checking.rules import Stage, findings_of
+from ktdeval_board.errata import load_errata
 from ktdeval_board.exchange.board_data import read_board
 from ktdeval_board.exchange.eval_results_export import write_every_eval_ever
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
-from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.rules import load_rules
 
 TODAY = "2026-12-01"
 

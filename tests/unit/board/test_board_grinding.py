@@ -34,8 +34,7 @@ from board_keys import (
 from board_runs import DIVISION, TODAY, begin, change_rules, make_run, plugins, printed
 from ktdeval.errors import ConfigError, StoreError, UsageError
 from ktdeval.runner import RegisteredSystem, Registrant, Registration, RunFolder, load_config
-from ktdeval.values.strict_json import dumps_pretty, loads_strict
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, loads_strict, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes

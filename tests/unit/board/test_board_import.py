@@ -16,9 +16,7 @@ import yaml
 
 from board_runs import printed as run
 from ktdeval.errors import CardError, ConfigError, StoreError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import loads_strict
-from ktdeval.values.typed_json import encode_canonical, from_plain, to_plain
+from ktdeval.values import encode_canonical, from_plain, loads_strict, sha256_hex, to_plain
 from ktdeval_board.document_types import Imported
 from ktdeval_board.exchange import lm_eval_import, load_frame, load_imported_frame
 from ktdeval_board.exchange.lm_eval_import import import_results

@@ -28,14 +28,14 @@ from board_runs import (
 )
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.values.strict_json import loads_strict
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml, loads_strict
 from ktdeval_board.board_entries import division_of, load_board
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
+from ktdeval_board.errata import load_errata
 from ktdeval_board.init import DEFAULT_BASELINES
 from ktdeval_board.options import MovedOptions, as_seeds, moved_market
-from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.rules import load_rules
 from ktdeval_board.site.build import build_site
 
 WORKFLOW = ".github/workflows/board.yml"

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from board_runs import printed
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval_board.board_entries import Card
 from ktdeval_board.exchange.eval_results_export import NO_LANGUAGE_MODEL, used_language_model
 from paths import REPOSITORY

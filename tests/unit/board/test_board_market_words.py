@@ -12,14 +12,15 @@ from msgspec.structs import replace
 
 from board_cards import put_json, verdict_of
 from board_checked import change_card, make_board, make_run, submit
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board, load_markets
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.content import check_content
+from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import NOT_OPENED, description_problems
 from ktdeval_board.ranking.table import rank_division
-from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import board_data, card_data
 
 ON = "2026-03-02"

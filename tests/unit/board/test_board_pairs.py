@@ -27,9 +27,9 @@ from board_ranks import (
 from card_cases import typed
 from compare_cards import make_card
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import content_hash, from_plain, to_plain
 from ktdeval_board.document_types import Rerun
+from ktdeval_board.errata import Erratum, Excuse
 from ktdeval_board.ranking.head_to_head import (
     FIELDS,
     MOST_PAIRED,
@@ -49,7 +49,7 @@ from ktdeval_board.registrations import (
     Registrations,
     registrations_text,
 )
-from ktdeval_board.rules import Erratum, Excuse, WindowRule
+from ktdeval_board.rules import WindowRule
 from ktdeval_compare.compare import CompareOptions, compare
 from ktdeval_compare.compared_cards import Entrant
 from ktdeval_compare.mask_effects import EffectsOptions as EffectOptions, effects

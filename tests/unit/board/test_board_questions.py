@@ -16,8 +16,7 @@ from board_keys import WHO, confirm, draw, entry_of, request_of, run_under, subm
 from board_runs import TODAY, WINDOW, begin, plugins
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import Question, Registration
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import content_hash, to_plain
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.checking.registrations import question_problems
 from ktdeval_board.command import leaderboard

@@ -34,8 +34,9 @@ from board_ranks import (
     two,
 )
 from ktdeval.errors import CardError, ConfigError
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_board.document_types import Series
+from ktdeval_board.errata import Erratum
 from ktdeval_board.ranking.column_texts import (
     competition_ranks,
     division_columns,
@@ -45,7 +46,6 @@ from ktdeval_board.ranking.daily_summaries import NO_SERIES
 from ktdeval_board.ranking.division_figures import benchmark_of, collect, medians, six_digits
 from ktdeval_board.ranking.table import missing_baselines, require_baselines
 from ktdeval_board.read_documents import read_own
-from ktdeval_board.rules import Erratum
 from loops import not_empty
 
 pytestmark = pytest.mark.slow

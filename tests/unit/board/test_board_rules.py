@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from board_cards import changed
 from board_forge import forge_board
 from ktdeval.cards import NEVER_TRADED
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.rules import MOST_FINDINGS, Stage, findings_of

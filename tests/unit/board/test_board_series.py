@@ -23,12 +23,12 @@ from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import MarketSnapshot, load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
 from ktdeval.stats import random_envelope
 from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 from ktdeval_board.derived_documents import (
     asked,
     make_decisions,

@@ -10,7 +10,7 @@ import pytest
 from ktdeval.cards import PrivateKey, signature_path, write_key_pair
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, SignatureError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.rules import load_rules

@@ -37,10 +37,7 @@ from board_runs import (
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.runner import verify_card
-from ktdeval.values.files import write_atomic
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import dumps_pretty, loads_strict
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, file_sha256, loads_strict, to_plain, write_atomic
 from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board
@@ -466,7 +463,7 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
 
     task = {"tasks": ("deanon_probe_bright",), "windows": (WINDOW,)}
     begin(tmp_path / "board", market, baselines=(), **task)
-    from ktdeval.registry.plugin_registry import load_plugins
+    from ktdeval.registry import load_plugins
     from ktdeval.runner import evaluate
     from ktdeval.runner.config import RunConfig
 

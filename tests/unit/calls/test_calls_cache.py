@@ -38,8 +38,7 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.observation import ObservedState
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical, sha256_hex
 from searching import examples
 from tables import on_each_row
 
@@ -317,7 +316,7 @@ from pathlib import Path
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 sys.stdin.readline()
 cache = CallDatabase(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):

@@ -20,7 +20,7 @@ from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection, LogI
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 
 
 def change(path: Path, statement: str, *values: object) -> None:

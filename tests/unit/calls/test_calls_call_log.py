@@ -28,7 +28,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CACHED, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from paths import SUPPORT_FOLDERS
 from threads import in_threads
 

@@ -28,8 +28,7 @@ from ktdeval.runner.model_drift import (
     read_record,
     start_record,
 )
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import encode_canonical, to_plain
+from ktdeval.values import dumps_canonical, encode_canonical, to_plain
 from tables import number, on_each_row
 
 PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from echoes import ECHOES, gives_away
-from ktdeval.secrets.redaction import hide_keys, redact_secrets, secrets_of
+from ktdeval.secrets import hide_keys, redact_secrets, secrets_of
 
 KEYS = (
     "sk-proj-Zq7RkV2mXw9TtPzBn4LsYc6GhJd8",

@@ -18,7 +18,7 @@ from ktdeval.calls import Caller, http_error
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from stub_neutral import KEY
 from stub_provider import skip_without_sdks
 from tables import on_each_row

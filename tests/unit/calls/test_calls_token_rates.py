@@ -24,7 +24,7 @@ from ktdeval.calls.prompt_size import (
 )
 from ktdeval.calls.record import tool_texts
 from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, ToolCall, ToolSpec
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from loops import not_empty
 from paths import REPOSITORY
 from real_tokenizers import counters, needs_tokenizers

@@ -42,8 +42,7 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.performance_metrics import panel_metric, panel_metrics
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import Score
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import content_hash, dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
 from scoring_cases import (

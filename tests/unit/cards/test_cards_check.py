@@ -25,8 +25,7 @@ from ktdeval.cards.recomputation_diff import (
 )
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import dumps_pretty, from_plain, to_plain
 from metric_cases import spec
 from scoring_cases import scoring_card
 from tables import on_each_row

@@ -17,7 +17,7 @@ from ktdeval.cards.show import card_lines, plain_text, summary_lines
 from ktdeval.cards.silence_claims import silence_claim
 from ktdeval.cards.table_types import tally
 from ktdeval.errors import CardError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from run_support import TASK, WINDOW, store_market
 

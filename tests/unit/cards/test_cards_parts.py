@@ -33,8 +33,7 @@ from ktdeval.cards.fields.task import (
 from ktdeval.cards.system import no_match
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.market import Document, Documents
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import content_hash, dumps_pretty
 from metric_cases import TASK, market, spec
 
 

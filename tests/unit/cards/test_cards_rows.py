@@ -61,8 +61,7 @@ from ktdeval.cards.fields.windows import window_problems, window_rows
 from ktdeval.errors import UsageError
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.unanswered import BOUNDS
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import content_hash, from_plain
 from metric_cases import spec
 from scoring_cases import scoring_card
 

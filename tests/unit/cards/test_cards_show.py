@@ -27,8 +27,7 @@ from ktdeval.cards.show import (
 )
 from ktdeval.cards.table_types import dollars
 from ktdeval.stats.performance_metrics import DIAGNOSTICS, PANEL_FAMILIES
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import content_hash, dumps_pretty
 from metric_cases import ledger, spec, step
 from paths import REPOSITORY
 from scoring_cases import CARDS, TASK, score_spec, scoring_card

@@ -14,7 +14,7 @@ from compare_cards import make_card
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
 from ktdeval.cards.fields.cost import NO_PRICE
 from ktdeval.errors import UsageError
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from loops import not_empty
 
 

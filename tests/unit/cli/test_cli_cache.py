@@ -15,7 +15,7 @@ import pytest
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from terminal import Terminal
 
 NOW = datetime.now(UTC)

@@ -10,7 +10,7 @@ import pytest
 
 from ktdeval.cli.families import families, family_lines, family_of, split_name, suffixes_of
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from terminal import Terminal
 
 SPECS = load_plugins().specs("tasks")

@@ -14,7 +14,7 @@ import pytest
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import OutputPath
 from ktdeval.errors import StoreError
-from ktdeval.values.files import check_output
+from ktdeval.values import check_output
 from terminal import Terminal
 
 NAMES = {"--out", "--output", "--plots", "--save-probes"}

@@ -11,8 +11,7 @@ import click
 import pytest
 
 from ktdeval.cli.main import cli
-from ktdeval.registry import plugin_registry
-from ktdeval.registry.plugin_registry import find_entry_points
+from ktdeval.registry import find_entry_points, plugin_registry
 from terminal import Terminal
 
 SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
@@ -20,8 +19,8 @@ NOTES = '''
 """Data that are notes in a file."""
 from dataclasses import dataclass
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_data_formats import DataForm
-from ktdeval.values.config_options import option
+from ktdeval.registry import DataForm
+from ktdeval.values import option
 
 
 def write(params, folder):

@@ -22,7 +22,7 @@ from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.market.snapshot import NameSpell
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, conversation_size
 from ktdeval.runner.conversation_size import (
     ASSUMED,
@@ -38,7 +38,7 @@ from ktdeval.runner.episode_execution import EpisodeFactory
 from ktdeval.runner.estimate import RunEstimate, estimate_run
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.task_api import TaskTraits
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
 from tables import on_each_row

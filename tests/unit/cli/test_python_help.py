@@ -10,7 +10,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.option_descriptions import described_options, type_text
 from ktdeval.runner.config import RunConfig
-from ktdeval.values.secret_free_addresses import Address, Parameters
+from ktdeval.values import Address, Parameters
 
 
 def words(text: str) -> str:

@@ -9,7 +9,7 @@ import click
 from ktdeval.cli.groups import SharedGroup
 from ktdeval.cli.main import command_groups, shared_group
 from ktdeval.hookspecs import Spec
-from ktdeval.registry.plugin_registry import hints
+from ktdeval.registry import hints
 
 VIEW = hints()["shared_groups"]["view"]
 

@@ -12,7 +12,7 @@ import pytest
 import literal_player
 from forging import change_transcript, rehash
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.verify import verify_records
 from outside_programs import HEAD, OUTSIDE_PLUGIN, TRADER, Place

@@ -31,8 +31,7 @@ from ktdeval.harness.step_session import GuardedSession, StepOutcome
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.runner.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.verify import RecordedModel
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue, install_command
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdfin_play import Scripted
 from masking_market import BASE_ROW, CODES, guard_of, lens_of

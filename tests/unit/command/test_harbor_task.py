@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval.registry.own_wheel import Wheel
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.registry import Wheel, load_plugins
+from ktdeval.values import sha256_hex
 from ktdeval_command import harbor_solve, harbor_verify
 from ktdeval_command.harbor_command import episodes_of, run_config
 from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from ktdeval_command.installed_program import installation_of
 from ktdeval_command.shown_parts import (
     Part,

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_command.workspace import Refused, WorkspaceError, WorkspaceLimits, Workspaces
 
 FILES = {"notes.md": b"buy low\n", "data/a.bin": bytes(range(256)), "data/b/empty": b""}

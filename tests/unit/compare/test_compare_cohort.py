@@ -24,10 +24,10 @@ from card_cases import RUIN, derived_fields, ruined_card
 from compare_cards import SELECTION_ALPHA, CardTerminal, make_card, save_card
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats.sharpe_significance import deflated_sharpe_ratio, sharpe_shape
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from ktdeval_compare.functions import cohort
 from ktdeval_compare.luck import LuckRow, rank
 from ktdeval_compare.style_exposures import cohort_means, welch_test

@@ -19,10 +19,10 @@ from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval.market.calendar import parse_day
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from ktdeval_compare.cutoff import decay
 from loops import not_empty
 from paths import REPOSITORY

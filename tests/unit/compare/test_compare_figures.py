@@ -17,7 +17,7 @@ import pytest
 
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import Document, Documents
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_compare.figures.definitions import (
     FigureChoices,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import (
     AGAIN,
     ForkedDecision,

@@ -18,8 +18,7 @@ from compare_cards import CardTerminal, make_card, save_run
 from ktdeval.cards.fields.fact_types import KnowledgeCutoff, SideDays
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import file_sha256, from_plain
 from ktdeval_compare import ama_deepfund_tables, cutoff, power, sharpe_difference as sharpe
 from ktdeval_compare.ama_deepfund_tables import RowName, row_names
 from ktdeval_compare.compared_cards import (

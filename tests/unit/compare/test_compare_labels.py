@@ -23,7 +23,7 @@ from ktdeval.task_api.episode_spec import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import from_plain
 from ktdeval_compare import functions, mask_key_effect
 from ktdeval_compare.compared_cards import Entrant, load_entrants
 from ktdeval_compare.episode_distance import FIGURES, course_of, distances, parted_on

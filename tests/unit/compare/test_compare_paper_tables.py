@@ -18,11 +18,9 @@ import pytest
 from card_cases import derived_fields, typed
 from compare_cards import SELECTION_ALPHA, CardTerminal, make_card
 from ktdeval.errors import ConfigError
-from ktdeval.registry.paper_tables import PaperTable, Pivot
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.registry.task_files import table_specs
+from ktdeval.registry import PaperTable, Pivot, load_plugins, table_specs
 from ktdeval.task_api.scoring import Score, ScoreDefinition
-from ktdeval.values.hashes import content_hash
+from ktdeval.values import content_hash
 from ktdeval_compare.paper_tables import benchmark_held, index_sharpe
 from ktdeval_compare.table_columns import (
     both,

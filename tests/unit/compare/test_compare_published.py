@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 from compare_cards import CardTerminal
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from ktdeval_compare.published_power import PUBLISHED, implied_volatility
 
 DESIGNS = csv_rows(PUBLISHED / "designs.csv")

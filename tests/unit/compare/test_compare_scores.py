@@ -17,7 +17,7 @@ from compare_cards import CardTerminal
 from ktdeval.stats.intervals import wilson
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import ScoreDefinition
-from ktdeval.values.hashes import content_hash
+from ktdeval.values import content_hash
 from ktdeval_compare import score_comparison
 from ktdeval_compare.compare import CompareOptions
 from ktdeval_compare.compared_cards import ScoringEntrant

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.stats.factorial_effects import (

@@ -12,7 +12,7 @@ import pytest
 from capacity_curves import spread_and_impact_bps
 
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, load_transplant, transplanted_at
 from ktdeval.stats import MeanEstimate, estimate_mean
 from ktdeval_compare.transplant_command import capital_of

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats import (
     correlated_null,
     normal_effect,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advice_cases import Case, cases, write
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from terminal import Terminal
 
 CASES = list(cases())

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.values.decompression_limits import (
+from ktdeval.values import (
     check_parquet,
     open_parquet,
     open_unpacked,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.config_options import build
+from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 

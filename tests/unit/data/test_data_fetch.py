@@ -25,7 +25,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command
 from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket
 from ktdeval_data.fetch.vendor_requests import plan, vendors

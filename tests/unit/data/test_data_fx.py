@@ -18,7 +18,7 @@ from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.testing import check_task
 from ktdeval.trading import AccountConfig, MarketTape

@@ -22,7 +22,7 @@ from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.quality import check
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.values.config_options import build
+from ktdeval.values import build
 from ktdeval_data import vendor_tables
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams

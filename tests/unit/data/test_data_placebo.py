@@ -23,7 +23,7 @@ from ktdeval.market.manifest import snapshot_id, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.bootstrap import Resampling
 from ktdeval.stats.series import newey_west_mean

@@ -12,7 +12,7 @@ from ktdeval.market.calendar import sessions
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from terminal import Terminal

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.values.config_options import build
+from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import as_among, listed_in, us_symbol

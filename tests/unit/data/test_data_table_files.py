@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.config_options import build
-from ktdeval.values.installation import install_command
+from ktdeval.values import build, install_command
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import code_in_name, code_in_title, lost_zeros, plain_code

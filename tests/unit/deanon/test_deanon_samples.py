@@ -32,12 +32,12 @@ from ktdeval.harness.chat_messages import CallParams, ToolCall
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import TargetTask, is_scoring
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_deanon.attacker_prompt import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
 from ktdfin_market import poisoned, small_market

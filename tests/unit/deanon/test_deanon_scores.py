@@ -33,11 +33,11 @@ from deanon_play import (
 )
 from ktdeval.market.snapshot import MarketSnapshot, NameSpell
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api.scoring import AnswerRecord, Score
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_deanon.answer import (
     ANSWER_FORM,
     _industry_names,

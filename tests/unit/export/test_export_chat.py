@@ -29,8 +29,8 @@ from export_runs import (
 from forging import change_ledger, change_transcript, rehash
 from ktdeval.harness import Reply
 from ktdeval.market import save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.hashes import file_sha256
+from ktdeval.registry import load_plugins
+from ktdeval.values import file_sha256
 from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.replayed_steps import TracedEpisode, traced_episodes
 from ktdeval_export.training_rows import exclusion

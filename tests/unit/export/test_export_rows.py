@@ -12,9 +12,9 @@ from export_steps import ASKED, MARKET, SPEC, SUBMIT, SYSTEM, episode_of, model_
 from ktdeval.api import QATask
 from ktdeval.errors import UsageError
 from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import EpisodeSpec, ScoreDefinition, Window
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_export.conversations import ModelCall, conversations_of
 from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_grid.driver import Request
 from ktdeval_grid.estimate import estimate_grid
 from ktdeval_grid.estimate_types import GridEstimate

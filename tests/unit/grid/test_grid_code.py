@@ -10,8 +10,7 @@ from msgspec import structs
 import ktdeval
 from grid_store import record_of, small_plan
 from ktdeval.errors import StoreError
-from ktdeval.registry.code import code_differences, code_hashes
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import code_differences, code_hashes, load_plugins
 from ktdeval_grid.open_grid import check_code
 from ktdeval_grid.records import GridRecord
 from run_support import PLUGIN

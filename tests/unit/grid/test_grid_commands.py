@@ -10,8 +10,7 @@ import pytest
 
 import ktdeval.runner
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from ktdeval.registry import plugin_registry
-from ktdeval.registry.discovery import find_entry_points
+from ktdeval.registry import find_entry_points, plugin_registry
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.command_group import COMMANDS, grid as group
 from ktdeval_grid.commands import EstimateOptions, estimate

@@ -12,7 +12,7 @@ import pytest
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
 from ktdeval_grid.driver import Driver, LaunchResult, Request, check_result, worker_errors

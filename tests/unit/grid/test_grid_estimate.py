@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
 from ktdeval.runner.estimate import Finished, Paid
 from ktdeval_grid.estimate import PlannedCell, _added, _total, estimate_grid

@@ -15,7 +15,7 @@ from grid_store import HandMade, done, record_of, small_plan, unit_id
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import StoreError
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_grid import final_outputs_process
 from ktdeval_grid.final_outputs import GridEnding, make_ending
 from ktdeval_grid.final_outputs_process import make_tables

@@ -15,7 +15,7 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.errors import FencedError, StoreError
 from ktdeval.runner import RunPart
 from ktdeval.stores import Claim, ClaimBoard
-from ktdeval.values.hashes import content_hash
+from ktdeval.values import content_hash
 from ktdeval_grid.gather_runs import AtEnd, Gathering, GatherJob
 from ktdeval_grid.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.layout import (

@@ -13,7 +13,7 @@ import pytest
 from grid_store import HandMade, done, record_of, small_plan
 from ktdeval.errors import EpisodeFailure, UsageError
 from ktdeval.stores import LocalStore
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_grid import launch_command
 from ktdeval_grid.amend import Amendment
 from ktdeval_grid.driver import Request, read_request

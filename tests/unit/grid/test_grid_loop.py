@@ -11,7 +11,7 @@ from msgspec import structs
 
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.gather_runs import Gathering
 from ktdeval_grid.grid_control import DropModel, Pause, SetConcurrency, change_control

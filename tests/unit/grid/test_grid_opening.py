@@ -11,9 +11,9 @@ from msgspec import structs
 
 import ktdeval
 from ktdeval.errors import BudgetError, StoreError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard, LocalStore
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.open_grid import GridOpening, open_grid, recorded
 from ktdeval_grid.plan import GridPlan, plan_of

@@ -14,8 +14,8 @@ from grid_store import small_plan
 from ktdeval.calls.prices import choose_price
 from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.registry import load_plugins
+from ktdeval.values import dumps_pretty
 from ktdeval_grid.plan import (
     PlannedModel,
     load_plan,

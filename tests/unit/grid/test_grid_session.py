@@ -15,9 +15,9 @@ from grid_runs import done_of, parts_of
 from ktdeval.calls.call_log import read_calls
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import decode_json, encode_canonical
 from ktdeval_grid.grid_control import DropModel, change_control
 from ktdeval_grid.layout import open_place
 from ktdeval_grid.open_grid import recorded

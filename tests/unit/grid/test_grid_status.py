@@ -12,7 +12,7 @@ from msgspec import structs
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_grid.grid_control import DropModel, Pause, SetConcurrency, change_control
 from ktdeval_grid.json_events import UnitEvents
 from ktdeval_grid.printed_status import duration, failure_lines, headline, status_lines

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from ktdeval.stores import ClaimBoard, Stat
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_grid.grid_control import RequeueUnits, change_control
 from ktdeval_grid.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.layout import bytes_kept, open_place

@@ -12,10 +12,10 @@ import pytest
 from grid_store import small_plan
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values import encode_canonical
 from ktdeval_grid.launch_workers import _Signals, start_workers, wait_for
 from ktdeval_grid.records import Launch, launch_key
 from ktdeval_grid.worker_command import _options, _report_line, stopping_on_signals

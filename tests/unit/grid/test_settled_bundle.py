@@ -19,7 +19,7 @@ from grid_store import HandMade, done, record_of, small_plan, unit_id
 from ktdeval.cards import ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import UsageError
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_compare.compared_cards import load_entrants
 from ktdeval_grid.final_outputs import (
     GridEnding,

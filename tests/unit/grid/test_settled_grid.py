@@ -12,7 +12,7 @@ import pytest
 
 from grid_runs import done_of, done_records
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval_grid.plan import GridPlan, plan_of
 from ktdeval_grid.settled_pairs import LOOKS

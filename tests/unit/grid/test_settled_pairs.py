@@ -11,7 +11,7 @@ import pytest
 from grid_looks import RULE, TASK, WINDOWS, cell_id, plan_of_looks, record_of_looks
 from grid_store import HandMade, done, failure, record_of, small_plan
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.amend import amendment
 from ktdeval_grid.gather_runs import Gathering

@@ -16,7 +16,7 @@ pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 from gym_worlds import asset_market
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Instrument, Shorting, Venue
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.trading import Account, Order, Position, Side, settle
 from ktdeval_gym.fill_kernel import Accounts, Kernel, Orders
 from ktdeval_gym.policy import DECISIONS

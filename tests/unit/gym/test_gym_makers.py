@@ -18,8 +18,8 @@ from export_runs import QUESTIONS
 from gym_worlds import BASE, MSFT, moved_market, opened_on
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.registry import load_plugins
+from ktdeval.values import sha256_hex
 from ktdeval_gym.gymnasium_makers import make_trading, make_trading_vector
 from ktdeval_gym.open_task import NoModel, OpenedTask, TaskChoice, mask_key_of
 from ktdeval_gym.recording import new_folder

@@ -19,9 +19,8 @@ import pytest
 from export_runs import GOLD, QUESTIONS
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
-from ktdeval.registry.own_wheel import own_wheel
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.registry import load_plugins, own_wheel
+from ktdeval.values import dumps_canonical
 from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
 from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource, mean_score
 from scoring_cases import record

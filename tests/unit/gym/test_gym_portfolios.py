@@ -21,7 +21,7 @@ import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
 from gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
-from ktdeval.registry.plugin_registry import load_plugins  # noqa: E402
+from ktdeval.registry import load_plugins  # noqa: E402
 from ktdeval.runner import choose_windows  # noqa: E402
 from ktdeval_gym.arrays import TaskForm  # noqa: E402
 from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402

@@ -21,10 +21,10 @@ from ktdeval import errors
 from ktdeval.errors import DataError, ProviderError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolSpec
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, evaluate
 from ktdeval.task_api import Window
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command
 from ktdeval_gym import policy as module
 from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.params import PolicyParams

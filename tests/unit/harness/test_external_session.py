@@ -29,7 +29,7 @@ from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.runner.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.verify import RecordedModel
 from ktdeval.trading.rule_breaches import RuleBreach
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdfin_play import Scripted
 from masking_market import BASE_ROW, CODES, guard_of, lens_of
 

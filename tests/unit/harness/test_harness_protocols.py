@@ -26,8 +26,8 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval.harness.tool_protocols import ProtocolModel, decode, encode
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.strict_json import dumps_canonical, loads_strict
+from ktdeval.registry import load_plugins
+from ktdeval.values import dumps_canonical, loads_strict
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from loops import not_empty

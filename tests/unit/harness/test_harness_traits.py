@@ -21,7 +21,7 @@ from ktdeval.harness import (
 )
 from ktdeval.harness.action import SubmissionReading, problem
 from ktdeval.observation.state import NOTHING_SHOWN
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import TaskTraits, task_traits
 from ktdeval.testing import ConformanceError, check_task
 

@@ -15,7 +15,7 @@ pytest.importorskip("ktdeval_human", reason="needs ktdeval_human, which is not h
 from ktdeval.harness import Agent, Observation, Reply, ToolCall, two_phases
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.harness.step_session import StepOutcome
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdeval_human.person import Act, Called, Person, Said

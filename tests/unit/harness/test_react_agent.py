@@ -11,7 +11,7 @@ import pytest
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.harness.research_then_submit import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from tables import on_each_row

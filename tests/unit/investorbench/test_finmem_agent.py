@@ -20,7 +20,7 @@ from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.harness.forced_tool_calls import WORDS_ONLY
 from ktdeval.keyless import Conversation
 from ktdeval.observation import state_of_values
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.trading import Order
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams

@@ -25,8 +25,7 @@ from ktdeval import errors, evaluate
 from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
 from ktdeval.runner import pack_lines
 from ktdeval.runner.episode_journal import unpack_lines
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.installation import install_command
+from ktdeval.values import install_command, sha256_hex
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.embedding import (
     HashingEmbedder,

@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 import investorbench_texts
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, with_id
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import random_snapshot

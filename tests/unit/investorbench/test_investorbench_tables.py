@@ -25,9 +25,7 @@ from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.stats.performance_metrics import panel_metrics
 from ktdeval.task_api import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain
 from ktdeval_investorbench.epochs_from_cards import FIGURES, read_epochs
 from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.tables import (

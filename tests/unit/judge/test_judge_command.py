@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_judge.command import nested
 from program_files import FILES

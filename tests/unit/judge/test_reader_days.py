@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import read_declared
 from ktdeval_judge.readers.sample import ReadOptions

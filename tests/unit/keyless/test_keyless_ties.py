@@ -19,7 +19,7 @@ from board_ranks import entry, make_board, ranked_tables
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.keyless import replaced, standing
 from ktdeval.market import MarketSnapshot
-from ktdeval.values.tie_breaking import first_of, grouped, places
+from ktdeval.values import first_of, grouped, places
 from ktdeval_agents.by_asset import ByAssetAgent
 from ktdeval_board.ranking.head_to_head import MOST_PAIRED, paired_cards
 from ktdeval_markets.config import MarketConfig

@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.keyless import Conversation, holdable
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import EqualWeightParams, FirstListedParams, RandomParams, RankParams
 from run_support import card_of, ktdeval

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from scipy.stats import rankdata
 
 from ktdeval.market import ArrayCache, MarketSnapshot, load_snapshot, save_snapshot
-from ktdeval.values.tie_breaking import whole_groups
+from ktdeval.values import whole_groups
 from ktdeval_ktdfin.day_context import BREADTH, day_context, sector_names
 from ktdeval_ktdfin.market_breadth import SECTORS_SHOWN, sector_tone
 from ktdeval_ktdfin.market_day import MarketDay

@@ -16,7 +16,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import Observation
 from ktdeval.harness.chat_messages import Reply, ToolCall
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats.performance_metrics import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord

@@ -21,7 +21,7 @@ from ktdeval.market import Documents, Entity
 from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload_types import AssetRef, DocumentRef
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
 from ktdeval_ktdfin.step_view import ResearchStep

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.strict_json import dumps_pretty, loads_strict
+from ktdeval.registry import Plugins
+from ktdeval.values import dumps_pretty, loads_strict
 from ktdeval_live.check_cards import CardCheck
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder

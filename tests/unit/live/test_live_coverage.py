@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.past_replay import SetClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.entrant_episode import Entry, answers
 from ktdeval_live.folder import LiveFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktdeval.calls import ANSWERED, CACHED, read_calls
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_live.clock import of_text
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.build_data import live_page

@@ -14,9 +14,8 @@ from call_runs import call_of
 from ktdeval.calls.record import CallRecord
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Usage
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.strict_json import loads_strict
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.registry import Plugins
+from ktdeval.values import encode_canonical, loads_strict
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
 from ktdeval_live.folder import LiveFolder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cards import load_card
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.clock import of_text
 from ktdeval_live.entrant_episode import Entry, EntryEpisode

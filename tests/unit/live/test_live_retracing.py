@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.chain import Chain, Decided, Frozen
 from ktdeval_live.clock import of_text
 from ktdeval_live.decision_records import DecisionRecord

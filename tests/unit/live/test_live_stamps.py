@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError, VerificationError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_live.folder import LiveFolder
 from ktdeval_live.plan import Stamping
 from ktdeval_live.publish_chain import publications

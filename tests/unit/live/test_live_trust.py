@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_live.card_types import LiveCard
 from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ktdeval.market
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 
 ROWS = list(csv_rows(Path(str(ktdeval.market.__file__)).with_name("coins.csv")))
 

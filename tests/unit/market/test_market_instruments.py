@@ -28,13 +28,12 @@ from ktdeval.market import (
 )
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.venue import built_in_venues, find_venue, parse_venue
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
-from ktdeval.registry.task_files import venue_specs
+from ktdeval.registry import Plugins, load_plugins, venue_specs
 from ktdeval.task_api import TaskTraits
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.types import TradingConfig
-from ktdeval.values.config_options import to_mapping
+from ktdeval.values import to_mapping
 from ktdeval_data import long_table
 from ktdeval_data.params import LongParams
 from loops import not_empty

@@ -16,7 +16,7 @@ import pytest
 from ktdeval.market import Instrument, MarketSnapshot, MinuteBars
 from ktdeval.market.calendar import sessions
 from ktdeval.market.close_times import Close
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from trading_market import make_market, market_scene
 

@@ -20,7 +20,7 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, shown_state, table_rows
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.daily_settlement import open_account

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from loops import not_empty
 from markets_scenes import scene_from

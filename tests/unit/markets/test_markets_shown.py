@@ -18,7 +18,7 @@ from ktdeval.stats import envelope_problem, random_envelope
 from ktdeval.task_api.events import EpisodeStarted, StepFinished
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from ktdeval_board.derived_documents import make_decisions
 from ktdeval_compare.episode_distance import course_of, distances
 from ktdeval_report.card_figures import WindowStudy

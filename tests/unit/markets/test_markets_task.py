@@ -35,7 +35,7 @@ from ktdeval.market.close_times import Close
 from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
 from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.shown_account import SeenBooks
 from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem

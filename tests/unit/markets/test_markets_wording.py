@@ -12,7 +12,7 @@ from test_markets_state import EMPTY, ROW, market, scene_of
 
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.task_api.trading_task import WindowDates
 from ktdeval.trading.types import Scale

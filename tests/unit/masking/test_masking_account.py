@@ -20,7 +20,7 @@ from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.trading.market_tape import MarketTape
 from ktdfin_market import small_market, spec_of

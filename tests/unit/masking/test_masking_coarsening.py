@@ -31,8 +31,7 @@ from ktdeval.masking.payload_types import (
     Shares,
 )
 from ktdeval.trading.types import Account, Position
-from ktdeval.values.config_options import build, to_mapping
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import build, derive_seed, to_mapping
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
 from ktdeval_ktdfin.step_view import EpisodeStage
 from ktdeval_ktdfin.task import KtdfinScene

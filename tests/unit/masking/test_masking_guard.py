@@ -19,7 +19,7 @@ from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.masking.text_normalisation import normalise, normalise_with_places
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_ktdfin import payloads
 from ktdeval_markets import price_tables, shown_state
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of

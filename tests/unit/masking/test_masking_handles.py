@@ -21,7 +21,7 @@ from ktdeval.masking.payload_types import (
 )
 from ktdeval.masking.text_normalisation import TextViews
 from ktdeval.task_api import EpisodeSpec, Window
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from masking_market import BASE_ROW, MARKET
 
 N = 60

@@ -17,13 +17,13 @@ from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, call
 from ktdeval.market import MarketSnapshot
 from ktdeval.market.calendar import window_rows
 from ktdeval.masking import Lens
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.warm_up_notes import first_day_of_warm_up
 from ktdeval.task_api import EpisodeSpec, TargetTask
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_deanon.task import Probe, target_spec, view_probe
 from ktdfin_market import small_market, spec_of
 from planned_tasks import planned

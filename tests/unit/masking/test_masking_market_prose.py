@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, normalise
 from ktdeval.testing.markets import tiny_snapshot
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from paths import REPOSITORY, SUPPORT
 
 TABLE: dict[str, Any] = dict(load_yaml(SUPPORT / "masking" / "market_prose.yaml"))

@@ -16,7 +16,7 @@ from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of, normalise
 from ktdeval.masking.ordinary_words import is_ordinary, needs_capital
 from ktdeval.masking.text_normalisation import _lookalikes
 from ktdeval.testing.markets import tiny_snapshot
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import load_yaml
 from paths import SUPPORT
 from searching import examples
 

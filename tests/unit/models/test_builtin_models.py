@@ -19,7 +19,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import (

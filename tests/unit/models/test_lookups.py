@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval_models.remote.lookups import lookups, may_look_up, reports_lookup
 from ktdeval_models.remote.params import presets
 from loops import not_empty

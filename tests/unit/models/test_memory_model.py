@@ -12,9 +12,9 @@ import pytest
 from ktdeval.errors import ConfigError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.config_options import to_mapping
+from ktdeval.values import to_mapping
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams, RankParams

@@ -12,8 +12,8 @@ import pytest
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.storage import save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
-from ktdeval.values.installation import install_command
+from ktdeval.registry import load_plugins
+from ktdeval.values import install_command
 from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
 from ktdeval_models.planted.params import PlantedParams
 from ktdeval_models.planted.planted_files import DESCRIPTION, WEIGHTS, read_planted
@@ -189,7 +189,7 @@ def rehashed(weights: np.ndarray) -> object:
     """Other weights, with a description that names them."""
 
     def damage(folder: Path) -> None:
-        from ktdeval.values.hashes import sha256_hex
+        from ktdeval.values import sha256_hex
 
         data = weights.astype("<f4").tobytes()
         stated = read_planted(folder).content.weights

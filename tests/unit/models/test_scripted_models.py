@@ -14,8 +14,8 @@ import ktdeval
 from ktdeval.api import Message, ModelError, ModelRequest, QATask, ToolSpec
 from ktdeval.errors import ConfigError
 from ktdeval.harness import smallest_value
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.registry import Plugins
+from ktdeval.values import loads_strict
 from tables import on_each_row
 
 FORM = ToolSpec(

@@ -15,7 +15,7 @@ import pytest
 from ktdeval import errors
 from ktdeval.errors import UsageError
 from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smoothed, turn_of_month
 from paths import REPOSITORY

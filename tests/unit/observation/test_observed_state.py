@@ -29,7 +29,7 @@ from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Shares, table
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.observation import ObservedState, observe, recorded_state, state_of_values
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.testing import step_record
 from ktdeval.trading.types import Account, Position
 from ktdfin_market import small_market, spec_of

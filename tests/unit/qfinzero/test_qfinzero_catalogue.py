@@ -18,9 +18,7 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness import Refusal
 from ktdeval.masking import Exact
-from ktdeval.values.hashes import content_hash
-from ktdeval.values.installation import install_command
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import content_hash, dumps_canonical, install_command
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools

@@ -21,8 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256, locked
 from ktdeval_qfinzero.data.append_rows import DatasetAddition, update_dataset
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset

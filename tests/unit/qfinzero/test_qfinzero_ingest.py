@@ -24,8 +24,7 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import build
-from ktdeval.values.tables.blocks import read_blocks
+from ktdeval.values import build, read_blocks
 from ktdeval.values.tables.rows import LONGEST_LINE
 from ktdeval_qfinzero.data.append_rows import DatasetAddition
 from ktdeval_qfinzero.data.check import check_dataset

@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import dumps_canonical, from_plain, sha256_hex
 from ktdeval_qfinzero.benchmark.item_generation import (
     CallPattern,
     Chosen,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_qfinzero.access.pages.playground.chat_samples import add_sample, gold_calls, gold_task
 from ktdeval_qfinzero.access.pages.playground.chat_store import ChatHead, ChatStore, new_id
 from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models

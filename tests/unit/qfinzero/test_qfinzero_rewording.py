@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.benchmark.literals import literals_of, wording_problem
 from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings, load_wordings, reworded
 from qfinzero_suite_play import calling_items, config_of, task_of

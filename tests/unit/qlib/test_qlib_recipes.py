@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import from_plain, sha256_hex
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import Estimator, Recipe, recipes
 from loops import not_empty

@@ -16,7 +16,7 @@ from scipy.stats import rankdata, spearmanr
 from forging import read_transcript
 from ktdeval import testing
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.fit_baseline import rank_ics
 from ktdeval_qlib.recipes import recipes

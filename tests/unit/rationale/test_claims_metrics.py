@@ -11,8 +11,8 @@ from msgspec import UNSET
 from accept_runs import evaluate
 from ktdeval.cards import load_card
 from ktdeval.harness import TranscriptEntry
+from ktdeval.registry import load_plugins
 from ktdeval.registry.metric_groups import metric_names
-from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.score import rescore
 from ktdeval.runner.verify import verify_card

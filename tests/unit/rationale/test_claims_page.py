@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")

@@ -26,8 +26,7 @@ from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.testing import check_plugin
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_canonical, to_plain
 from ktdeval_rationale.category_counts import read_steps
 from ktdeval_rationale.command import rationale
 from ktdfin_market import small_market

@@ -22,8 +22,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.testing.markets import tiny_snapshot
-from ktdeval.values.installation import install_command
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import install_command, load_yaml
 from ktdeval_rationale.leak_linter import (
     LEAK_CATEGORIES,
     LEAKS_REMOVED_BY,

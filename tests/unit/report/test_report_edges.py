@@ -16,7 +16,7 @@ from msgspec.structs import replace
 import card_cases
 from compare_cards import APART, make_card, save_card, save_run
 from ktdeval.errors import CardError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats.intervals import Interval
 from ktdeval_report import page
 from ktdeval_report.canvas import inline_svg

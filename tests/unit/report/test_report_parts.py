@@ -23,7 +23,7 @@ import card_cases
 from card_cases import CALLS, card, remote_card, typed
 from compare_cards import APART, make_card, save_card
 from ktdeval.cards import figure_notes
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
 from ktdeval_compare.compared_cards import load_entrants

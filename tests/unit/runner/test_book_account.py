@@ -8,7 +8,7 @@ from typing import Any
 from ktdeval.runner.book_account import BookAccount
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Order, TradingConfig
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import from_plain
 from metric_cases import order, step
 from tables import on_each_row
 

@@ -18,13 +18,13 @@ from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.errors import CardError
 from ktdeval.harness import LOOKED_UP, AgentTraits, Decision, ShownPart
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.deciders import decider_kind, run_deciders
 from ktdeval.runner.episode_journal import Said
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from loops import not_empty
 from run_support import TASK
 

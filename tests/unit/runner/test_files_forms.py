@@ -19,6 +19,7 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.episode_journal import JournalEntry
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
+from ktdeval.values import decode_json, parse_yaml, to_plain
 from ktdeval.values.strict_json import (
     MOST_LEVELS,
     MOST_PARSED_LEVELS,
@@ -32,8 +33,6 @@ from ktdeval.values.strict_json import (
     loads_untrusted,
     plain,
 )
-from ktdeval.values.typed_json import decode_json, to_plain
-from ktdeval.values.yamlio import parse_yaml
 from run_support import MIXED_RUN, ktdeval
 
 SCALARS = (
@@ -173,7 +172,7 @@ SCRIPT = """
 import dataclasses, sys, threading
 from typing import Literal
 import msgspec
-from ktdeval.values.typed_json import decode_json, from_plain
+from ktdeval.values import decode_json, from_plain
 
 sys.setswitchinterval(1e-6)
 for number in range(80):

@@ -14,7 +14,7 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.masking import identities_of
 from ktdeval.observation import CannotChangeError, parse_change
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     EpisodeAccess,
     Forked,

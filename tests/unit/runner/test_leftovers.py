@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from killing import PAUSE, killed, paused
-from ktdeval.values.files import new_folder, write_atomic
-from ktdeval.values.temporary import filling, temporary_folder
+from ktdeval.values import filling, new_folder, temporary_folder, write_atomic
 from run_support import MASK_KEY, WINDOW, ktdeval
 
 NEW_FOLDER = f"""
 from pathlib import Path
-from ktdeval.values.files import new_folder
+from ktdeval.values import new_folder
 with new_folder(Path("made")) as inside:
     (inside / "half").write_text("half")
     {PAUSE}
@@ -32,7 +31,7 @@ with temporary_file(Path("file.json")) as (path, descriptor):
 """
 FILLING = f"""
 from pathlib import Path
-from ktdeval.values.temporary import filling
+from ktdeval.values import filling
 with filling(Path("pages"), "index.html") as fresh:
     (fresh / "a.html").write_text("half")
     {PAUSE}
@@ -191,7 +190,7 @@ def test_an_import_that_was_killed_leaves_nothing_once_it_is_made_again(
 VIEW = f"""
 import os
 from pathlib import Path
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_view.command import RunView
 from ktdeval_view.document import Redactor

@@ -17,7 +17,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import Board, MarketSnapshot, board_of
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.score import rescore
 from ktdeval.trading.ledger import Ledger, OrderRecord

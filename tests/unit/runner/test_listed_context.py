@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import as_remote
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.additional_models import known_context, planned_context
 from stub_provider import skip_without_sdks

@@ -21,12 +21,12 @@ from ktdeval.cards.fields.episode_parts import StepMaker
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError
+from ktdeval.registry import load_plugins
 from ktdeval.registry.code import code_hash
-from ktdeval.registry.plugin_registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore
 from ktdeval.runner.remote.run_folder import MARK
 from ktdeval.runner.verify import verify_card
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from run_support import PLUGIN, TASK, store_market
 
 WINDOWS = ("2024-02-01:2024-02-29", "2024-03-01:2024-03-29")

@@ -25,8 +25,7 @@ from ktdeval.runner import DrawnKey, Registration
 from ktdeval.runner.completion_marks import EpisodeMark
 from ktdeval.runner.run_manifest import ManifestFile
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.typed_json import from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import from_plain, load_yaml, to_plain
 from ktdeval_board.checking.findings import Stage
 from ktdeval_board.checking.registrations import RegistrationInputs, card_problems
 from ktdeval_board.checking.rules import findings_of

@@ -19,10 +19,10 @@ from ktdeval.cards import load_evaluation
 from ktdeval.errors import CardError, PluginError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import KeylessModel
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.model_identity_checks import card_claims, unknown_model
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from lucky_plugin import Lucky
 from nulled_runs import Subject, subject
 from run_support import TASK, WINDOW

@@ -25,7 +25,7 @@ from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.qa import QATask
 from ktdeval.task_api.scoring import Sample, Score, ScoreDefinition
 from ktdeval.testing import ConformanceError, check_scoring_task, random_snapshot
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values import from_plain
 from ktdeval_builtin.react import ReactAgent
 from scoring_cases import record as answer_record
 from tables import on_each_row

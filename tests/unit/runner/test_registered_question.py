@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.errors import ConfigError
 from ktdeval.runner import Question, SequentialRule, answer, last_look, shared_days
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 
 TERMS = {"metric": "total_return", "effect": 0.02, "looks": [6, 8, 10]}
 TRIALS = 2_000

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from run_support import (
     DAYS_IN_WINDOW,
     MIXED_RUN,

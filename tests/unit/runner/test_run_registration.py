@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import (
     DrawnKey,
     RegisteredSystem,
@@ -27,8 +27,7 @@ from ktdeval.runner import (
     registered_call,
     verify_card,
 )
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain
 from run_support import TASK, WINDOW
 
 KEY = "0123456789abcdef" * 2

@@ -30,15 +30,13 @@ from forging import (
 from json_places import with_value
 from ktdeval.errors import CardError
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.score import rescore
 from ktdeval.runner.verify import verify_records
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, file_sha256, to_plain
 from run_support import (
     MIXED_RUN,
     PLUGIN,

@@ -14,7 +14,7 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig
 from ktdeval.runner.rehearsal import rehearse
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values import dumps_canonical
 from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, planned
 from real_tokenizers import counters, needs_tokenizers

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 import counting_plugin
 from ktdeval.cli.main import main
 from ktdeval.market.documents import NO_DOCUMENTS
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.conversation_size import CallLimits
 from ktdeval.runner.episode_execution import EpisodeFactory

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api import Score, ScoringTask, is_scoring, worst_figure
 from ktdeval.task_api.qa import QATask

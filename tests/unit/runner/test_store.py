@@ -36,7 +36,7 @@ from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 from loops import not_empty
 from searching import examples
 from trading_market import make_market

@@ -25,10 +25,7 @@ from ktdeval.runner.episode_journal import count_said
 from ktdeval.runner.model_identity_checks import card_claims
 from ktdeval.runner.remote.run_folder import RunFolder
 from ktdeval.runner.verify import time_findings
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import dumps_canonical, dumps_pretty
-from ktdeval.values.typed_json import to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import dumps_canonical, dumps_pretty, file_sha256, load_yaml, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript
 from nulled_runs import Subject, subject
 

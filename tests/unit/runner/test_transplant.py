@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import (
     FillFigures,
     RunConfig,

@@ -15,10 +15,10 @@ import pytest
 from ktdeval.calls.prices import load_price_table
 from ktdeval.cards.card_reading import load_card
 from ktdeval.errors import CardError, DataError, UsageError
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import sample_files
 from ktdeval.task_api.sample_files import read_samples, source_name, write_samples
-from ktdeval.values.hashes import file_sha256
+from ktdeval.values import file_sha256
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "question": "One?", "gold": [{"n": 1, "x": None}], "hints": ["h"]},

@@ -26,7 +26,7 @@ from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.market import Instrument, find_venue
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.stats import episode_intervals, performance_metrics, series
 from ktdeval.stats.metric import RuleSet, range_problem
 from ktdeval.stats.performance_metrics import panel_metrics
@@ -34,7 +34,7 @@ from ktdeval.testing import check_metric
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.typed_json import from_plain, to_plain
+from ktdeval.values import from_plain, to_plain
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from metric_cases import CODES, ledger, market, nav_ledger, order, step
 from tables import on_each_row

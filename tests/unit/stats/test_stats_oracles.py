@@ -25,7 +25,7 @@ from ktdeval.stats.performance_metrics import panel_metric, panel_metrics
 from ktdeval.stats.series import automatic_lags, newey_west_mean
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import to_plain
 from metric_cases import CODES, ledger, market, order, step
 from stats_play import play, rotation
 

@@ -17,7 +17,7 @@ from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order, TradingConfig
-from ktdeval.values.typed_json import decode_json, encode_canonical
+from ktdeval.values import decode_json, encode_canonical
 from loops import not_empty
 from trading_market import make_market
 

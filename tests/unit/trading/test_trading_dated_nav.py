@@ -16,7 +16,7 @@ import pytest
 
 import reference_broker as slow
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.trading import Ledger, OrderRecord
 from trading_market import make_market

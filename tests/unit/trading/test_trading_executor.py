@@ -34,7 +34,7 @@ from ktdeval.trading.types import (
     TradingConfig,
 )
 from ktdeval.trading.venue_terms import Terms, limits_of, terms_of
-from ktdeval.values.config_options import to_mapping
+from ktdeval.values import to_mapping
 from searching import examples
 from tables import on_each_row
 from trading_market import CODES, make_market

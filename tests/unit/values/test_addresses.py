@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError
+from ktdeval.values import Value, decode_json, from_plain
 from ktdeval.values.config_options import build, parse_assignments
 from ktdeval.values.secret_free_addresses import (
     Address,
@@ -17,7 +18,6 @@ from ktdeval.values.secret_free_addresses import (
     Parameters,
     secret_in,
 )
-from ktdeval.values.typed_json import Value, decode_json, from_plain
 
 TOKEN = "abcdefghijklmnopqrst"
 SECRETS = {

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.parquet_footer import read_footer
+from ktdeval.values import open_parquet, read_footer
 
 OPTIONAL_X = b"\x25\x02\x18\x01x"
 """Repetition `optional` and name `x` of a column in the schema, in Thrift's compact protocol."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval.values.folder_lock import locked
+from ktdeval.values import locked
 
 SLEEP = "ktdeval.values.folder_lock.time.sleep"
 

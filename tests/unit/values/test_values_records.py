@@ -10,12 +10,10 @@ import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.registry.contracts import CONTRACTS, contract_of
-from ktdeval.values.class_fields import Record, fields_of, kind_of
-from ktdeval.values.config_options import build, option
+from ktdeval.values import Value, build, from_plain, option, undone_on_error
+from ktdeval.values.class_fields import Record, field_kind, fields_of
 from ktdeval.values.kinds import Bounds, Length, NoSchemaError, Reading
 from ktdeval.values.misfit import Misfit
-from ktdeval.values.rollback import undone_on_error
-from ktdeval.values.typed_json import Value, from_plain
 
 JSON = Reading(takes_whole_floats=True, quotes=False)
 
@@ -113,7 +111,7 @@ def test_fields_of_a_struct_and_of_options_are_described_alike():
     assert issubclass(Stored, msgspec.Struct)
 
 
-SHORT_LISTS = kind_of(dict[str, Annotated[list[Annotated[int, Bounds(1, 5)]], Length(1, 2)]])
+SHORT_LISTS = field_kind(dict[str, Annotated[list[Annotated[int, Bounds(1, 5)]], Length(1, 2)]])
 
 
 def test_whole_floats_of_a_model_are_integers():
@@ -137,13 +135,13 @@ def test_feedback_to_a_model_quotes_nothing(value, line):
 
 
 def test_an_optional_choice_has_a_list_of_types_and_bytes_have_no_schema():
-    assert kind_of(Literal["a", "b"] | None).schema() == {
+    assert field_kind(Literal["a", "b"] | None).schema() == {
         "type": ["string", "null"],
         "enum": ["a", "b", None],
     }
 
     with pytest.raises(NoSchemaError):
-        kind_of(bytes).schema()
+        field_kind(bytes).schema()
 
 
 @pytest.mark.parametrize("kind", CONTRACTS)

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.cli.python_api import load_run
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values import loads_strict
 from ktdeval_view.document import Redactor
 from ktdeval_view.episode_records import EpisodeRecords
 from ktdeval_view.tear_sheet.drawing import DayPlot, Line, draw

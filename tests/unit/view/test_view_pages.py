@@ -17,13 +17,11 @@ from msgspec import structs
 
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import load_snapshot
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, pack_lines
 from ktdeval.stats import judged_orders
 from ktdeval.trading import Ledger
-from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import loads_strict
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import file_sha256, loads_strict, to_plain
 from ktdeval_view.conversation import SharedTexts
 from ktdeval_view.document import Redactor
 from ktdeval_view.episode_records import EpisodeRecords, page_name, read_episode, step_in_units

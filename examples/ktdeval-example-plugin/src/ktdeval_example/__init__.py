@@ -37,7 +37,7 @@ def _make_win_rate() -> Metric:
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    from ktdeval.registry.task_files import task_specs
+    from ktdeval.registry import task_specs
 
     return task_specs(f"{__path__[0]}/tasks.yaml")
 

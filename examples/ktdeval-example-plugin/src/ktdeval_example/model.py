@@ -7,7 +7,7 @@ from __future__ import annotations
 from ktdeval.api import ModelRequest, Reply
 from ktdeval.harness import ModelTraits
 from ktdeval.keyless import Conversation
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 
 _INVESTED = 0.9  # of the NAV, once all names are held
 _LARGEST_WEIGHT = 0.09  # of one name: below the limit of the task

@@ -31,7 +31,7 @@ from ktdeval.calls import (
 )
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values import JsonValue, dumps_compact
 
 if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter

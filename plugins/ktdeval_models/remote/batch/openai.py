@@ -15,7 +15,7 @@ from typing import Any
 from ktdeval.calls import BatchResults, BatchState, BatchTag, Result, one_line
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest
-from ktdeval.values.strict_json import dumps_compact
+from ktdeval.values import dumps_compact
 from ktdeval_models.remote.batch.common import (
     PAGE,
     AdapterBatches,

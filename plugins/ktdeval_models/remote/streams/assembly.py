@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ktdeval.calls import refused_body
 from ktdeval.harness import Listener, ReplyPiece
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
 

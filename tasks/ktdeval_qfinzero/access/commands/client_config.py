@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Literal
 
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values import dumps_pretty
 from ktdeval_qfinzero.access.server_rules import served
 from ktdeval_qfinzero.catalogue import catalogue
 

@@ -13,8 +13,7 @@ import click
 
 from ktdeval.cli import FilePath, example, flag, options_of
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values.files import read_plain
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, dumps_pretty, loads_untrusted
+from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval_qfinzero.access.commands.options import (
     ClockOptions,
     SourceOptions,

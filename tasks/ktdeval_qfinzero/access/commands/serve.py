@@ -11,8 +11,7 @@ from typing import Literal
 import click
 
 from ktdeval.cli import FilePath, Number, example, flag, options_of
-from ktdeval.values.files import make_folder
-from ktdeval.values.lazy import later
+from ktdeval.values import later, make_folder
 from ktdeval_qfinzero.access.commands.client_config import Form, connection_text
 from ktdeval_qfinzero.access.commands.options import ClockOptions, PageOptions
 from ktdeval_qfinzero.access.server_rules import MarketRules, load_rules, served

@@ -8,9 +8,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cli import OutputPath, RunPath, example, flag, options_of
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_pretty, to_plain, write_atomic
 from ktdeval_qfinzero.rewording import wordings_of
 
 

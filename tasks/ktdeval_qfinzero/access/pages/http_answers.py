@@ -11,8 +11,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ktdeval.values.strict_json import JsonValue, loads_strict
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import JsonValue, loads_strict, to_plain
 from ktdeval_pages.assets import shared_script, stylesheet
 from ktdeval_qfinzero.access.guarded_dispatch import answer_of, check_json, is_json
 from ktdeval_qfinzero.errors import invalid, not_found

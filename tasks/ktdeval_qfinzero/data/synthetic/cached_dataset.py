@@ -10,9 +10,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.runner import cache_folder
-from ktdeval.values.files import make_folder
-from ktdeval.values.folder_lock import locked
-from ktdeval.values.hashes import content_hash
+from ktdeval.values import content_hash, locked, make_folder
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.values.files import csv_rows
+from ktdeval.values import csv_rows
 from ktdeval_qfinzero.data.rows import DividendRow, FloatArray, SplitRow, SymbolRow
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock, RiskMoves
 from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, new_york, shift_sessions, stream

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, Importance
 from ktdeval_qfinzero.data.synthetic.companies import CompanyLife, Size
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock

@@ -12,9 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import JsonValue, Value, from_plain, load_yaml
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, FloatArray, Importance, Market
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock
 from ktdeval_qfinzero.data.synthetic.minute_grid import (

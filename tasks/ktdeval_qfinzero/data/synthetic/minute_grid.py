@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.values.seeds import derive_seed
+from ktdeval.values import derive_seed
 from ktdeval_qfinzero.data.rows import FloatArray, IntArray
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours

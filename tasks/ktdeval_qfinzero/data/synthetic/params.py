@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ktdeval.errors import DataError
-from ktdeval.values.config_options import option
+from ktdeval.values import option
 
 #: Part of the cache folder's name: every change of what is generated must change it
 GENERATOR_VERSION = 2

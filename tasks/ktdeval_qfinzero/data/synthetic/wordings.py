@@ -15,9 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 import numpy as np
 
-from ktdeval.values.seeds import derive_seed
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import Value, derive_seed, from_plain, load_yaml
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market, NewsRow
 from ktdeval_qfinzero.data.synthetic.macro import MONTHS
 from ktdeval_qfinzero.data.synthetic.minute_grid import stream

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from ktdeval.values.formula_escaping import without_formula
-from ktdeval.values.hashes import sha256_hex
+from ktdeval.values import sha256_hex, without_formula
 from ktdeval_qfinzero.esp.answers import EventShown
 
 COLUMNS: Final = (

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from ktdeval.errors import DataError
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.parquet_footer import read_footer
+from ktdeval.values import open_parquet, read_footer
 from ktdeval_qfinzero.access.pages.health.coverage import Days
 
 _MOST_BYTES: Final = 512 << 20

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.health.coverage import Coverage, Days, coverage_of
 from ktdeval_qfinzero.access.pages.health.file_days import SUFFIXES, DayCache
 from ktdeval_qfinzero.data.dataset_storage import file_problem

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.access.workspaces import HEADER
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.health.calendar_export import to_csv, to_ics
 from ktdeval_qfinzero.access.pages.health.checks import FolderChecks
 from ktdeval_qfinzero.access.pages.health.coverage import sessions_after

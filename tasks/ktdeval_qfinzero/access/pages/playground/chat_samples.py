@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical, make_folder, read_plain, write_atomic
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, refusal_of
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace

@@ -21,11 +21,18 @@ import yaml
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunConfig, RunFolder, split_model
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
-from ktdeval.values.files import make_folder, read_plain, write_atomic
-from ktdeval.values.secret_free_addresses import Address
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values import (
+    Address,
+    Value,
+    decode_json,
+    dumps_pretty,
+    from_plain,
+    load_yaml,
+    make_folder,
+    read_plain,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_qfinzero.chat.question import ChatAnswer
 from ktdeval_qfinzero.errors import ServiceError, conflict, not_found
 from ktdeval_qfinzero.live.tool_use_config import MOST_TURNS, ChatCall, ChatTurn

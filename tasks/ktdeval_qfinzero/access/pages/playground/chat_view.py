@@ -8,8 +8,7 @@ from typing import Literal
 
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, KtdevalError
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value
+from ktdeval.values import JsonValue, Value
 from ktdeval_qfinzero.access.pages.playground.chat_store import (
     ChatStore,
     RecordedTurn,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from ktdeval.harness import Message, Reply
-from ktdeval.secrets.redaction import redact_secrets
-from ktdeval.values.typed_json import Value
+from ktdeval.secrets import redact_secrets
+from ktdeval.values import Value
 
 MOST_CHARS: Final = 20_000
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 import anyio
 from anyio import to_thread
 
-from ktdeval.values.strict_json import dumps_compact
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values import dumps_compact, to_plain
 from ktdeval_qfinzero.access.pages.playground.conversation_view import TalkPart
 from ktdeval_qfinzero.access.pages.playground.partial_reply import Growth, growth, shown_parts
 from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns

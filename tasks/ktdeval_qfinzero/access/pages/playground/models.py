@@ -8,9 +8,9 @@ from dataclasses import fields, is_dataclass
 from typing import Final, Literal
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import split_model
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.errors import invalid
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}){1,4}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ktdeval.harness import ReplyPiece
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.playground.conversation_view import (
     MOST_CHARS,
     Kind,

@@ -13,9 +13,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ktdeval.errors import KtdevalError
-from ktdeval.registry.plugin_registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.http_answers import body_of, json_answer, page, text_in
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.pages.playground.chat_samples import (

@@ -10,10 +10,10 @@ from typing import Final, Literal
 from ktdeval.calls import StopSignal
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
-from ktdeval.registry.plugin_registry import load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunResult, evaluate_watched
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values.typed_json import Value
+from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.playground.conversation_view import (
     TalkPart,
     redacted,

@@ -1,4 +1,4 @@
-"""`ktdeval.values.cores`: work in one thread for each core."""
+"""`ktdeval.values.all_cores`: work in one thread for each core."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from ktdeval.values.cores import on_all_cores
+from ktdeval.values.all_cores import on_all_cores
 
 
 @pytest.fixture(params=[1, 3])
 def cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     count = int(request.param)
-    monkeypatch.setattr("ktdeval.values.cores.cores", lambda: count)
+    monkeypatch.setattr("ktdeval.values.all_cores.cores", lambda: count)
     return count
 
 

@@ -1,0 +1,36 @@
+"""Options of `ktdeval files prune`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktdeval.cli.options import JsonOptions, Number, flag
+
+_MOST_DAYS = 36_500
+_MOST_MEGABYTES = 1_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions(JsonOptions):
+    """Options of `files prune`: which replies."""
+
+    older_than: float | None = flag(
+        None,
+        help="replies received more than DAYS days ago",
+        type=Number(0, _MOST_DAYS),
+        metavar="DAYS",
+    )
+    model: str | None = flag(
+        None,
+        help="only replies of models that match, such as 'openai/*'; alone: all of them",
+        metavar="GLOB",
+    )
+    max_size: float | None = flag(
+        None,
+        help="the oldest replies, until at most MB megabytes are left",
+        type=Number(0, _MOST_MEGABYTES),
+        metavar="MB",
+    )
+    everything: bool = flag(False, name="--all", help="all replies")
+    arrays: bool = flag(False, help="arrays of markets instead of replies; all of them")
+    dry_run: bool = flag(False, help="only count what would be removed")

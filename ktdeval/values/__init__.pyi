@@ -1,0 +1,154 @@
+"""Values that cross files and processes: how they are declared, read, written and hashed."""
+
+from ktdeval.values.all_cores import cores as cores
+from ktdeval.values.class_fields import field_kind as field_kind, fields_of as fields_of
+from ktdeval.values.config_options import (
+    LocalPath as LocalPath,
+    build as build,
+    build_params as build_params,
+    lasting_data as lasting_data,
+    near_matches as near_matches,
+    option as option,
+    shown_path as shown_path,
+    split_list as split_list,
+    stored_market as stored_market,
+    to_mapping as to_mapping,
+    user_path as user_path,
+)
+from ktdeval.values.decompression_limits import (
+    check_parquet as check_parquet,
+    most_bytes as most_bytes,
+    open_parquet as open_parquet,
+    open_unpacked as open_unpacked,
+)
+from ktdeval.values.file_signatures import (
+    GZIP as GZIP,
+    PARQUET as PARQUET,
+    SIGNATURE_BYTES as SIGNATURE_BYTES,
+    ZIP as ZIP,
+    first_words as first_words,
+    other_kind as other_kind,
+)
+from ktdeval.values.files import (
+    Closing as Closing,
+    check_output as check_output,
+    csv_rows as csv_rows,
+    make_folder as make_folder,
+    new_folder as new_folder,
+    open_plain as open_plain,
+    read_plain as read_plain,
+    sync_files as sync_files,
+    sync_folder as sync_folder,
+    write_atomic as write_atomic,
+)
+from ktdeval.values.folder_lock import locked as locked
+from ktdeval.values.format_versions import (
+    check_stated as check_stated,
+    check_version as check_version,
+    format_version as format_version,
+    stated_version as stated_version,
+)
+from ktdeval.values.formula_escaping import without_formula as without_formula
+from ktdeval.values.hashes import (
+    content_hash as content_hash,
+    file_sha256 as file_sha256,
+    sha256_hex as sha256_hex,
+)
+from ktdeval.values.installation import (
+    install_command as install_command,
+    requirement as requirement,
+)
+from ktdeval.values.lazy import later as later, lazy_exports as lazy_exports, maker as maker
+from ktdeval.values.parquet_footer import read_footer as read_footer
+from ktdeval.values.progress_reports import Tell as Tell, tell_nobody as tell_nobody
+from ktdeval.values.request_smuggling import (
+    AmbiguousRequestGuard as AmbiguousRequestGuard,
+    ambiguity as ambiguity,
+    has_body as has_body,
+)
+from ktdeval.values.rollback import undone_on_error as undone_on_error
+from ktdeval.values.secret_free_addresses import (
+    KEY_PREFIXED as KEY_PREFIXED,
+    Address as Address,
+    AddressText as AddressText,
+    Arguments as Arguments,
+    GitAddress as GitAddress,
+    Parameters as Parameters,
+    faults_in as faults_in,
+)
+from ktdeval.values.seeds import derive_seed as derive_seed
+from ktdeval.values.strict_json import (
+    MOST_LEVELS as MOST_LEVELS,
+    TOO_DEEP as TOO_DEEP,
+    JsonObject as JsonObject,
+    JsonValue as JsonValue,
+    bounded_int as bounded_int,
+    dumps_canonical as dumps_canonical,
+    dumps_compact as dumps_compact,
+    dumps_pretty as dumps_pretty,
+    is_flat as is_flat,
+    is_nested_within as is_nested_within,
+    loads_strict as loads_strict,
+    loads_untrusted as loads_untrusted,
+    plain as plain,
+    unique_fields as unique_fields,
+)
+from ktdeval.values.tables.blocks import TextBlock as TextBlock, read_blocks as read_blocks
+from ktdeval.values.tables.file_kinds import is_workbook as is_workbook, table_kind as table_kind
+from ktdeval.values.tables.rows import (
+    LARGEST_JSON as LARGEST_JSON,
+    NO_HEADER as NO_HEADER,
+    Report as Report,
+    TableFault as TableFault,
+    TableFile as TableFile,
+    TableRow as TableRow,
+    TableShape as TableShape,
+    WrittenNumber as WrittenNumber,
+    bounded_lines as bounded_lines,
+    csv_reader as csv_reader,
+    file_faults as file_faults,
+    open_strict as open_strict,
+    read_exact_json as read_exact_json,
+    read_rows as read_rows,
+)
+from ktdeval.values.tables.text_encoding import (
+    GB18030 as GB18030,
+    UTF8 as UTF8,
+    LineGuard as LineGuard,
+    UnreadableError as UnreadableError,
+    at_line as at_line,
+    cell_count as cell_count,
+    encodings as encodings,
+    first_bytes as first_bytes,
+    first_lines as first_lines,
+    marked_encoding as marked_encoding,
+    open_text as open_text,
+    shown_cell as shown_cell,
+)
+from ktdeval.values.tables.workbook import sheet_as_text as sheet_as_text
+from ktdeval.values.temporary import (
+    filling as filling,
+    temporary_folder as temporary_folder,
+    try_lock as try_lock,
+)
+from ktdeval.values.tie_breaking import (
+    first_of as first_of,
+    grouped as grouped,
+    places as places,
+    whole_groups as whole_groups,
+)
+from ktdeval.values.typed_json import (
+    Value as Value,
+    converted as converted,
+    decode_json as decode_json,
+    encode_canonical as encode_canonical,
+    from_plain as from_plain,
+    json_schema as json_schema,
+    to_object as to_object,
+    to_plain as to_plain,
+)
+from ktdeval.values.yamlio import (
+    load_yaml as load_yaml,
+    load_yaml_as as load_yaml_as,
+    parse_yaml as parse_yaml,
+)

@@ -1,0 +1,67 @@
+"""Later statements of maintainers on a board's cards and registrations: the file `errata.yaml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.values import Value
+from ktdeval_board.document_types import Day, Sha256
+from ktdeval_board.rules import read_yaml_file
+
+ERRATA_FILE = "errata.yaml"
+
+
+class Erratum(Value, frozen=True, kw_only=False):
+    """Entry of the errata.
+
+    `withdrawn` takes a card out of tables (it stays in the history, and its model may submit
+    again); `unranked` keeps its row without a rank; `note` only says something.
+    """
+
+    card: Sha256  #: Id of the card
+    date: Day  #: Day of the entry
+    effect: Literal["note", "unranked", "withdrawn"]
+    what: str  #: What is wrong, in a sentence
+    by: str = ""  #: Who says so
+
+
+class Excuse(Value, frozen=True, kw_only=False):
+    """Statement of maintainers that a registration's key may stay unused, for a reason that has
+    nothing to do with the key.
+
+    It no longer keeps its submitter from being ranked, and its system may be registered again; it
+    stays public and counts as an attempt for ever.
+    """
+
+    registration: Sha256  #: Id of the registration
+    date: Day  #: Day of the entry
+    what: str  #: Why, in a sentence
+    by: str = ""  #: Who says so
+
+
+class Errata(Value, frozen=True):
+    """Errata of a ktdeval leaderboard, version 1, oldest first."""
+
+    errata: tuple[Erratum, ...] = ()
+    registrations: tuple[Excuse, ...] = ()  #: Registrations whose keys may stay unused
+
+
+def load_errata(folder: Path) -> tuple[Erratum, ...]:
+    """Read the errata of the board in a folder; none if it has no such file.
+
+    Raises ConfigError: the file is not valid; names the entry.
+    """
+    return _load_errata(folder).errata
+
+
+def load_excuses(folder: Path) -> tuple[Excuse, ...]:
+    """Read the excuses of registrations in the errata of the board in a folder; errors as of
+    `load_errata`.
+    """
+    return _load_errata(folder).registrations
+
+
+def _load_errata(folder: Path) -> Errata:
+    path = folder / ERRATA_FILE
+    return read_yaml_file(path, Errata) if path.is_file() else Errata()

@@ -7,12 +7,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build nightly worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
-	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
-	@echo "make test-all make test, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-ray, test-rl and test-llm"
+	@echo "make test     install with the development tools and run the fast tests of the core and of what every user meets; ROOM=judge: of one package or part"
+	@echo "make test-all make test, the tests of the other packages, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-ray, test-rl and test-llm"
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
 	@echo "make test-rl   training of policies, with the extra rl (torch)"
 	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
@@ -45,13 +45,25 @@ demo: $(VENV)/.installed
 MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 8000000 2>/dev/null && echo TMPDIR=/dev/shm)
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
-FAST := tests/unit tests/contract tests/golden
+# Beside the core: what every user meets, the models, agents, data and tasks of the first commands.
+FAST := tests/unit tests/contract tests/golden \
+	$(addsuffix /tests,tasks/ktdeval_ktdfin plugins/ktdeval_agents plugins/ktdeval_data plugins/ktdeval_models)
+ROOMS := $(filter-out $(FAST),$(wildcard tasks/ktdeval_*/tests plugins/ktdeval_*/tests plugins/kits/*/tests))
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
-REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST)) tests/accept tests/browser tests/fuzz
+REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST) $(ROOMS)) tests/accept tests/browser tests/fuzz
+
+# ROOM=judge: the tests beside the code of ktdeval_judge alone, or of a part of the core in tests/unit.
+ROOM :=
+CHOSEN = $(if $(ROOM),$(wildcard tasks/ktdeval_$(ROOM)/tests plugins/ktdeval_$(ROOM)/tests plugins/kits/ktdeval_$(ROOM)/tests tests/unit/$(ROOM)),$(FAST))
 
 test: $(VENV)/.installed-dev
-	$(PYTEST) -m "not slow and not exhaustive" $(FAST)
-	@echo "make test-all adds the slow ones of these, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)"
+	$(if $(CHOSEN),,$(error no tests of a room $(ROOM): there are $(sort $(notdir $(wildcard tests/unit/*)) $(patsubst ktdeval_%,%,$(notdir $(patsubst %/tests,%,$(ROOMS) $(filter-out tests/%,$(FAST))))))))
+	$(PYTEST) -m "not slow and not exhaustive" $(CHOSEN)
+	@$(if $(ROOM),,echo "make test-all adds the other packages, the slow tests, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)")
+
+# The packages that `make test` leaves out.
+test-rooms: $(VENV)/.installed-dev
+	$(PYTEST) -m "not slow and not exhaustive" $(ROOMS)
 
 # .ci/run leaves out the exhaustive ones, whose kind quicker tests show too; make nightly runs them alone.
 SLOW := slow or exhaustive
@@ -60,7 +72,7 @@ test-rest: $(VENV)/.installed-dev
 
 # Not part of test-all: its extra takes gigabytes. CI installs it into an environment of its own.
 # Torch comes with it, so that the language models with a known memory are trained there too.
-QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py tests/accept/test_planted_training.py
+QLIB := plugins/ktdeval_qlib/tests tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py tests/accept/test_planted_training.py
 test-qlib: $(VENV)/.installed-qlib
 	$(PYTEST) --durations=10 $(QLIB)
 	$(PYTEST) tests/contract/test_schema_engines.py -k xgrammar
@@ -68,7 +80,7 @@ test-qlib: $(VENV)/.installed-qlib
 # Not part of test-all either: its extra brings torch.
 test-rl: $(VENV)/.installed-dev
 	$(PIP) install -e '.[gym,rl]'
-	$(PYTEST) tests/accept/test_rl_training.py tests/unit/gym
+	$(PYTEST) tests/accept/test_rl_training.py plugins/ktdeval_gym/tests
 
 # Two nodes of a cluster on this machine.
 test-ray: $(VENV)/.installed-dev
@@ -94,7 +106,7 @@ test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KTDEVAL_LLM_VENV=$(abspath $(LLM_VENV)) \
 		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 $(LLM) tests/llm
 
-test-all: test test-rest
+test-all: test test-rooms test-rest
 	@echo "not run: make test-frameworks, make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"
 
 # Likewise. The example for Claude is tried in a sandbox, too, where the environment is readable for all users.

@@ -21,4 +21,12 @@ class KitsHook(BuildHookInterface):
 
         for folder in sorted(Path(self.root, "plugins", "kits").iterdir()):
             if folder.is_dir():
-                build_data["force_include"][str(folder)] = folder.name
+                _include(folder, build_data["force_include"])
+
+
+def _include(kit: Path, places: dict[str, str]) -> None:
+    """Name the place of each file of a kit but its tests."""
+    for path in sorted(kit.rglob("*")):
+        name = path.relative_to(kit.parent)
+        if path.is_file() and not {"tests", "__pycache__"} & set(name.parts):
+            places[str(path)] = name.as_posix()

@@ -74,12 +74,15 @@ def _hash_of(file: Path) -> str:
 
 
 def _sources(file: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a module or package, with their names within it, in order."""
+    """Yield the files of a module, or of a package without its tests, with their names within it, in
+    order.
+    """
     if file.name != "__init__.py":
         yield file, ""  # its name may be that of a folder
         return
 
     root = file.parent
     for path in sorted(root.rglob("*")):
-        if path.suffix in _SUFFIXES and path.is_file():
-            yield path, path.relative_to(root).as_posix()
+        name = path.relative_to(root)
+        if path.suffix in _SUFFIXES and name.parts[0] != "tests" and path.is_file():
+            yield path, name.as_posix()

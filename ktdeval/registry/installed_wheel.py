@@ -76,14 +76,14 @@ def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
 
 
 def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the project's packages in a folder of sources."""
+    """Yield the files of the project's packages in a folder of sources, without their tests."""
     for package in sorted(root.glob(f"{_PROJECT}*")):
         if not (package / "__init__.py").is_file():
             continue
 
         for path in package.rglob("*"):
             name = path.relative_to(root)
-            if path.is_file() and _is_of_wheel(name):
+            if name.parts[1] != "tests" and path.is_file() and _is_of_wheel(name):
                 yield name.as_posix(), path
 
 

@@ -184,8 +184,8 @@ def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str, tmp_
 
     if name == "models":
         # Trained ones need their files: tests/accept/test_rl_training.py,
-        # tests/accept/test_planted_training.py, tests/unit/qlib/test_qlib_trading.py. An elected one has the replies of its voters alone,
-        # and gym/actions those of an environment: tests/unit/gym. People: tests/unit/human. Decisions of a file: tests/unit/judge.
+        # tests/accept/test_planted_training.py, plugins/ktdeval_qlib/tests/test_qlib_trading.py. An elected one has the replies of its voters alone,
+        # and gym/actions those of an environment: plugins/ktdeval_gym/tests. People: plugins/ktdeval_human/tests. Decisions of a file: plugins/ktdeval_judge/tests.
         untrained = [
             each
             for each in plugins.specs("models")

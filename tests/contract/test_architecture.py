@@ -400,10 +400,9 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
 def test_git_is_called_in_one_place() -> None:
     """Anywhere else a repository of a stranger could run its programs."""
     callers = []
-    for folder in ("ktdeval", "plugins", "tasks", "benchmarks"):
-        for path in (REPOSITORY / folder).rglob("*.py"):
-            if re.search(r"""["']git["'],""", path.read_text("utf-8")):
-                callers.append(path.relative_to(REPOSITORY).as_posix())
+    for path in [*SOURCES, *(REPOSITORY / "benchmarks").rglob("*.py")]:
+        if re.search(r"""["']git["'],""", path.read_text("utf-8")):
+            callers.append(path.relative_to(REPOSITORY).as_posix())
 
     assert callers == ["ktdeval/stores/git_commands.py"]
 

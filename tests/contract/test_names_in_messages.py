@@ -13,14 +13,12 @@ import pytest
 
 import ktdeval.api
 from paths import REPOSITORY
+from source_trees import SOURCES
 
 DOTTED = re.compile(r"\bktdeval(?:\.[a-z_]\w*)+\.[A-Za-z_]\w*")
 WORD = re.compile(r"\b[A-Z][A-Za-z]+\b")
 API = {name for name in dir(ktdeval.api) if name[0].isupper()}
-SOURCES = chain.from_iterable(
-    (REPOSITORY / root).rglob("*.py") for root in ("ktdeval", "plugins", "tasks")
-)
-FILES = sorted(path for path in SOURCES if "templates" not in path.parts)
+FILES = [path for path in SOURCES if "templates" not in path.parts]
 SUFFIXES = ("py", "yaml", "json", "csv")  # `ktdeval.yaml` is a file
 
 

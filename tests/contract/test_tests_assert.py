@@ -11,8 +11,9 @@ import pytest
 
 from loops import CURE, empty_loops, empty_loops_in, not_empty
 from paths import REPOSITORY
+from source_trees import files_of_tests
 
-TESTS = sorted((REPOSITORY / "tests").rglob("test_*.py"))
+TESTS = files_of_tests()
 
 
 @pytest.mark.slow

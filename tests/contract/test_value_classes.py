@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from paths import REPOSITORY as ROOT
-from source_trees import parts_of
+from source_trees import SOURCES, parts_of
 
-SOURCES = ("ktdeval", "tasks", "plugins")
 TUPLE = "# a tuple: "  #: above a NamedTuple that nobody unpacks: why it is one
 TUPLES = "# tuples: "  #: likewise, of all in a module
 MUTABLE = "# not frozen: "  #: above a dataclass that nobody changes: why it is not frozen
@@ -65,8 +64,7 @@ class Class:
 
 @cache
 def modules() -> Mapping[Path, ast.Module]:
-    paths = list(chain.from_iterable(sorted((ROOT / source).rglob("*.py")) for source in SOURCES))
-    return {path: ast.parse(path.read_text()) for path in paths if "templates" not in path.parts}
+    return {path: ast.parse(path.read_text()) for path in SOURCES if "templates" not in path.parts}
 
 
 def classes() -> Iterator[Class]:

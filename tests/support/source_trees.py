@@ -20,7 +20,17 @@ _MODULES = itertools.chain.from_iterable(
     (REPOSITORY / root).rglob("*.py") for root in ("ktdeval", "tasks", "plugins")
 )
 # The package ktdeval-inspect is one of its own.
-SOURCES = sorted(path for path in _MODULES if "ktdeval-inspect" not in path.parts)
+SOURCES = sorted(path for path in _MODULES if not {"ktdeval-inspect", "tests"} & set(path.parts))
+
+
+def files_of_tests() -> list[Path]:
+    """Files of tests: those of `tests` and those beside the code of a package."""
+    return sorted(
+        path
+        for top in ("tests", "tasks", "plugins")
+        for path in (REPOSITORY / top).rglob("test_*.py")
+        if path not in SOURCES and "ktdeval-inspect" not in path.parts
+    )
 
 
 def parts_of(path: Path) -> tuple[str, ...]:

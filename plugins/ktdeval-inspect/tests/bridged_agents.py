@@ -18,7 +18,7 @@ def openai_client(tools: list[Tool]) -> Agent:
     """An own loop with OpenAI's client, in the process of Inspect."""
 
     async def execute(state: AgentState) -> AgentState:
-        from openai import AsyncOpenAI  # noqa: PLC0415 - of this test alone
+        from openai import AsyncOpenAI
 
         known = {ToolDef(tool).name: tool for tool in tools}
         offered: list[Any] = []

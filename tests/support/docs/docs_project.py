@@ -12,7 +12,7 @@ from typing import Any
 from docs_markdown import code, table
 from ktdeval.values.format_versions import formats
 from paths import REPOSITORY
-from source_trees import SOURCES
+from source_trees import SOURCES, files_of_tests
 
 RINGS = {
     "1 library": "values and pure functions of the field",
@@ -205,7 +205,7 @@ def tests_table() -> str:
         ("`make test-qlib`", qlib, "the extra `qlib` (gigabytes)"),
         (
             "`make test-rl`",
-            "`tests/accept/test_rl_training.py`, `tests/unit/gym`",
+            "`tests/accept/test_rl_training.py`, `plugins/ktdeval_gym/tests`",
             "the extras `gym` and `rl`",
         ),
         (
@@ -229,7 +229,7 @@ def skipped_table() -> str:
     brought = set(_dev_packages())
     rows = []
 
-    for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
+    for path in files_of_tests():
         needed = re.findall(r'^pytest\.importorskip\("(\w+)', path.read_text("utf-8"), re.MULTILINE)
         missing = [name for name in needed if name not in brought]
         if missing:

@@ -596,7 +596,7 @@ def test_the_figures_of_the_second_stage_in_the_docs_match_measurements(reposito
 
 
 def test_a_model_of_ones_own_is_measured() -> None:
-    """`KTDEVAL_EMBEDDING_MODEL=DIR pytest tests/unit/rationale/test_rationale_linter.py -s` prints
+    """`KTDEVAL_EMBEDDING_MODEL=DIR pytest plugins/ktdeval_rationale/tests/test_rationale_linter.py -s` prints
     its row.
     """
     folder = os.environ.get(MODEL)

@@ -1,4 +1,4 @@
-"""Fixtures shared by the whole suite."""
+"""Fixtures shared by all tests: those of `tests` and those beside the code of a package."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from ktdeval.attribution.decompose import attribute
 from ktdeval.attribution.factor_returns import Fit, fit_factors
 from ktdeval.attribution.regression import weighted_least_squares
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
-from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger
 

@@ -45,8 +45,8 @@ from ktdeval.cli.run import collector_held_back
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.episode_journal import JournalEntry, read_journal
-from ktdeval.runner.run import execute_run, prepare_run
+from ktdeval.runner.execution.run import execute_run, prepare_run
+from ktdeval.runner.records.episode_journal import JournalEntry, read_journal
 from ktdeval.trading.ledger import StepRecord
 
 
@@ -198,7 +198,7 @@ def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 def run_episodes(run: object) -> None:
     """The episodes of a run, without its cards."""
     # as `ktdeval run` does
-    with collector_held_back(), patch("ktdeval.runner.run.write_cards", lambda *_: []):
+    with collector_held_back(), patch("ktdeval.runner.execution.run.write_cards", lambda *_: []):
         result = execute_run(run)  # type: ignore[arg-type]
     assert not result.failed, result.failed[0].error
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ktdeval.cli.main import main as ktdeval_main
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_command.sandbox import SandboxError, open_sandbox
 
 TASK = "blinded_open_research"

@@ -32,20 +32,20 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import ktdeval.harness.step_session
-import ktdeval.runner.episode
-import ktdeval.runner.episode_execution
-import ktdeval.runner.episode_journal
-import ktdeval.runner.run
+import ktdeval.runner.episodes.episode
+import ktdeval.runner.episodes.episode_execution
+import ktdeval.runner.execution.run
+import ktdeval.runner.records.episode_journal
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.action import ActionForm
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.episode_journal import Journal
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.run import PreparedRun, execute_run, prepare_run
+from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.execution.run import PreparedRun, execute_run, prepare_run
+from ktdeval.runner.records.episode_journal import Journal
+from ktdeval.runner.records.run_folder import RunFolder
 
 PARTS = {
     "scene": "scene: the observation",
@@ -148,11 +148,11 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
         ):
             stack.enter_context(patch.object(owner, attribute, function))
         for owner, attribute, name in (
-            (ktdeval.runner.run, "run_episode", "episode"),
-            (ktdeval.runner.run, "write_cards", "cards"),
+            (ktdeval.runner.execution.run, "run_episode", "episode"),
+            (ktdeval.runner.execution.run, "write_cards", "cards"),
             (Bookkeeper, "book", "settle"),
             (ktdeval.harness.step_session, "call", "arguments"),
-            (ktdeval.runner.episode_journal, "encode_canonical", "encode"),
+            (ktdeval.runner.records.episode_journal, "encode_canonical", "encode"),
             (Journal, "append", "sync"),
             (RunFolder, "complete", "compact"),
             (LeakGuard, "check", "guard"),
@@ -250,10 +250,10 @@ def report_whole(config: RunConfig) -> None:
     clock = Clock()
     with tempfile.TemporaryDirectory(prefix="ktdeval-bench-") as name, ExitStack() as stack:
         for owner, attribute, part in (
-            (ktdeval.runner.episode_execution.EpisodeFactory, "open", "opening"),
-            (ktdeval.runner.episode_execution, "_run_steps", "steps"),
+            (ktdeval.runner.episodes.episode_execution.EpisodeFactory, "open", "opening"),
+            (ktdeval.runner.episodes.episode_execution, "_run_steps", "steps"),
             (RunFolder, "complete", "ends"),
-            (ktdeval.runner.run, "write_cards", "cards"),
+            (ktdeval.runner.execution.run, "write_cards", "cards"),
         ):
             stack.enter_context(clock.watch(owner, attribute, part))
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.trading.daily_settlement import Settlement, open_account
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape

@@ -23,13 +23,13 @@ from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.keyless.request_and_reply import Conversation
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
-from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.shown_account import SeenBooks
+from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import derive_seed
 from ktdeval_builtin.react import ReactAgent

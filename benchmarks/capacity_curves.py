@@ -27,7 +27,7 @@ import pandas as pd
 
 from ktdeval.cli.main import main as ktdeval
 from ktdeval.runner import CapitalLine, TransplantFile, capital_folder, load_transplant
-from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.records.ledger_file import load_ledger
 
 CAPITALS = "1e6,1e7,1e8,1e9,1e10"
 RULES = ("equal_weight", "buy_and_hold", "random", "low_volatility", "momentum", "reversal")

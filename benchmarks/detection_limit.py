@@ -2,7 +2,7 @@
 
     python benchmarks/detection_limit.py [--write] [--check RUNS]
 
-Without options it prints the report of `ktdeval_compare/memory_doses.csv`. `--write` makes the table
+Without options it prints the report of `ktdeval_compare/doses/memory_doses.csv`. `--write` makes the table
 of cards (`ktdeval/stats/memory_limits.csv`) and the plot of docs/detection.md again. `--check` runs
 some of the study's runs anew, a minute each, and compares every episode with the shipped figure.
 """
@@ -19,17 +19,17 @@ from pathlib import Path
 from ktdeval.errors import DataError
 from ktdeval.registry import load_plugins
 from ktdeval.stats import memory_limits
-from ktdeval_compare.dose_plot import dose_svg
-from ktdeval_compare.dose_response import (
+from ktdeval_compare.doses.dose_plot import dose_svg
+from ktdeval_compare.doses.dose_response import (
     Premiums,
     dose_report,
     drawn_sizes,
     effect_sizes,
     effects_limit,
 )
-from ktdeval_compare.dose_rows import HIDDEN, MEMORY, DoseStudy, shipped_study
-from ktdeval_compare.dose_study import DosePlan, run_units
-from ktdeval_compare.dose_texts import dose_parts
+from ktdeval_compare.doses.dose_rows import HIDDEN, MEMORY, DoseStudy, shipped_study
+from ktdeval_compare.doses.dose_study import DosePlan, run_units
+from ktdeval_compare.doses.dose_texts import dose_parts
 from ktdeval_compare.table_columns import lines_of
 
 ROOT = Path(__file__).parents[1]

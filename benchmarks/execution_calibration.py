@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ktdeval.market.venue import find_venue
+from ktdeval.market.venues.venue import find_venue
 from ktdeval.trading.execution_costs import Quote, execution_terms, half_spread_ppb
 from ktdeval.trading.types import TradingConfig
 from ktdeval.trading.venue_terms import PPB

@@ -32,12 +32,12 @@ from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
 from ktdeval.harness import ModelTraits
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
 from ktdeval.keyless.request_and_reply import Conversation
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.registry import load_plugins
-from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent

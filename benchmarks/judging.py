@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.values import JsonValue
 from ktdeval_deanon.certificate.lookup_attackers import TOP, AttackerGuess, RandomAttacker
 

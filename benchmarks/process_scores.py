@@ -30,7 +30,7 @@ from ktdeval import evaluate
 from ktdeval.observation import recorded_state
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_run
-from ktdeval.runner.score import make_card, open_recorded_snapshot
+from ktdeval.runner.scoring.score import make_card, open_recorded_snapshot
 from ktdeval.stats import clopper_pearson_upper
 from ktdeval_rationale.claims import ArguedOrder, ShownFacts, Verdict, judge_by_facts
 from ktdeval_rationale.claims.recorded_reasons import recorded_steps

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from informed_traders import INITIAL_MINOR, PLUGINS, opened
 
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
-from ktdeval.runner.data_source import open_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.trading.ledger import StepRecord
 
 RULES = ("momentum", "reversal", "low_volatility", "equal_weight")

@@ -27,7 +27,7 @@ from ktdeval.calls import StopSignal
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.run import execute_run, prepare_run
+from ktdeval.runner.execution.run import execute_run, prepare_run
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 

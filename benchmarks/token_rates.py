@@ -37,8 +37,8 @@ for folder in ("tasks", "runs"):
 from ktdeval.calls.prompt_size import KINDS, TOKEN_RATES, text_bytes  # noqa: E402
 from ktdeval.errors import KtdevalError  # noqa: E402
 from ktdeval.harness.chat_messages import ModelRequest, Reply  # noqa: E402
-from ktdeval.runner.conversation_size import HIGH, MeasuringModel  # noqa: E402
-from ktdeval.runner.episode import TradingEpisode  # noqa: E402
+from ktdeval.runner.episodes.episode import TradingEpisode  # noqa: E402
+from ktdeval.runner.rehearsals.conversation_size import HIGH, MeasuringModel  # noqa: E402
 from ktdeval.values import dumps_canonical  # noqa: E402
 from planned_tasks import PLUGINS, TASKS, planned  # noqa: E402
 

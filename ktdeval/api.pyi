@@ -39,8 +39,8 @@ from ktdeval.harness.tool_definition import (
 from ktdeval.harness.traits import AgentTraits as AgentTraits, ModelTraits as ModelTraits
 from ktdeval.hookspecs import Spec as Spec, hookimpl as hookimpl
 from ktdeval.market.assembly import assemble as assemble
-from ktdeval.market.quality import RawMarket as RawMarket
-from ktdeval.market.snapshot import MarketSnapshot as MarketSnapshot
+from ktdeval.market.checks.quality import RawMarket as RawMarket
+from ktdeval.market.snapshots.snapshot import MarketSnapshot as MarketSnapshot
 from ktdeval.masking.lens import Lens as Lens
 from ktdeval.masking.payload_types import (
     AssetRef as AssetRef,

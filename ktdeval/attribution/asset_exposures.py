@@ -20,8 +20,8 @@ import numpy.typing as npt
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, check_rows, factor_panel
 from ktdeval.attribution.style_factors import MONTH, standardise, trailing_count, trailing_sum
 from ktdeval.errors import DataError
-from ktdeval.market.own_sessions import session_groups
-from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot
+from ktdeval.market.rules.own_sessions import session_groups
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue

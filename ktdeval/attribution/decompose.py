@@ -33,7 +33,7 @@ import numpy.typing as npt
 from ktdeval.attribution.asset_exposures import ExposureNote, NoteKind, daily_notes
 from ktdeval.attribution.factor_returns import Fit, Goodness, fit_factors
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 if TYPE_CHECKING:
     from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord

@@ -42,8 +42,8 @@ from ktdeval.attribution.regression import (
 from ktdeval.attribution.style_factor_panel import check_rows
 from ktdeval.attribution.style_factors import filled_forward, last_known
 from ktdeval.errors import DataError
-from ktdeval.market.own_sessions import session_groups
-from ktdeval.market.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
+from ktdeval.market.rules.own_sessions import session_groups
+from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray, MarketSnapshot
 
 IndexArray = npt.NDArray[np.intp]
 Scheme = Literal["strict", "paper", "coarse", "fine"]

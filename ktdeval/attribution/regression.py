@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import BoolArray, FloatArray
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 
 RANK_TOLERANCE = 1e-9
 """Smallest share of a column that the columns before it must leave unexplained (a variance

@@ -35,8 +35,8 @@ from ktdeval.attribution.style_factors import (
     trailing_sum,
 )
 from ktdeval.errors import DataError
-from ktdeval.market.own_sessions import session_groups
-from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.market.rules.own_sessions import session_groups
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.values.all_cores import on_all_cores
 
 IndexArray = npt.NDArray[np.intp]

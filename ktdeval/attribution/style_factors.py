@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.market.own_sessions import SessionGroup, session_groups
-from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.market.rules.own_sessions import SessionGroup, session_groups
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.values.files import csv_rows
 
 

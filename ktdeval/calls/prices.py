@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 from ktdeval.calls.packaged_prices import Package, packaged_price
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
-from ktdeval.market.calendar import parse_day
+from ktdeval.market.rules.calendar import parse_day
 from ktdeval.values.config_options import build, option, user_path
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, to_plain

@@ -24,7 +24,7 @@ from ktdeval.values.config_options import near_matches
 if TYPE_CHECKING:
     from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, ModelUse
     from ktdeval.cli.files_options import PruneOptions
-    from ktdeval.market.array_cache import ArrayCache
+    from ktdeval.market.snapshots.array_cache import ArrayCache
 
 _MEGABYTE = 1_000_000
 _SHOWN_FINDINGS = 100
@@ -72,7 +72,7 @@ def _arrays(file: Path | None) -> ArrayCache | None:
     """Return the cache of arrays that follow from markets; None where a file of replies is
     named.
     """
-    from ktdeval.runner.data_source import array_cache
+    from ktdeval.runner.plans.data_source import array_cache
 
     if file is not None:
         return None
@@ -133,7 +133,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
 
 def _prune_arrays(dry_run: bool, as_json: bool) -> None:
     """Remove the arrays of all markets."""
-    from ktdeval.runner.data_source import array_cache
+    from ktdeval.runner.plans.data_source import array_cache
 
     arrays = array_cache()
     entries = arrays.entries() if dry_run else arrays.clear()
@@ -200,7 +200,7 @@ def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
     Raises StoreError: a named file does not exist.
     """
     from ktdeval.calls.cache_admin import CacheAdmin
-    from ktdeval.runner.remote.model_connection import cache_path
+    from ktdeval.runner.models.model_connection import cache_path
 
     path = file
     if path is None:

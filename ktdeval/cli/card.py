@@ -27,7 +27,7 @@ from ktdeval.cli.terminal_tables import line_width, print_json
 from ktdeval.errors import KtdevalError, VerificationError
 
 if TYPE_CHECKING:
-    from ktdeval.runner.verify import Verification
+    from ktdeval.runner.scoring.verify import Verification
     from ktdeval.values.strict_json import JsonValue
 
 
@@ -175,7 +175,7 @@ def verify(path: Path, options: VerifyOptions) -> None:
 def _verifier(options: VerifyOptions) -> Callable[[Path], Verification]:
     """Return what verifies a card by its records, and shows how far it is."""
     from ktdeval.cli.progress import work_shown
-    from ktdeval.runner.verify import verify_card
+    from ktdeval.runner.scoring.verify import verify_card
 
     plugins = open_plugins(options.plugin)
     given = given_of(options)

@@ -32,7 +32,7 @@ from ktdeval.values.config_options import stored_market
 from ktdeval.values.strict_json import dumps_pretty
 
 if TYPE_CHECKING:
-    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.registry.plugin_data_formats import DataForm
 
 
@@ -117,8 +117,8 @@ def check(context: click.Context, folder: Path, options: CheckOptions) -> int:
     if form is not None:
         return report_form(form, folder, options.as_json)
 
-    from ktdeval.market.quality import raw_from_snapshot
-    from ktdeval.market.storage import load_snapshot
+    from ktdeval.market.checks.quality import raw_from_snapshot
+    from ktdeval.market.snapshots.storage import load_snapshot
 
     return report_market(raw_from_snapshot(load_snapshot(folder)), options.as_json)
 
@@ -127,7 +127,7 @@ def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
     """Return a stored market, or that of a data provider with its defaults. Raises UsageError,
     DataError: the folder holds no market, or the provider needs arguments.
     """
-    from ktdeval.runner.data_source import open_snapshot
+    from ktdeval.runner.plans.data_source import open_snapshot
 
     spec = plugins.specs("data").get(str(given))
     if spec is None:
@@ -169,7 +169,7 @@ def info(context: click.Context, folder: Path, options: JsonOptions) -> None:
     """Show what stored data hold, after checking that they are unchanged."""
     form = _form_of(loaded_plugins(context), folder)
     if form is None:
-        from ktdeval.market.storage import load_snapshot
+        from ktdeval.market.snapshots.storage import load_snapshot
 
         facts = _snapshot_facts(load_snapshot(folder), folder)
     else:

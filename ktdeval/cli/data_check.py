@@ -18,9 +18,9 @@ from ktdeval.cli.terminal_tables import print_table
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 
 if TYPE_CHECKING:
-    from ktdeval.market.findings import Finding
-    from ktdeval.market.raw_tables import RawMarket
-    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.market.checks.findings import Finding
+    from ktdeval.market.snapshots.snapshot import MarketSnapshot
+    from ktdeval.market.sources.raw_tables import RawMarket
     from ktdeval.registry.plugin_data_formats import DataForm
     from ktdeval.stats.stylised_facts import StylisedFact
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def report_market(raw: RawMarket, as_json: bool) -> int:
     """Print the findings of a market's check; return the exit code, 1 if there are errors."""
     from ktdeval.market.assembly import with_repairs_that_work
-    from ktdeval.market.quality import check
+    from ktdeval.market.checks.quality import check
 
     findings = with_repairs_that_work(raw, check(raw))
     errors = sum(finding.severity == "error" for finding in findings)
@@ -59,7 +59,7 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
 
 def _finding_rows(finding: Finding) -> Iterator[tuple[str, str, str]]:
     """Yield a finding's row, and below it its examples and how to fix it."""
-    from ktdeval.market.findings import EXAMPLES, NOTHING
+    from ktdeval.market.checks.findings import EXAMPLES, NOTHING
 
     yield finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"
     if finding.examples:

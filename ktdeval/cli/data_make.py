@@ -33,8 +33,8 @@ from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
-    from ktdeval.market.snapshot import MarketSnapshot
-    from ktdeval.runner.snapshot_recipe import Recipe
+    from ktdeval.market.snapshots.snapshot import MarketSnapshot
+    from ktdeval.runner.plans.snapshot_recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
         _fetch(plugins, spec, args, out)
         return 0
 
-    from ktdeval.runner.data_source import store_snapshot
+    from ktdeval.runner.plans.data_source import store_snapshot
 
     _print_summary(store_snapshot(plugins, spec.name, args, out), out)
     if provider_kind(spec) == "imported":
@@ -343,8 +343,8 @@ def _print_summary(stored: MarketSnapshot, out: Path) -> None:
 
 def _warn(out: Path) -> None:
     """Print the warnings on a snapshot's data."""
-    from ktdeval.market.quality import check, raw_from_snapshot
-    from ktdeval.market.storage import load_snapshot
+    from ktdeval.market.checks.quality import check, raw_from_snapshot
+    from ktdeval.market.snapshots.storage import load_snapshot
 
     findings = check(raw_from_snapshot(load_snapshot(out)))
     warnings = [finding for finding in findings if finding.severity == "warning"]
@@ -364,7 +364,7 @@ def _fetch(
     expected: tuple[Path, Recipe] | None = None,
 ) -> None:
     """Fetch a market, store it with a recipe, and warn of problems in the data."""
-    from ktdeval.runner.snapshot_recipe import RECIPE, fetch_snapshot
+    from ktdeval.runner.plans.snapshot_recipe import RECIPE, fetch_snapshot
 
     query = _pinned(spec, args, out)
     _print_summary(fetch_snapshot(plugins, spec.name, query, out, expected), out)
@@ -383,7 +383,7 @@ def _pinned(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]
 
 def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
     """Fetch the market of a recipe again, and compare."""
-    from ktdeval.runner.snapshot_recipe import load_recipe
+    from ktdeval.runner.plans.snapshot_recipe import load_recipe
 
     if options.check_only or options.as_json or options.spec is not None:
         raise UsageError("--recipe takes only --out DIR, and --set for what a recipe omits")
@@ -405,7 +405,7 @@ def _check_source(
 ) -> int:
     """Check a source before it is stored, with its repairs applied; return the exit code."""
     from ktdeval.market.assembly import apply_repairs
-    from ktdeval.market.quality import raw_from_snapshot
+    from ktdeval.market.checks.quality import raw_from_snapshot
 
     form = spec.extra.get("form")
     if form is not None:

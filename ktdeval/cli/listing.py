@@ -226,7 +226,7 @@ def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
 
 
 def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
-    from ktdeval.market.fees import duty_rows, is_dated
+    from ktdeval.market.rules.fees import duty_rows, is_dated
 
     venue = plugins.make_venue(name)
     facts: dict[str, Any] = {"plugin": plugins.owner("venues", name), **to_mapping(venue)}

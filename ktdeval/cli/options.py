@@ -21,7 +21,7 @@ from ktdeval.cli.completers import (
     complete_words,
 )
 from ktdeval.registry.plugin_registry import Plugins, hints, load_plugins
-from ktdeval.runner.config import RunConfig, is_list, load_config, names_in
+from ktdeval.runner.plans.config import RunConfig, is_list, load_config, names_in
 from ktdeval.values.config_options import parse_assignments, user_path
 from ktdeval.values.files import OutputKind, check_output
 from ktdeval.values.secret_free_addresses import Address, Parameters
@@ -113,7 +113,7 @@ class RunPath(FilePath):
         """Return the path. Raises StoreError: there is no run at the URL."""
         if isinstance(value, str) and "://" in value:
             # Imported only for URLs, because most commands start without it.
-            from ktdeval.runner.run_locator import local_run_path
+            from ktdeval.runner.records.run_locator import local_run_path
 
             value = local_run_path(value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
 
 CASH = "cash"  #: column of the cash among positions, as pyfolio names it

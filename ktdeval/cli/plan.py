@@ -21,8 +21,8 @@ from ktdeval.cli.terminal_tables import grid_lines, line_width, print_json
 from ktdeval.errors import UsageError
 
 if TYPE_CHECKING:
-    from ktdeval.runner.config import RunConfig
     from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
+    from ktdeval.runner.plans.config import RunConfig
 
 _INDENT = "  "  #: of a table below its title
 _OF_GRIDS = "plan grid"  #: command of the plugin that estimates grids
@@ -109,7 +109,7 @@ def plan(plan_file: str | None, options: JsonOptions, **values: Any) -> None:
 def print_plan(config: RunConfig, as_json: bool = False) -> None:
     """Estimate a run and print it: facts, a table for each task and in total, assumptions, warnings."""
     from ktdeval.runner.estimate import estimate_run
-    from ktdeval.runner.run import check_run_output
+    from ktdeval.runner.execution.run import check_run_output
     from ktdeval.values.typed_json import to_plain
 
     check_run_output(config)

@@ -29,13 +29,13 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall
 from ktdeval.harness.tool_protocols import decode
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
-from ktdeval.runner.config import RunConfig, load_config, names_in
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
-from ktdeval.runner.run_locator import local_run_path
-from ktdeval.runner.score import open_recorded_snapshot, open_run
+from ktdeval.runner.execution.run import DEFAULT_RUNS_FOLDER
+from ktdeval.runner.plans.config import RunConfig, load_config, names_in
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.run_locator import local_run_path
+from ktdeval.runner.scoring.score import open_recorded_snapshot, open_run
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.values.config_options import near_matches, shown_path

@@ -34,13 +34,13 @@ from ktdeval.cli.options import (
 from ktdeval.cli.resume_hint import resume_line
 from ktdeval.cli.terminal_tables import print_json
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
-from ktdeval.runner.config import RunConfig, load_config
+from ktdeval.runner.plans.config import RunConfig, load_config
 from ktdeval.values.config_options import shown_path, working_folder
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop_flag import StopSignal
     from ktdeval.registry.plugin_registry import Plugins
-    from ktdeval.runner.run import RunResult
+    from ktdeval.runner.execution.run import RunResult
     from ktdeval.values.strict_json import JsonValue
 
 #: New objects between collections (some megabytes); Python's own threshold of 700 would collect
@@ -89,7 +89,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     from ktdeval.calls.stop_flag import StopSignal
     from ktdeval.cards import clean
     from ktdeval.cli.progress import CheckWaits, ProgressObserver
-    from ktdeval.runner.run import execute_run, prepare_run
+    from ktdeval.runner.execution.run import execute_run, prepare_run
 
     # The raw stream, because the progress bars move the cursor.
     console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)
@@ -257,7 +257,7 @@ class ScoreOptions(RecordedOptions, JsonOptions):
 def score(run_folder: Path, options: ScoreOptions) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
     from ktdeval.cli.progress import work_shown
-    from ktdeval.runner.score import rescore
+    from ktdeval.runner.scoring.score import rescore
 
     changes = given_of(options)
     as_json = changes.pop("as_json")

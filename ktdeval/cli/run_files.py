@@ -23,8 +23,8 @@ _SHOWN_FINDINGS = 100
 
 def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
     """List the episodes of a run, or of all runs below a folder. `chosen`: as of `EpisodeFilter`."""
+    from ktdeval.runner.plans.trial_count import run_folders
     from ktdeval.runner.run_maintenance import EpisodeFilter, list_episodes
-    from ktdeval.runner.trial_count import run_folders
     from ktdeval.values.typed_json import to_plain
 
     chosen_episodes = EpisodeFilter(**chosen)
@@ -67,8 +67,8 @@ def check_runs(place: Path, as_json: bool) -> None:
     """Check the files of a run, or of all runs below a folder. Raises VerificationError: something
     is missing or damaged.
     """
+    from ktdeval.runner.plans.trial_count import run_folders
     from ktdeval.runner.run_maintenance import check_run
-    from ktdeval.runner.trial_count import run_folders
 
     found: list[tuple[Path, RunFinding]] = []
     for run in run_folders([place]):

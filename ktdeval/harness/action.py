@@ -20,7 +20,7 @@ from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.reading import is_no_arguments, with_side_words
 from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.harness.step_schema import orders_of, with_schema
-from ktdeval.market.venue import MAX_PRICE, FillRule
+from ktdeval.market.venues.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Price, render_json, small_number

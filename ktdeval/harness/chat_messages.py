@@ -18,7 +18,7 @@ from ktdeval.harness.call_params import (
 )
 from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.harness.streaming import Listener
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.masking.text_truncation import shorten
 from ktdeval.observation.state import ObservedState
 from ktdeval.values.strict_json import MAX_DEPTH, JsonValue, is_nested_within

@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.errors import PluginError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Predictor
 from ktdeval.harness.traits import model_traits
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.values.tie_breaking import places
 

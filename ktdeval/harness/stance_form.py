@@ -26,7 +26,7 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.reading import with_side_words
 from ktdeval.harness.step_schema import decisions_of, with_schema
-from ktdeval.market.venue import Fees
+from ktdeval.market.venues.venue import Fees
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.types import Order, Position, Side

@@ -16,7 +16,7 @@ from ktdeval.values.strict_json import JsonValue
 if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
     from ktdeval.harness.chat_messages import ModelRequest
     from ktdeval.harness.external_acts import Outside, RecordedActs
-    from ktdeval.market.calendar import Window
+    from ktdeval.market.rules.calendar import Window
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.adjustment_factors import chain_factor, factor_of_one, invert_factor
-from ktdeval.market.duplicates import drop_duplicates, keep_first, keep_last
-from ktdeval.market.findings import finding_of
-from ktdeval.market.member_checks import ACCEPT_MEMBER_COUNT
-from ktdeval.market.quality import (
+from ktdeval.market.checks.adjustment_factors import chain_factor, factor_of_one, invert_factor
+from ktdeval.market.checks.duplicates import drop_duplicates, keep_first, keep_last
+from ktdeval.market.checks.findings import finding_of
+from ktdeval.market.checks.member_checks import ACCEPT_MEMBER_COUNT
+from ktdeval.market.checks.quality import (
     Finding,
     check,
     is_impossible,
@@ -27,9 +27,28 @@ from ktdeval.market.quality import (
     is_non_positive,
     typical_price,
 )
-from ktdeval.market.quote_checks import drop_quotes, quotes_of_days
-from ktdeval.market.quotes import NO_QUOTES, Quotes
-from ktdeval.market.raw_tables import (
+from ktdeval.market.checks.quote_checks import drop_quotes, quotes_of_days
+from ktdeval.market.checks.series_checks import (
+    ACCEPT_BREAKS,
+    accept_breaks,
+    drop_before_gap,
+    drop_frozen,
+    match_prices,
+)
+from ktdeval.market.checks.session_checks import drop_non_sessions, shift_days
+from ktdeval.market.checks.unit_advice import drop_amount, match_units
+from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
+from ktdeval.market.snapshots.snapshot import (
+    BAR_FIELDS,
+    BoolArray,
+    FloatArray,
+    Instrument,
+    MarketSnapshot,
+    NameSpell,
+    SnapshotMeta,
+)
+from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
+from ktdeval.market.sources.raw_tables import (
     INDEX_NAMES,
     LIMIT_COLUMNS,
     PRICE_FIELDS,
@@ -40,25 +59,6 @@ from ktdeval.market.raw_tables import (
     as_days,
     membership,
 )
-from ktdeval.market.series_checks import (
-    ACCEPT_BREAKS,
-    accept_breaks,
-    drop_before_gap,
-    drop_frozen,
-    match_prices,
-)
-from ktdeval.market.session_checks import drop_non_sessions, shift_days
-from ktdeval.market.snapshot import (
-    BAR_FIELDS,
-    BoolArray,
-    FloatArray,
-    Instrument,
-    MarketSnapshot,
-    NameSpell,
-    SnapshotMeta,
-)
-from ktdeval.market.unit_advice import drop_amount, match_units
-from ktdeval.market.vendor_price_limits import PriceLimits
 from ktdeval.values.config_options import near_matches
 
 Repair = Callable[[RawMarket], tuple[RawMarket, int]]

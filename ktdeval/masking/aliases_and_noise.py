@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.values.seeds import derive_seed
 
 

@@ -25,7 +25,7 @@ from functools import cached_property
 from operator import add
 from typing import Literal
 
-from ktdeval.market.documents import EntityKind
+from ktdeval.market.snapshots.documents import EntityKind
 from ktdeval.masking.ordinary_words import (
     COMMON_WORDS,
     ENTITY_WORDS,

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from operator import add
 from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
 
-from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
+from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.date_detection import (
     WORD_HINTS,
     Span,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ktdeval.errors import LeakError
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.identity_index import WITHHELD, identities_of
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import render_json

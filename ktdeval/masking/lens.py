@@ -18,9 +18,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ktdeval.errors import DataError, PluginError
-from ktdeval.market.documents import DocumentsView
-from ktdeval.market.no_market import NO_MARKET
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot, MarketView, parse_code
+from ktdeval.market.snapshots.documents import DocumentsView
+from ktdeval.market.snapshots.no_market import NO_MARKET
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot, MarketView, parse_code
 from ktdeval.masking.aliases_and_noise import (
     FIGURE_DIGITS,
     AliasMap,

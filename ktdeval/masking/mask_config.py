@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ktdeval.errors import ConfigError
-from ktdeval.market.snapshot import BoolArray
+from ktdeval.market.snapshots.snapshot import BoolArray
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)

@@ -264,7 +264,7 @@ class DocumentRef(NamedTuple):
 
 class OwnFigure(NamedTuple):
     """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a
-    scene's account, which counts with prices as shown (`ktdeval.runner.shown_account`), it tells no more
+    scene's account, which counts with prices as shown (`ktdeval.runner.episodes.shown_account`), it tells no more
     than these.
     """
 

@@ -23,8 +23,8 @@ from json.encoder import encode_basestring
 
 import numpy as np
 
-from ktdeval.market.documents import Document
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.documents import Document
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.entity_detection import (
     AliasKind,
     EntityIndex,

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from ktdeval.harness.agent import Agent
     from ktdeval.harness.chat_messages import Model
     from ktdeval.harness.tool_definition import Tool
-    from ktdeval.market.snapshot import MarketSnapshot
-    from ktdeval.market.venue import Venue
+    from ktdeval.market.snapshots.snapshot import MarketSnapshot
+    from ktdeval.market.venues.venue import Venue
     from ktdeval.stats.metric import Metric
     from ktdeval.task_api.episode_spec import Runner
     from ktdeval.task_api.events import Event

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from ktdeval import market
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT, Spec, hookimpl
-from ktdeval.market.execution import LEFT_OUT, presets
+from ktdeval.market.venues.execution import LEFT_OUT, presets
 from ktdeval.registry.task_settings import EXECUTIONS
 from ktdeval.values.config_options import check_plain, convert, near_matches, to_mapping
 from ktdeval.values.files import csv_rows

@@ -1,40 +1,12 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
-from ktdeval.runner.additional_models import (
-    own_model as own_model,
-    split_model as split_model,
-    with_address as with_address,
-)
-from ktdeval.runner.call_log_checks import check_call_log as check_call_log
-from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
-from ktdeval.runner.data_source import (
-    cache_folder as cache_folder,
-    open_market as open_market,
-    open_snapshot as open_snapshot,
-)
-from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
-from ktdeval.runner.episode_execution import EpisodeFactory as EpisodeFactory
-from ktdeval.runner.episode_journal import (
-    Journal as Journal,
-    JournalEntry as JournalEntry,
-    entry_type as entry_type,
-    pack_lines as pack_lines,
-    read_journal as read_journal,
-)
-from ktdeval.runner.estimate import (
-    SCENARIOS as SCENARIOS,
-    Amount as Amount,
-    RunEstimate as RunEstimate,
-    TaskEstimate as TaskEstimate,
-    estimate_run as estimate_run,
-)
-from ktdeval.runner.fork import (
+from ktdeval.runner.again.fork import (
     AGAIN as AGAIN,
     Forked as Forked,
     Forker as Forker,
     fork_config as fork_config,
 )
-from ktdeval.runner.fork_document import (
+from ktdeval.runner.again.fork_document import (
     DECISIONS as DECISIONS,
     FORK as FORK,
     FORK_VERSION as FORK_VERSION,
@@ -46,97 +18,7 @@ from ktdeval.runner.fork_document import (
     fork_beside as fork_beside,
     load_fork as load_fork,
 )
-from ktdeval.runner.leaderboard_registration import (
-    TRANSPORT as TRANSPORT,
-    DrawnKey as DrawnKey,
-    RegisteredSystem as RegisteredSystem,
-    RegisteredTask as RegisteredTask,
-    RegisteredWindow as RegisteredWindow,
-    Registrant as Registrant,
-    Registration as Registration,
-    load_drawn_key as load_drawn_key,
-    registered_call as registered_call,
-    registered_options as registered_options,
-)
-from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
-from ktdeval.runner.model_identity_checks import (
-    card_claims as card_claims,
-    unknown_model as unknown_model,
-)
-from ktdeval.runner.model_per_episode import (
-    PlannedEpisodes as PlannedEpisodes,
-    evaluate_given as evaluate_given,
-)
-from ktdeval.runner.model_readiness import why_not_asked as why_not_asked
-from ktdeval.runner.model_task_fit import check_model as check_model
-from ktdeval.runner.plan import (
-    call_parameters as call_parameters,
-    choose_tasks as choose_tasks,
-    choose_windows as choose_windows,
-    describe_any as describe_any,
-    make_plan as make_plan,
-    refuse_market as refuse_market,
-    target_task_of as target_task_of,
-)
-from ktdeval.runner.registered_question import (
-    Answer as Answer,
-    Question as Question,
-    SequentialRule as SequentialRule,
-    answer as answer,
-    last_look as last_look,
-    shared_days as shared_days,
-)
-from ktdeval.runner.rehearsal import FirstStep as FirstStep, rehearse as rehearse
-from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
-from ktdeval.runner.remote.model_connection import (
-    EpisodeAccess as EpisodeAccess,
-    ModelAccess as ModelAccess,
-)
-from ktdeval.runner.remote.run_folder import (
-    RunFolder as RunFolder,
-    mask_key_of as mask_key_of,
-    recorded_run as recorded_run,
-)
-from ktdeval.runner.remote.url_run import run_file as run_file
-from ktdeval.runner.remote.watched_run import (
-    Watcher as Watcher,
-    evaluate_watched as evaluate_watched,
-)
-from ktdeval.runner.remote.worker_part import (
-    CANARY_CALLS as CANARY_CALLS,
-    CHECK_CALLS as CHECK_CALLS,
-    EpisodeUsage as EpisodeUsage,
-    Progress as Progress,
-    RunPart as RunPart,
-    episode_progress as episode_progress,
-    recorded_calls as recorded_calls,
-)
-from ktdeval.runner.result_documents import load_result as load_result
-from ktdeval.runner.run import (
-    RunResult as RunResult,
-    SharedRun as SharedRun,
-    evaluate as evaluate,
-    open_access as open_access,
-)
-from ktdeval.runner.run_file_names import DECLARED_FILE as DECLARED_FILE, MANIFEST as MANIFEST
-from ktdeval.runner.run_locator import (
-    local_run_path as local_run_path,
-    paths_of_runs as paths_of_runs,
-    runs_beside as runs_beside,
-)
-from ktdeval.runner.score import (
-    check_ran as check_ran,
-    describe_environment as describe_environment,
-    make_card as make_card,
-    open_recorded_snapshot as open_recorded_snapshot,
-    open_run as open_run,
-    recorded_market as recorded_market,
-    rescore as rescore,
-    run_of as run_of,
-    write_cards as write_cards,
-)
-from ktdeval.runner.system_registration import registered_system as registered_system
-from ktdeval.runner.transplant import (
+from ktdeval.runner.again.transplant import (
     WEIGHT_TOLERANCE as WEIGHT_TOLERANCE,
     FillFigures as FillFigures,
     TransplantedEpisode as TransplantedEpisode,
@@ -144,7 +26,7 @@ from ktdeval.runner.transplant import (
     Transplanter as Transplanter,
     trading_tasks as trading_tasks,
 )
-from ktdeval.runner.transplant_document import (
+from ktdeval.runner.again.transplant_document import (
     LEAST_FILLED as LEAST_FILLED,
     TRANSPLANT as TRANSPLANT,
     TRANSPLANT_VERSION as TRANSPLANT_VERSION,
@@ -160,13 +42,137 @@ from ktdeval.runner.transplant_document import (
     transplant_beside as transplant_beside,
     transplanted_at as transplanted_at,
 )
-from ktdeval.runner.trial_count import (
+from ktdeval.runner.episodes.episode import (
+    DecidedStep as DecidedStep,
+    TradingEpisode as TradingEpisode,
+)
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory as EpisodeFactory
+from ktdeval.runner.estimate import (
+    SCENARIOS as SCENARIOS,
+    Amount as Amount,
+    RunEstimate as RunEstimate,
+    TaskEstimate as TaskEstimate,
+    estimate_run as estimate_run,
+)
+from ktdeval.runner.execution.model_per_episode import (
+    PlannedEpisodes as PlannedEpisodes,
+    evaluate_given as evaluate_given,
+)
+from ktdeval.runner.execution.run import (
+    RunResult as RunResult,
+    SharedRun as SharedRun,
+    evaluate as evaluate,
+    open_access as open_access,
+)
+from ktdeval.runner.models.model_connection import (
+    EpisodeAccess as EpisodeAccess,
+    ModelAccess as ModelAccess,
+)
+from ktdeval.runner.models.model_readiness import why_not_asked as why_not_asked
+from ktdeval.runner.plans.additional_models import (
+    own_model as own_model,
+    split_model as split_model,
+    with_address as with_address,
+)
+from ktdeval.runner.plans.config import RunConfig as RunConfig, load_config as load_config
+from ktdeval.runner.plans.data_source import (
+    cache_folder as cache_folder,
+    open_market as open_market,
+    open_snapshot as open_snapshot,
+)
+from ktdeval.runner.plans.plan import (
+    call_parameters as call_parameters,
+    choose_tasks as choose_tasks,
+    choose_windows as choose_windows,
+    describe_any as describe_any,
+    make_plan as make_plan,
+    refuse_market as refuse_market,
+    target_task_of as target_task_of,
+)
+from ktdeval.runner.plans.system_registration import registered_system as registered_system
+from ktdeval.runner.plans.trial_count import (
     TrialReturns as TrialReturns,
     Trials as Trials,
     count_trials as count_trials,
     count_trials_by_window as count_trials_by_window,
 )
-from ktdeval.runner.verify import (
+from ktdeval.runner.records.episode_journal import (
+    Journal as Journal,
+    JournalEntry as JournalEntry,
+    entry_type as entry_type,
+    pack_lines as pack_lines,
+    read_journal as read_journal,
+)
+from ktdeval.runner.records.leaderboard_registration import (
+    TRANSPORT as TRANSPORT,
+    DrawnKey as DrawnKey,
+    RegisteredSystem as RegisteredSystem,
+    RegisteredTask as RegisteredTask,
+    RegisteredWindow as RegisteredWindow,
+    Registrant as Registrant,
+    Registration as Registration,
+    load_drawn_key as load_drawn_key,
+    registered_call as registered_call,
+    registered_options as registered_options,
+)
+from ktdeval.runner.records.ledger_file import load_ledger as load_ledger, load_table as load_table
+from ktdeval.runner.records.registered_question import (
+    Answer as Answer,
+    Question as Question,
+    SequentialRule as SequentialRule,
+    answer as answer,
+    last_look as last_look,
+    shared_days as shared_days,
+)
+from ktdeval.runner.records.result_documents import load_result as load_result
+from ktdeval.runner.records.run_file_names import (
+    DECLARED_FILE as DECLARED_FILE,
+    MANIFEST as MANIFEST,
+)
+from ktdeval.runner.records.run_folder import (
+    RunFolder as RunFolder,
+    mask_key_of as mask_key_of,
+    recorded_run as recorded_run,
+)
+from ktdeval.runner.records.run_locator import (
+    local_run_path as local_run_path,
+    paths_of_runs as paths_of_runs,
+    runs_beside as runs_beside,
+)
+from ktdeval.runner.records.url_run import run_file as run_file
+from ktdeval.runner.rehearsals.model_task_fit import check_model as check_model
+from ktdeval.runner.rehearsals.rehearsal import FirstStep as FirstStep, rehearse as rehearse
+from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
+from ktdeval.runner.remote.watched_run import (
+    Watcher as Watcher,
+    evaluate_watched as evaluate_watched,
+)
+from ktdeval.runner.remote.worker_part import (
+    CANARY_CALLS as CANARY_CALLS,
+    CHECK_CALLS as CHECK_CALLS,
+    EpisodeUsage as EpisodeUsage,
+    Progress as Progress,
+    RunPart as RunPart,
+    episode_progress as episode_progress,
+    recorded_calls as recorded_calls,
+)
+from ktdeval.runner.scoring.call_log_checks import check_call_log as check_call_log
+from ktdeval.runner.scoring.model_identity_checks import (
+    card_claims as card_claims,
+    unknown_model as unknown_model,
+)
+from ktdeval.runner.scoring.score import (
+    check_ran as check_ran,
+    describe_environment as describe_environment,
+    make_card as make_card,
+    open_recorded_snapshot as open_recorded_snapshot,
+    open_run as open_run,
+    recorded_market as recorded_market,
+    rescore as rescore,
+    run_of as run_of,
+    write_cards as write_cards,
+)
+from ktdeval.runner.scoring.verify import (
     RecordedModel as RecordedModel,
     Verification as Verification,
     retrace_episode as retrace_episode,

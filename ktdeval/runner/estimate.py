@@ -20,17 +20,40 @@ from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtoco
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.additional_models import (
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.execution.batched_calls import (
+    HOURS,
+    batch_hours,
+    check_batch,
+    check_batch_calls,
+)
+from ktdeval.runner.execution.run import (
+    drawn_key_of,
+    run_manifest,
+    run_path,
+)
+from ktdeval.runner.models.model_connection import requested_protocol, run_price
+from ktdeval.runner.models.model_drift import CANARIES, REPEATS
+from ktdeval.runner.plans.additional_models import (
     RunModel,
     choices,
     further_models,
     own_model,
     planned_context,
 )
-from ktdeval.runner.batched_calls import HOURS, batch_hours, check_batch, check_batch_calls
-from ktdeval.runner.config import RunConfig
-from ktdeval.runner.context_check import context_warnings
-from ktdeval.runner.conversation_size import (
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.data_source import open_market
+from ktdeval.runner.plans.model_settings import with_model_settings
+from ktdeval.runner.plans.outside_agents import outside_note
+from ktdeval.runner.plans.plan import choose_tasks, make_plan
+from ktdeval.runner.plans.plan_growth import growth_of
+from ktdeval.runner.records.episode_journal import count_said
+from ktdeval.runner.records.leaderboard_registration import check_registered
+from ktdeval.runner.records.run_claim import check_vacant
+from ktdeval.runner.records.run_folder import mask_key_of, recorded_run
+from ktdeval.runner.records.run_manifest import ANOTHER_RUN
+from ktdeval.runner.rehearsals.context_check import context_warnings
+from ktdeval.runner.rehearsals.conversation_size import (
     ASSUMED,
     LEAST_OBSERVED,
     CallLimits,
@@ -39,29 +62,11 @@ from ktdeval.runner.conversation_size import (
     rates_line,
     with_assumed_tokens,
 )
-from ktdeval.runner.data_source import open_market
-from ktdeval.runner.episode_execution import EpisodeFactory
-from ktdeval.runner.episode_journal import count_said
-from ktdeval.runner.leaderboard_registration import check_registered
-from ktdeval.runner.model_drift import CANARIES, REPEATS
-from ktdeval.runner.model_settings import with_model_settings
-from ktdeval.runner.model_task_fit import check_model
-from ktdeval.runner.outside_agents import outside_note
-from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.plan_growth import growth_of
-from ktdeval.runner.rehearsal import FirstStep, by_task, rehearse
-from ktdeval.runner.remote.model_connection import requested_protocol, run_price
-from ktdeval.runner.remote.run_claim import check_vacant
-from ktdeval.runner.remote.run_folder import mask_key_of, recorded_run
-from ktdeval.runner.run import (
-    drawn_key_of,
-    run_manifest,
-    run_path,
-)
-from ktdeval.runner.run_manifest import ANOTHER_RUN
-from ktdeval.runner.score import certificate_problem
-from ktdeval.runner.step_costs import MeasuredTask, measure_task
-from ktdeval.runner.warm_up_calls import WarmUpRates, warm_up_lines, warm_up_rates
+from ktdeval.runner.rehearsals.model_task_fit import check_model
+from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, rehearse
+from ktdeval.runner.rehearsals.step_costs import MeasuredTask, measure_task
+from ktdeval.runner.rehearsals.warm_up_calls import WarmUpRates, warm_up_lines, warm_up_rates
+from ktdeval.runner.scoring.score import certificate_problem
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.ledger import CountsRecord

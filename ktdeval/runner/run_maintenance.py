@@ -15,12 +15,9 @@ from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.remote_call_log import LOG_FOLDER
 from ktdeval.calls.submitted_batches import BATCHES
 from ktdeval.errors import StoreError
-from ktdeval.runner.call_log_checks import log_problems
-from ktdeval.runner.completion_marks import EpisodeMark
-from ktdeval.runner.remote.run_claim import LOCK_FOLDER, claim_folder, claim_url
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.remote.url_run import JOURNAL_FOLDER, EpisodeFiles, by_episode, remote_run_at
-from ktdeval.runner.run_file_names import (
+from ktdeval.runner.records.completion_marks import EpisodeMark
+from ktdeval.runner.records.run_claim import LOCK_FOLDER, claim_folder, claim_url
+from ktdeval.runner.records.run_file_names import (
     ANSWERS,
     CANARY,
     CARDS,
@@ -33,6 +30,9 @@ from ktdeval.runner.run_file_names import (
     TASK_FILES,
     TRANSCRIPT,
 )
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.url_run import JOURNAL_FOLDER, EpisodeFiles, by_episode, remote_run_at
+from ktdeval.runner.scoring.call_log_checks import log_problems
 from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.store import MissingKey, Stat, Store, open_store
 from ktdeval.task_api.episode_spec import EpisodeSpec

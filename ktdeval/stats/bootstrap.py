@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import (

@@ -32,8 +32,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.venue import FILLS_OF_MINUTES, FillRule
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.venues.venue import FILLS_OF_MINUTES, FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined

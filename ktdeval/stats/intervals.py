@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.stats.distributions import beta_quantile, normal_quantile
 from ktdeval.values.strict_json import JsonValue
 

@@ -17,7 +17,7 @@ from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import joined_lines
 
 if TYPE_CHECKING:
-    from ktdeval.market.snapshot import MarketSnapshot
+    from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.trading.ledger import Ledger
 
 #: Where a paper's rule and the right rule differ, both exist; a card says which it used

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ktdeval.errors import UsageError
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.masking.prose import TextMask

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import BoolArray, FloatArray
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.trading.account_arrays import (
     AccountArrays,
     AssetArray,

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.stats.random_trader_arrays import DrawnMoves, StepMoves, random_orders
 from ktdeval.stats.series import Series
 from ktdeval.trading.account_arrays import (

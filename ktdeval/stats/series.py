@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.metric import MetricValue
 
 T = TypeVar("T")

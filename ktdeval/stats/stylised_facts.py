@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.stats.bootstrap import Bootstrap, block_days, stationary_indices
 from ktdeval.stats.fact_ranges import RANGES, FactRange
 from ktdeval.stats.intervals import Interval, no_interval

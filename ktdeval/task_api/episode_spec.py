@@ -12,7 +12,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from ktdeval.errors import StoreError
-from ktdeval.market.calendar import Window as Window
+from ktdeval.market.rules.calendar import Window as Window
 from ktdeval.values.config_options import to_mapping
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.seeds import derive_seed

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeGuard
 
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.tool_definition import Tool
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskKind
 from ktdeval.stats.intervals import Interval

@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol, Self
 from ktdeval.errors import ConfigError
 from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.tool_definition import Tool
-from ktdeval.market.calendar import parse_day, window_rows
-from ktdeval.market.snapshot import MarketSnapshot, MarketView
+from ktdeval.market.rules.calendar import parse_day, window_rows
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window

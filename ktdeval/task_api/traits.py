@@ -11,8 +11,8 @@ from typing import Any
 from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import Lesson
 from ktdeval.harness.traits import stated_traits
-from ktdeval.market.calendar import Window
-from ktdeval.market.snapshot import MarketView
+from ktdeval.market.rules.calendar import Window
+from ktdeval.market.snapshots.snapshot import MarketView
 from ktdeval.values.config_options import option
 
 

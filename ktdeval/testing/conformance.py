@@ -23,8 +23,8 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     sound,
 )
-from ktdeval.market.no_market import NO_MARKET
-from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
+from ktdeval.market.snapshots.no_market import NO_MARKET
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry.plugin_boundary import check_made
 from ktdeval.stats.metric import Metric, MetricValue, range_problem

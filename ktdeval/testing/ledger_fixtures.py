@@ -7,7 +7,7 @@ from typing import Any
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import USAGE_FIELDS
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import from_plain

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ktdeval.market.snapshot import DayArray, FloatArray, MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshots.snapshot import DayArray, FloatArray, MarketSnapshot, SnapshotMeta
 
 INDEX = "609300.IDX"
 _CODES = ("609{:03d}.SH", "009{:03d}.SZ", "309{:03d}.SZ", "6889{:02d}.SH")

@@ -19,10 +19,10 @@ from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.harness.chat_messages import ModelRequest, Reply, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.hookspecs import Spec
-from ktdeval.market.manifest import with_id
+from ktdeval.market.snapshots.manifest import with_id
 from ktdeval.registry.contracts import near_trait_problem
 from ktdeval.registry.plugin_boundary import kind_of_made
-from ktdeval.runner.plan import target_task_of
+from ktdeval.runner.plans.plan import target_task_of
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.task_api.scoring import is_scoring

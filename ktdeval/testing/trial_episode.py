@@ -13,9 +13,9 @@ from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.minimal_submission import smallest_value
 from ktdeval.harness.traits import ModelTraits
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.episode_execution import EpisodeFactory
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import is_scoring, market_problem, needs_market
 from ktdeval.testing.findings import NotCalled

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import BoolArray
+from ktdeval.market.snapshots.snapshot import BoolArray
 from ktdeval.trading.daily_settlement import open_day
 from ktdeval.trading.execution_costs import UNQUOTED, Quote, fill_ticks, needs_liquidity
 from ktdeval.trading.fill_sizes import affordable

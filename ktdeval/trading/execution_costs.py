@@ -22,7 +22,7 @@ the venue's fill rule) made worse by
 
 Sources: square-root law, Toth et al. 2011 (equation 1); the average cost of an order and the spread
 by liquidity, Kyle and Obizhaeva 2016 (section 7); the permanent part, Bouchaud, Farmer and Lillo
-2009. Coefficients: `ktdeval/market/executions.toml`.
+2009. Coefficients: `ktdeval/market/venues/executions.toml`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.market.execution import (
+from ktdeval.market.rules.own_sessions import session_groups
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.venues.execution import (
     LEAST_DAYS,
     Execution,
     active_execution,
     quoted_tick,
     reference_activity,
 )
-from ktdeval.market.own_sessions import session_groups
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.market.venue import Venue
+from ktdeval.market.venues.venue import Venue
 from ktdeval.trading.types import TradingConfig
 from ktdeval.trading.venue_terms import PPB, ExecutionTerms, Terms, scaled_int
 

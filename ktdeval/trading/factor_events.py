@@ -7,7 +7,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.trading.venue_terms import PPB
 
 IntArray = npt.NDArray[np.int64]

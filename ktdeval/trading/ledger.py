@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.venue import FillRule
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.venues.venue import FillRule
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.values.strict_json import JsonObject

@@ -20,8 +20,8 @@ The rules, shared by everything that trades:
   price, exactly, in integers. Without a previous close there is no limit. Under `board_rules:
   paper` trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it
   stops at the limit price: that of the data if they have it, else by the board's rules of the day
-  (`ktdeval.market.board_rules`).
-* **Duties** on fills are those of the fill day (`ktdeval.market.fees`), but for A-shares under
+  (`ktdeval.market.rules.board_rules`).
+* **Duties** on fills are those of the fill day (`ktdeval.market.rules.fees`), but for A-shares under
   `board_rules: paper`, whose costs are the paper's on all days.
 """
 
@@ -40,9 +40,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError
-from ktdeval.market.board_rules import daily_limits, limit_prices, order_sizes, rounds_inward
-from ktdeval.market.fees import change_days
-from ktdeval.market.snapshot import (
+from ktdeval.market.rules.board_rules import daily_limits, limit_prices, order_sizes, rounds_inward
+from ktdeval.market.rules.fees import change_days
+from ktdeval.market.snapshots.snapshot import (
     DAILY_LIMIT_PCT,
     Board,
     BoolArray,
@@ -50,7 +50,7 @@ from ktdeval.market.snapshot import (
     MarketSnapshot,
     board_of,
 )
-from ktdeval.market.venue import MAX_PRICE, Venue
+from ktdeval.market.venues.venue import MAX_PRICE, Venue
 from ktdeval.trading.execution_costs import (
     Liquidity,
     LiquidityTape,

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.market.calendar import session_hours
-from ktdeval.market.close_times import Close
-from ktdeval.market.snapshot import DayArray, FloatArray, MarketSnapshot
-from ktdeval.market.venue import FILLS_OF_MINUTES, MAX_PRICE, FillRule, Venue
+from ktdeval.market.rules.calendar import session_hours
+from ktdeval.market.snapshots.snapshot import DayArray, FloatArray, MarketSnapshot
+from ktdeval.market.venues.close_times import Close
+from ktdeval.market.venues.venue import FILLS_OF_MINUTES, MAX_PRICE, FillRule, Venue
 
 IntArray = npt.NDArray[np.int64]
 #: minutes of the session that each rule takes; None: all of it

@@ -3,7 +3,7 @@
 Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are
 integer ticks (1/10,000 CNY, so that adjusted prices without a factor trade without a second path),
 quantities are integer steps of the instrument's venue (whole A-shares, 1/10,000 of a US share, 1e-8
-of a coin): `ktdeval.market.venue` says how they go together. What is called shares is in steps.
+of a coin): `ktdeval.market.venues.venue` says how they go together. What is called shares is in steps.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from ktdeval.errors import ConfigError
-from ktdeval.market.execution import Execution, ExecutionName, find_execution
-from ktdeval.market.fees import is_dated
-from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
+from ktdeval.market.rules.fees import is_dated
+from ktdeval.market.venues.execution import Execution, ExecutionName, find_execution
+from ktdeval.market.venues.venue import Fees, FillRule, Venue, find_venue
 from ktdeval.values.config_options import build, option
 
 Side = Literal["BUY", "SELL"]
 BoardRuleSet = Literal["paper", "exchange"]
 """Rules of the A-share boards. `paper` (KTD-Fin, Appendix H): a constant limit by board, from which
 trading stops `limit_buffer_pct` short, one size of lots, and flat costs. `exchange`: the limits,
-listings and sizes of orders in force on each day (`ktdeval.market.board_rules`), and its stamp duty
-and transfer fee (`ktdeval.market.fees`) besides the commission.
+listings and sizes of orders in force on each day (`ktdeval.market.rules.board_rules`), and its stamp duty
+and transfer fee (`ktdeval.market.rules.fees`) besides the commission.
 """
 
 EXECUTION_HELP = (
@@ -300,7 +300,7 @@ _BAR_OF_FILL: Mapping[FillRule, tuple[int, Literal["open", "close"]]] = {
     "next_close": (0, "close"),
     "same_close": (-1, "close"),
     # Means of the day are of no bar's price: masks that change prices refuse them
-    # (`ktdeval.runner.shown_account`), and all others show a price as it is, whatever its part.
+    # (`ktdeval.runner.episodes.shown_account`), and all others show a price as it is, whatever its part.
     "vwap_30m": (0, "close"),
     "twap_day": (0, "close"),
 }
@@ -337,7 +337,7 @@ class Account(Struct, frozen=True):
 
 
 BOOK_NAV = 1_000_000_000
-"""NAV of an account at book (`ktdeval.runner.book_account`): its cash and the shares of its
+"""NAV of an account at book (`ktdeval.runner.episodes.book_account`): its cash and the shares of its
 positions are weights in billionths.
 """
 

@@ -17,9 +17,9 @@ import numpy as np
 from msgspec import Struct
 
 from ktdeval.errors import InvariantError
-from ktdeval.market.fees import DutyRow, duties_due, is_dated
-from ktdeval.market.snapshot import Board
-from ktdeval.market.venue import Venue
+from ktdeval.market.rules.fees import DutyRow, duties_due, is_dated
+from ktdeval.market.snapshots.snapshot import Board
+from ktdeval.market.venues.venue import Venue
 from ktdeval.trading.types import TradingConfig
 
 RATE_SCALE = 10**10
@@ -41,7 +41,7 @@ class Commission(NamedTuple):
 class Duty:
     """What is paid of a fill besides the commission, to the state, a clearing house, a regulator."""
 
-    kind: str  #: of `ktdeval.market.fees`; `levy`: what the venue itself states, on all days
+    kind: str  #: of `ktdeval.market.rules.fees`; `levy`: what the venue itself states, on all days
     rate: int  #: of the notional
     unit_rate: int  #: for each share or coin
     most: int | None  #: upper bound of the part by `unit_rate`; None: no bound
@@ -68,7 +68,7 @@ class Margin:
 
 
 class ExecutionTerms(Struct, frozen=True):
-    """Coefficients of execution (`ktdeval.market.execution`) in integers."""
+    """Coefficients of execution (`ktdeval.market.venues.execution`) in integers."""
 
     half_spread_ppb: int
     is_by_liquidity: bool  #: the half spread is that of the reference stock

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 _Product = tuple[IntArray, IntArray | int]

@@ -45,11 +45,11 @@ _GROUPS = {
 }
 _ELSEWHERE = {
     "demo": "demo:demo",
-    "fork": "fork_command:fork",
-    "paper figure": "figure_command:figure",
-    "compare power": "power_command:power",
-    "paper table": "table_command:table",
-    "transplant": "transplant_command:transplant",
+    "fork": "forks.fork_command:fork",
+    "paper figure": "papers.figure_command:figure",
+    "compare power": "plans.power_command:power",
+    "paper table": "papers.table_command:table",
+    "transplant": "transplants.transplant_command:transplant",
 }
 #: Commands that are functions of `ktdeval`, too, and the names of these
 _FUNCTIONS = {

@@ -160,8 +160,8 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
     selection.
     """
     from ktdeval_compare import functions
-    from ktdeval_compare.transplant_command import at_capital
-    from ktdeval_compare.variance_runs import table_among
+    from ktdeval_compare.transplants.transplant_command import at_capital
+    from ktdeval_compare.variances.variance_runs import table_among
 
     if not cards:
         raise UsageError(
@@ -298,9 +298,9 @@ def _run_doses(cards: tuple[Path, ...], options: MasksOptions) -> None:
     """Run the study of `--dose-response` and print its report."""
     from ktdeval.cli import open_plugins, work_shown
     from ktdeval_compare import functions
-    from ktdeval_compare.dose_response import dose_report
-    from ktdeval_compare.dose_study import plan_of, run_study, write_study
-    from ktdeval_compare.dose_texts import dose_parts
+    from ktdeval_compare.doses.dose_response import dose_report
+    from ktdeval_compare.doses.dose_study import plan_of, run_study, write_study
+    from ktdeval_compare.doses.dose_texts import dose_parts
 
     if cards or options.tasks or options.metrics or options.common:
         raise UsageError(
@@ -521,8 +521,8 @@ def cutoff(cards: tuple[Path, ...], options: CutoffOptions) -> None:
     training data end; what it earns after them is what it can do.
     """
     from ktdeval_compare import functions
-    from ktdeval_compare.compared_cards import load_entrants
     from ktdeval_compare.cutoff import cutoff as find_decays
+    from ktdeval_compare.pairs.compared_cards import load_entrants
     from ktdeval_compare.report_texts import cutoff_parts
 
     dates: dict[str, str] = {}

@@ -34,7 +34,7 @@ from ktdeval.stats import (
     ends_of_difference,
 )
 from ktdeval.trading import Ledger
-from ktdeval_compare.compared_cards import Entrant, Values, label, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import Entrant, Values, label, recorded_ledger
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {

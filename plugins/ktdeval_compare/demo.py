@@ -53,12 +53,12 @@ def demo(options: DemoOptions) -> None:
     """
     # not at the top, so that help is quick
     from ktdeval.registry import TableChoices
-    from ktdeval_compare.compared_cards import load_entrants
-    from ktdeval_compare.luck import luck
-    from ktdeval_compare.luck_texts import luck_parts
-    from ktdeval_compare.paper_tables import paper_frame, table_of
+    from ktdeval_compare.pairs.compared_cards import load_entrants
+    from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+    from ktdeval_compare.papers.table_writing import write_table
+    from ktdeval_compare.ranking.luck import luck
+    from ktdeval_compare.ranking.luck_texts import luck_parts
     from ktdeval_compare.table_columns import lines_of
-    from ktdeval_compare.table_writing import write_table
 
     plugins = load_plugins()
     plugins.model_spec_name(RECALLING)  # refused before anything is printed

@@ -15,29 +15,38 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.registry import TableChoices, load_plugins
 from ktdeval.runner import paths_of_runs
 from ktdeval.values import JsonValue, Tell, build, split_list, tell_nobody, to_object
-from ktdeval_compare.cohort_comparison import CohortOptions as CohortOptions, cohort as find_cohorts
-from ktdeval_compare.cohort_texts import cohort_parts
-from ktdeval_compare.compare import CompareOptions as CompareOptions, compare as find_differences
-from ktdeval_compare.compared_cards import load_cards, load_entrants, scoring_notes
-from ktdeval_compare.label_invariance import (
+from ktdeval_compare.cells.market_cells import CellOptions as CellOptions, by_cells
+from ktdeval_compare.cells.market_cells_texts import cell_parts
+from ktdeval_compare.cohorts.cohort_comparison import (
+    CohortOptions as CohortOptions,
+    cohort as find_cohorts,
+)
+from ktdeval_compare.cohorts.cohort_texts import cohort_parts
+from ktdeval_compare.labels.label_invariance import (
     InvarianceOptions as InvarianceOptions,
     invariance as find_invariance,
 )
-from ktdeval_compare.label_invariance_texts import invariance_parts, key_parts
-from ktdeval_compare.luck import luck as find_luck
-from ktdeval_compare.luck_texts import luck_parts
-from ktdeval_compare.market_cells import CellOptions as CellOptions, by_cells
-from ktdeval_compare.market_cells_texts import cell_parts
-from ktdeval_compare.mask_effects import EffectsOptions as EffectsOptions, effects as find_effects
-from ktdeval_compare.mask_key_effect import KeyOptions, key_spread
-from ktdeval_compare.paper_tables import paper_frame, table_of
-from ktdeval_compare.pool import pool as find_pooled
-from ktdeval_compare.pool_texts import pool_parts
-from ktdeval_compare.random_players import PlayersOptions as PlayersOptions, PlayersTable
+from ktdeval_compare.labels.label_invariance_texts import invariance_parts, key_parts
+from ktdeval_compare.masks.mask_effects import (
+    EffectsOptions as EffectsOptions,
+    effects as find_effects,
+)
+from ktdeval_compare.masks.mask_key_effect import KeyOptions, key_spread
+from ktdeval_compare.pairs.compare import (
+    CompareOptions as CompareOptions,
+    compare as find_differences,
+)
+from ktdeval_compare.pairs.compared_cards import load_cards, load_entrants, scoring_notes
+from ktdeval_compare.pairs.score_comparison import compare_scores
+from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+from ktdeval_compare.pools.pool import pool as find_pooled
+from ktdeval_compare.pools.pool_texts import pool_parts
+from ktdeval_compare.ranking.luck import luck as find_luck
+from ktdeval_compare.ranking.luck_texts import luck_parts
+from ktdeval_compare.ranking.random_players import PlayersOptions as PlayersOptions, PlayersTable
 from ktdeval_compare.report_texts import compare_parts, effects_parts, score_parts, variance_parts
-from ktdeval_compare.score_comparison import compare_scores
 from ktdeval_compare.table_columns import Part, lines_of
-from ktdeval_compare.variance import VarianceOptions as VarianceOptions, study
+from ktdeval_compare.variances.variance import VarianceOptions as VarianceOptions, study
 
 #: The table that `compare` returns: the first of these that a report has
 _MAIN_TABLES = ("tests", "pooled", "shares")

@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import UNSET
 
 from ktdeval_compare.cutoff import CutoffReport
-from ktdeval_compare.episode_distance import WORDS
-from ktdeval_compare.mask_effects import EffectsReport, LadderRow
-from ktdeval_compare.report_types import BestSet, CompareReport, DailyTest, PairTest
-from ktdeval_compare.score_comparison import ScoreReport
+from ktdeval_compare.forks.episode_distance import WORDS
+from ktdeval_compare.masks.mask_effects import EffectsReport, LadderRow
+from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest, PairTest
+from ktdeval_compare.pairs.score_comparison import ScoreReport
 from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,
@@ -32,7 +32,7 @@ from ktdeval_compare.table_columns import (
     text,
     unless_alone,
 )
-from ktdeval_compare.variance import IdenticalRuns, JointRow, ShareRow, VarianceReport
+from ktdeval_compare.variances.variance import IdenticalRuns, JointRow, ShareRow, VarianceReport
 
 
 def _note_parts(notes: Sequence[str]) -> Iterator[Part]:

@@ -22,7 +22,7 @@ from ktdeval import stats
 from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.cards import TradingEpisode
 from ktdeval_compare.cohort_words import REASONS
-from ktdeval_compare.compared_cards import Entrant, Values
+from ktdeval_compare.pairs.compared_cards import Entrant, Values
 
 SELECTION = "selection_alpha"  #: The metric whose detail has the exposures of an episode
 _ROUNDING = 1e-12  #: Spread of exposures that are equal but for rounding

@@ -16,22 +16,28 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 COMMANDS = {
     LAUNCH: _in(
-        "launch_command", "launch", "Run a plan; the same command again resumes, and amends it."
+        "launch.launch_command",
+        "launch",
+        "Run a plan; the same command again resumes, and amends it.",
     ),
     "worker": _in(
-        "worker_command", "worker", "Work on a grid, beside any number of other workers."
+        "workers.worker_command", "worker", "Work on a grid, beside any number of other workers."
     ),
     "status": _in("commands", "status", "Show the progress of a grid, once or until it ends."),
     "ctl": _in(
-        "ctl_command", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
+        "state.ctl_command",
+        "ctl",
+        "Pause, resume, retune, drop a model, try failed episodes again.",
     ),
     "tables": _in(
-        "tables_command", "tables", "Make tables and pages of the finished cells, at any time."
+        "outputs.tables_command",
+        "tables",
+        "Make tables and pages of the finished cells, at any time.",
     ),
 }
 #: Commands that launches call
 _HIDDEN = {
-    "drive": _in("launch_command", "drive", "Drive a launch in the background."),
+    "drive": _in("launch.launch_command", "drive", "Drive a launch in the background."),
     "forecast": _in("forecast", "forecast", "Estimate a launch."),
 }
 

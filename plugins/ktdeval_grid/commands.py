@@ -23,15 +23,15 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.values import near_matches, to_plain
-from ktdeval_grid.driver import Request
-from ktdeval_grid.launch_command import forecast
-from ktdeval_grid.launch_display import make_watcher
-from ktdeval_grid.layout import open_place
-from ktdeval_grid.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_line
-from ktdeval_grid.printed_status import assumption_lines, estimate_lines, status_lines
-from ktdeval_grid.pruning_rules import shipped_rules
-from ktdeval_grid.shipped_plans import shipped_plans
-from ktdeval_grid.status import GridStatus, GridWatch, look, reader_of
+from ktdeval_grid.launch.driver import Request
+from ktdeval_grid.launch.launch_command import forecast
+from ktdeval_grid.launch.launch_display import make_watcher
+from ktdeval_grid.planning.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_line
+from ktdeval_grid.planning.pruning_rules import shipped_rules
+from ktdeval_grid.planning.shipped_plans import shipped_plans
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.printed_status import assumption_lines, estimate_lines, status_lines
+from ktdeval_grid.state.status import GridStatus, GridWatch, look, reader_of
 
 _LOOK_S = 1.0
 _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")

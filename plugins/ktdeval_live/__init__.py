@@ -10,7 +10,7 @@ from ktdeval.values import later
 def ktdeval_cards() -> list[Spec]:
     """Return the kind of cards of forward tests."""
     summary = "One entrant's forward test on one market, as far as it has come."
-    return [Spec("live", later("ktdeval_live.card_kind:LIVE"), summary)]
+    return [Spec("live", later("ktdeval_live.results.card_kind:LIVE"), summary)]
 
 
 @hookimpl

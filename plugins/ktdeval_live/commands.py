@@ -19,20 +19,32 @@ from ktdeval.cli import (
     print_grid,
 )
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
-from ktdeval_live.ask_entrant import ask as ask_entry
-from ktdeval_live.clock import Clock, FileClock, SystemClock, in_text
-from ktdeval_live.consistency_runs import repeat_test
-from ktdeval_live.decision_processes import ProcessAsker, end_after
-from ktdeval_live.entrant_episode import Entry
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin, join as join_test
+from ktdeval_live.checks.verification import check_verified, verify_test
+from ktdeval_live.days.clock import Clock, FileClock, SystemClock, in_text
+from ktdeval_live.deciding.ask_entrant import ask as ask_entry
+from ktdeval_live.deciding.beginning import begin, join as join_test
+from ktdeval_live.deciding.consistency_runs import repeat_test
+from ktdeval_live.deciding.decision_processes import ProcessAsker, end_after
+from ktdeval_live.deciding.past_replay import replay_plan
+from ktdeval_live.deciding.step import AT_ONCE, LiveStep, StepReport
 from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.write import site_folder, write_page
-from ktdeval_live.past_replay import replay_plan
 from ktdeval_live.plan import LivePlan, load_entrant, load_plan
-from ktdeval_live.publication_evidence import PROVES
-from ktdeval_live.publish_chain import publish as publish_chain, publish_evidence, reveal
-from ktdeval_live.settled_cards import differences, settle_test, shown_in_a_year, write_cards
+from ktdeval_live.publication.publication_evidence import PROVES
+from ktdeval_live.publication.publish_chain import (
+    publish as publish_chain,
+    publish_evidence,
+    reveal,
+)
+from ktdeval_live.publication.time_authorities import NOBODY, authority_words, load_trust
+from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import (
+    differences,
+    settle_test,
+    shown_in_a_year,
+    write_cards,
+)
 from ktdeval_live.status import (
     agreement_row,
     excess_row,
@@ -41,9 +53,6 @@ from ktdeval_live.status import (
     settled_row,
     status_rows,
 )
-from ktdeval_live.step import AT_ONCE, LiveStep, StepReport
-from ktdeval_live.time_authorities import NOBODY, authority_words, load_trust
-from ktdeval_live.verify_test import check_verified, verify_test
 
 _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 

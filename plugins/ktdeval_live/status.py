@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from ktdeval.cards import UNDEFINED
-from ktdeval_live.card_types import Excess, LiveCard, LiveFigure, LiveInterval
-from ktdeval_live.chain import Frozen
-from ktdeval_live.clock import in_text
-from ktdeval_live.consistency_runs import RepeatAgreement
-from ktdeval_live.entrant_episode import Entry, answers
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.results import EntryResult
+from ktdeval_live.days.clock import in_text
+from ktdeval_live.deciding.consistency_runs import RepeatAgreement
+from ktdeval_live.record.chain import Frozen
+from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.card_types import Excess, LiveCard, LiveFigure, LiveInterval
+from ktdeval_live.results.daily_results import EntryResult
 
 
 def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:

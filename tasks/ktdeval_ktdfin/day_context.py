@@ -52,7 +52,9 @@ def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
 @cache
 def _code_version() -> str:
     own = ("ktdeval_ktdfin.market_day", __name__)
-    return code_version(*own, "ktdeval.attribution.style_factors", "ktdeval.market.snapshot")
+    return code_version(
+        *own, "ktdeval.attribution.style_factors", "ktdeval.market.snapshots.snapshot"
+    )
 
 
 def context_table(market: MarketDay) -> dict[str, FloatArray]:

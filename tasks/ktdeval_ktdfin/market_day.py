@@ -226,7 +226,9 @@ class MarketDay:
 
 @cache
 def _code_version() -> str:
-    return code_version(__name__, "ktdeval.attribution.style_factors", "ktdeval.market.snapshot")
+    return code_version(
+        __name__, "ktdeval.attribution.style_factors", "ktdeval.market.snapshots.snapshot"
+    )
 
 
 def dims_table(view: MarketView) -> dict[str, FloatArray]:

@@ -271,7 +271,7 @@ def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Pa
     )
 
 
-# ---- the account at book (`ktdeval.runner.book_account`)
+# ---- the account at book (`ktdeval.runner.episodes.book_account`)
 
 
 def account_at_book(step: ResearchStep) -> Payload:

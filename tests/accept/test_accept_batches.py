@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.remote.run_folder import MARK
+from ktdeval.runner.records.run_folder import MARK
 from repeat_plugin import PLUGIN, SAMPLES
 from run_support import episodes, ktdeval, start, wait_until
 from stub_batches import BatchPlan

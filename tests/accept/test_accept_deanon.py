@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.runner.episode_journal import pack_lines
-from ktdeval.runner.remote.run_folder import ANSWERS, RunFolder
+from ktdeval.runner.records.episode_journal import pack_lines
+from ktdeval.runner.records.run_folder import ANSWERS, RunFolder
 from paths import SUPPORT
 from run_support import SAME_MASK, card_of
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import derive_seed
 from ktdfin_market import small_market

@@ -41,8 +41,8 @@ from ktdeval.cards.recomputation_diff import path_text
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
-from ktdeval.runner.ledger_file import load_ledger
-from ktdeval.runner.score import rescore
+from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.runner.scoring.score import rescore
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.values import dumps_canonical, dumps_pretty, to_plain
 from run_support import PLUGIN, WINDOW, episodes

@@ -25,8 +25,8 @@ from grid_runs import (
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
-from ktdeval_grid.launch_workers import start_workers, wait_for
-from ktdeval_grid.status import look, reader_of
+from ktdeval_grid.launch.launch_workers import start_workers, wait_for
+from ktdeval_grid.state.status import look, reader_of
 from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of

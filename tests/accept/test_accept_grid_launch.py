@@ -18,7 +18,7 @@ import pytest
 
 from grid_runs import done_records, write_plan
 from ktdeval.stores import LocalStore
-from ktdeval_grid.status import GridStatus, look, reader_of
+from ktdeval_grid.state.status import GridStatus, look, reader_of
 from run_support import PLUGIN, ktdeval
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import TwinParams
 from ktdeval_models.params import rules

@@ -30,10 +30,10 @@ from accept_runs import (
 )
 from json_places import texts_in
 from ktdeval.harness.chat_messages import ModelRequest
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.run import in_turn
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.runner.execution.run import in_turn
+from ktdeval.runner.records.run_folder import RunFolder
 from loops import not_empty
 
 WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days in it

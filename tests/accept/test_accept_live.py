@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval_live.clock import in_text
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import in_text
+from ktdeval_live.record.folder import LiveFolder
 from live_drops import (
     Row,
     as_csv,

@@ -17,15 +17,15 @@ from clock_plugin import CLOCK, PLUGIN, TIME
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.values import dumps_canonical
-from ktdeval_live.chain import Decided, Gap
-from ktdeval_live.clock import of_text
-from ktdeval_live.day_sources import StoredDays
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin, join
-from ktdeval_live.past_replay import InlineAsker, SetClock
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.days.day_sources import StoredDays
+from ktdeval_live.deciding.beginning import begin, join
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem, StepReport
 from ktdeval_live.plan import Entrant
-from ktdeval_live.step import DueDecision, LiveStep, Problem, StepReport
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.record.chain import Decided, Gap
+from ktdeval_live.record.folder import LiveFolder
 from live_plans import plan_of
 from live_week import BEFORE, ENTRANTS, drop_increment
 from paths import SUPPORT_FOLDERS

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval_live.chain import Chain
-from ktdeval_live.clock import FileClock
-from ktdeval_live.publish_chain import publications, publish
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import FileClock
+from ktdeval_live.publication.publish_chain import publications, publish
+from ktdeval_live.record.chain import Chain
 from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from run_support import error_line, ktdeval
 

@@ -18,11 +18,11 @@ from json_places import Place, places, with_value
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
 from ktdeval.values import dumps_canonical
-from ktdeval_live.clock import of_text
+from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.commands import live
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.settled_cards import settle_test, write_cards
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import settle_test, write_cards
 from live_forger import Forger
 from live_plans import rehearsed
 from loops import not_empty

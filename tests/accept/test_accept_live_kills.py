@@ -15,9 +15,9 @@ import pytest
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED
-from ktdeval_live.chain import Decided
-from ktdeval_live.publish_chain import publications
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.record.chain import Decided
 from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from live_kills import asking_processes, kill, stages
 from run_support import error_line, ktdeval, start, wait_until

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from ktdeval.cli.main import main
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.publish_chain import publications
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.record.folder import LiveFolder
 from live_drops import Drops, begin_drops, plan_text, plugins, store_markets
 from paths import REPOSITORY
 

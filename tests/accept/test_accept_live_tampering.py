@@ -17,9 +17,9 @@ import pytest
 from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from forgery_kinds import Forgery, Found
 from ktdeval.registry import Plugins
-from ktdeval_live.clock import of_text
-from ktdeval_live.time_authorities import load_trust, plan_trust
-from ktdeval_live.verify_test import LiveVerification, verify_test
+from ktdeval_live.checks.verification import LiveVerification, verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.publication.time_authorities import load_trust, plan_trust
 from live_forger import Forger
 from live_forgeries import FORGERIES
 from live_week import AFTER, Week, live_week

@@ -18,13 +18,13 @@ import pytest
 from accept_runs import PLUGINS, TASKS, evaluate, synthetic
 from ktdeval.harness.tool_definition import Tool, call
 from ktdeval.market import Close, MinuteBars
-from ktdeval.market.calendar import window_rows
-from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS, MarketSnapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import DocumentRef
-from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 from news_items import poisoned_news, with_news
 from searching import is_searching

@@ -25,9 +25,9 @@ from accept_figures import (
 )  # fmt: skip
 from accept_runs import conversations, evaluate, silently
 from card_checks import card_of, check_card
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape

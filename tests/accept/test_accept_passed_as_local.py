@@ -21,7 +21,7 @@ from forging import edit_json, renewed
 from ktdeval.calls.prices import FREE
 from ktdeval.cli.main import cli
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_board.checking.check import CheckOptions, check_board
 from run_support import TASK, WINDOW, Done, episodes, ktdeval
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks

@@ -18,7 +18,7 @@ from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.harness.chat_messages import Message, Model, ModelRequest, sound
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from run_support import card_of, error_line, finished_steps, ktdeval
 from searching import is_searching
 from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.remote.run_folder import MARK
+from ktdeval.runner.records.run_folder import MARK
 from run_support import assert_same, episodes, finished_steps, wait_until
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.harness.chat_messages import USAGE_FIELDS
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from run_support import TASK, WINDOW, card_of, ktdeval
 from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks

@@ -14,7 +14,7 @@ import pytest
 import accept_overheard
 import reference_broker
 from accept_runs import card, evaluate, import_real, verify
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.ledger import StepRecord
 
 pytestmark = pytest.mark.shared_data

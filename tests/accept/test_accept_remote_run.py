@@ -27,7 +27,7 @@ from stub_runs import WIRES, apart, book, environment_of, finished, words_of
 skip_without_sdks()
 skip_without_s3()
 
-preload("s3fs", "ktdeval.stores.remote", "ktdeval.runner.remote.run_claim")
+preload("s3fs", "ktdeval.stores.remote", "ktdeval.runner.records.run_claim")
 
 KILLS = int(os.environ.get("KTDEVAL_TEST_KILLS", "1"))
 STEPS = 3

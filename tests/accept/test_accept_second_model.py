@@ -18,7 +18,7 @@ from ktdeval.cards.card import TradingCard
 from ktdeval.cards.system import System
 from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import Usage
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks
 from terminal import Terminal
 

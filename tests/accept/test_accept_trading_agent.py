@@ -16,7 +16,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from run_support import PLUGIN, SAME_MASK, card_of, ktdeval as ktdeval_process, records
 from tables import on_each_row
 from terminal import Terminal

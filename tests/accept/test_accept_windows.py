@@ -24,8 +24,8 @@ from accept_runs import (
     synthetic,
     verify,
 )
-from ktdeval.market.calendar import window_rows
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.runner.records.run_folder import RunFolder
 from loops import not_empty
 
 SESSIONS = {

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdfin_market import small_market
 from paths import REPOSITORY
 from tables import on_each_row

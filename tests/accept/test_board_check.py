@@ -25,7 +25,7 @@ from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, rescore
-from ktdeval.runner.remote.run_folder import file_sha256
+from ktdeval.runner.records.run_folder import file_sha256
 from ktdeval.values import to_plain
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import (

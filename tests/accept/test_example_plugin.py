@@ -23,7 +23,7 @@ from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.plan import target_task_of
+from ktdeval.runner.plans.plan import target_task_of
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot

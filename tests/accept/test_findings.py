@@ -25,7 +25,7 @@ from findings import (
     value_at,
 )
 from ktdeval.cli.main import main
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from paths import REPOSITORY
 
 RUNS: dict[str, tuple[str, str]] = {**FINDINGS["runs"], **FINDINGS["shared_runs"]}

@@ -22,16 +22,16 @@ from scipy import stats
 from card_cases import CALLS
 from ktdeval.cards.fields.calls import Calls
 from ktdeval.errors import CardError
-from ktdeval.market.calendar import window_rows
-from ktdeval.market.storage import load_snapshot
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import content_hash, dumps_canonical, from_plain, to_plain
-from ktdeval_compare.compared_cards import Entrant, load_entrants
-from ktdeval_compare.episode_distance import FIGURES, course_of, distances
-from ktdeval_compare.label_invariance import InvarianceOptions, invariance
-from ktdeval_compare.mask_key_effect import first_listed, profits_of
+from ktdeval_compare.forks.episode_distance import FIGURES, course_of, distances
+from ktdeval_compare.labels.label_invariance import InvarianceOptions, invariance
+from ktdeval_compare.masks.mask_key_effect import first_listed, profits_of
+from ktdeval_compare.pairs.compared_cards import Entrant, load_entrants
 from paths import SUPPORT
 from run_support import ktdeval, store_market
 from tables import on_each_row

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ktdeval.market.calendar import window_rows
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.stats.factorial_effects import NO_VARIATION
 from ktdfin_market import small_market
 from paths import SUPPORT

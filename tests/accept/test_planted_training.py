@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[planted
 
 from planted_memory import main as print_tables  # noqa: E402
 
-from ktdeval.market.storage import save_snapshot  # noqa: E402
+from ktdeval.market.snapshots.storage import save_snapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
 from ktdeval_models.planted.facts import Facts, FactSource, gather_facts  # noqa: E402
 from ktdeval_models.planted.params import model_folder  # noqa: E402

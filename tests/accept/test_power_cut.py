@@ -45,7 +45,7 @@ class Cut:
 
 @pytest.fixture(autouse=True)
 def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktdeval.runner.remote.run_folder.STEPS_A_GROUP", GROUP)
+    monkeypatch.setattr("ktdeval.runner.records.run_folder.STEPS_A_GROUP", GROUP)
 
 
 @pytest.fixture

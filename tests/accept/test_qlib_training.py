@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.fit_baseline import TrainingSettings, rank_ics, train
 from ktdeval_qlib.model_files import load

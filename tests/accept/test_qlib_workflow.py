@@ -20,8 +20,8 @@ from qlib.contrib.model import gbdt, linear
 
 from ktdeval.attribution import FACTOR_NAMES, factor_panel, fit_factors
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
+from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.fit_baseline import TrainingSettings, predictions, rank_ics, train
 from ktdeval_qlib.model_files import load

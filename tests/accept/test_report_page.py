@@ -16,7 +16,7 @@ import pytest
 
 from ktdeval.cards import metric_word
 from ktdeval.cli.main import main
-from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.values import install_command
 from report_page import Page, check_page
 from run_support import ktdeval, store_market

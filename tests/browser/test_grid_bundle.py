@@ -8,7 +8,7 @@ import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways
 from grid_pages import bundle_page
-from ktdeval_grid.static_site import write_bundle
+from ktdeval_grid.outputs.static_site import write_bundle
 
 pytestmark = needs_browser
 

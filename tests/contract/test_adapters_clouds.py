@@ -21,7 +21,7 @@ from adapter_server import LOOK, SUBMIT, Prepared, PreparedServer, ask, failure_
 from ktdeval.calls.record import routing_of
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
-from ktdeval.market.calendar import parse_day
+from ktdeval.market.rules.calendar import parse_day
 from ktdeval.registry import load_plugins
 from ktdeval.secrets import redact_secrets
 from ktdeval_models.remote.params import presets

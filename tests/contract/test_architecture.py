@@ -51,7 +51,7 @@ MAX_PARAMETERS = 6
 # server answers whatever came in.
 BROAD_EXCEPT_ALLOWED = {
     "ktdeval/registry/plugin_boundary.py",
-    "ktdeval/runner/episode_execution.py",
+    "ktdeval/runner/episodes/episode_execution.py",
     "tasks/ktdeval_qfinzero/access/guarded_dispatch.py",
 }
 
@@ -183,20 +183,20 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_audit/command.py",
         "plugins/ktdeval_compare/commands.py",
         "plugins/ktdeval_compare/demo.py",
-        "plugins/ktdeval_compare/fork_command.py",
+        "plugins/ktdeval_compare/forks/fork_command.py",
         "plugins/ktdeval_gym/rl/command.py",
         "plugins/ktdeval_models/planted/command.py",
         "plugins/ktdeval_qlib/command.py",
         "plugins/ktdeval_report/command.py",
-        "plugins/ktdeval_compare/figure_command.py",
-        "plugins/ktdeval_compare/power_command.py",
-        "plugins/ktdeval_compare/table_command.py",
-        "plugins/ktdeval_compare/transplant_command.py",
+        "plugins/ktdeval_compare/papers/figure_command.py",
+        "plugins/ktdeval_compare/plans/power_command.py",
+        "plugins/ktdeval_compare/papers/table_command.py",
+        "plugins/ktdeval_compare/transplants/transplant_command.py",
         "plugins/ktdeval_judge/command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/__main__.py",
         "ktdeval/registry/plugin_registry.py",
-        "ktdeval/runner/config.py",
+        "ktdeval/runner/plans/config.py",
         "ktdeval/values/lazy.py",
     }
     late = {}
@@ -370,7 +370,9 @@ def test_modules_and_public_names_have_docstrings() -> None:
 
 def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
     text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
-    with (resources.files("ktdeval.market") / "findings.csv").open(encoding="utf-8") as stream:
+    with (resources.files("ktdeval.market.checks") / "findings.csv").open(
+        encoding="utf-8"
+    ) as stream:
         kinds = {row["kind"] for row in csv.DictReader(stream)}
 
     assert len(kinds) > 20

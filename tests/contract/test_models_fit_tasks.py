@@ -12,8 +12,8 @@ import pytest
 
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import open_snapshot
-from ktdeval.runner.model_task_fit import check_model
-from ktdeval.runner.rehearsal import rehearse
+from ktdeval.runner.rehearsals.model_task_fit import check_model
+from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api import is_scoring
 from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.init import DEFAULT_BASELINES, BegunBoard, NewBoard, init_board

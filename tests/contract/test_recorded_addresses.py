@@ -91,9 +91,9 @@ def test_the_sweep_finds_fields_of_all_kinds() -> None:
         "ktdeval_live.plan.Publishing.remote",
         "ktdeval_live.plan.Stamping.url",
         "ktdeval_live.plan.PlannedMarket.source_args",
-        "ktdeval_grid.plan.PlannedModel.base_url",
+        "ktdeval_grid.planning.plan.PlannedModel.base_url",
         "ktdeval.stores.mirror.Place.url",
-        "ktdeval.runner.config.RunConfig.base_url",
+        "ktdeval.runner.plans.config.RunConfig.base_url",
         "ktdeval_board.document_types.Submitter.url",
         "ktdeval_memory.params.MemoryParams.embedding_url",
     } <= guarded

@@ -46,7 +46,7 @@ def test_sources_are_not_ignored() -> None:
         pytest.skip("this is no checkout")
 
     sources = [
-        "ktdeval/market/snapshot.py",
+        "ktdeval/market/snapshots/snapshot.py",
         "leaderboards/practice/board.yaml",
         "ktdeval/cli/run.py",
     ]

@@ -11,7 +11,7 @@ import pytest
 from accept_figures import Prices
 from accept_runs import evaluate
 from card_checks import check_card
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdfin_market import FIRST, LAST, small_market
 
 RUNS = {

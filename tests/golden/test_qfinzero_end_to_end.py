@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.runner.episode_journal import pack_lines
-from ktdeval.runner.remote.run_folder import ANSWERS, RunFolder
+from ktdeval.runner.records.episode_journal import pack_lines
+from ktdeval.runner.records.run_folder import ANSWERS, RunFolder
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall

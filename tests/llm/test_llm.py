@@ -20,8 +20,8 @@ import pytest
 from forced_replies import calls_of, forced_replies, row_of
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest
-from ktdeval.market.storage import save_snapshot
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.market.snapshots.storage import save_snapshot
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.testing.markets import random_snapshot
 from ktdeval_models.remote.grammar_schemas import SchemaBounds
 from ktdeval_models.remote.openai import make_compatible

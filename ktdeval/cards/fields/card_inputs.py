@@ -24,7 +24,7 @@ from ktdeval.cards.fields.fact_types import (
     Provenance,
 )
 from ktdeval.errors import CardError
-from ktdeval.market.snapshot import DayArray, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
 from ktdeval.stats.factorial_effects import left_out_windows
 from ktdeval.stats.metric import Metric, RecordedTranscript, RuleSet
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window

@@ -32,8 +32,8 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, TradingFac
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.calendar import parse_day
-from ktdeval.market.snapshot import DayArray, MarketSnapshot
+from ktdeval.market.rules.calendar import parse_day
+from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue
 

@@ -25,7 +25,7 @@ from ktdeval.cards.fields.calls import Calls
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval
 from ktdeval.harness.external_acts import ShownPart
 from ktdeval.harness.traits import DeciderKind
-from ktdeval.market.writing_systems import Script
+from ktdeval.market.sources.writing_systems import Script
 from ktdeval.masking.mask_config import MaskKind
 from ktdeval.task_api.scoring import worst_figure
 from ktdeval.values.secret_free_addresses import Arguments

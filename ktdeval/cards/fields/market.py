@@ -14,8 +14,8 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
 from ktdeval.errors import CardError
-from ktdeval.market.snapshot import DayArray, MarketSnapshot
-from ktdeval.market.writing_systems import unnamed_scripts
+from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
+from ktdeval.market.sources.writing_systems import unnamed_scripts
 from ktdeval.values.typed_json import from_plain
 
 

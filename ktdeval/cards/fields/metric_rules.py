@@ -9,9 +9,9 @@ from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.recorded_facts import TradingFacts
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row, clean
-from ktdeval.market.fees import duty_rows
+from ktdeval.market.rules.fees import duty_rows
 
-#: Field of a task's config with the SHA-256 of the table of duties (`ktdeval.market.fees`)
+#: Field of a task's config with the SHA-256 of the table of duties (`ktdeval.market.rules.fees`)
 DUTIES = "duties"
 
 

@@ -17,7 +17,7 @@ from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, 
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
 from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.metric import (

@@ -13,7 +13,7 @@ from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.recorded_facts import TradingFacts
 from ktdeval.cards.fields.words import FieldWords
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats import series
 from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
 from ktdeval.trading.ledger import Ledger

@@ -16,9 +16,9 @@ from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import RECORD, CallDatabase, EpisodeRows, LogIdentity, read_labels
 from ktdeval.calls.stop_flag import Fence, no_fence
 from ktdeval.errors import StoreError, explained
-from ktdeval.runner.completion_marks import LogEntry
-from ktdeval.runner.plan_growth import united
-from ktdeval.runner.remote.run_folder import (
+from ktdeval.runner.plans.plan_growth import united
+from ktdeval.runner.records.completion_marks import LogEntry
+from ktdeval.runner.records.run_folder import (
     CANARY,
     CERTIFICATE,
     MANIFEST,
@@ -26,8 +26,8 @@ from ktdeval.runner.remote.run_folder import (
     TASK_FILES,
     RunFolder,
 )
+from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.runner.remote.worker_part import CANARY_CALLS, CHECK_CALLS
-from ktdeval.runner.run_manifest import RunManifest
 from ktdeval.values.files import read_plain, sync_folder, write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 

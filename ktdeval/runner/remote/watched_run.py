@@ -11,9 +11,9 @@ from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
 from ktdeval.harness.streaming import ReplyPiece
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.config import RunConfig
-from ktdeval.runner.remote.model_connection import EpisodeAccess, ModelAccess
-from ktdeval.runner.run import RunResult, execute_run, prepare_run
+from ktdeval.runner.execution.run import RunResult, execute_run, prepare_run
+from ktdeval.runner.models.model_connection import EpisodeAccess, ModelAccess
+from ktdeval.runner.plans.config import RunConfig
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import Event
 

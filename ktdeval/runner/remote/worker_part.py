@@ -20,11 +20,11 @@ from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards import compute_metric
 from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.config import RunConfig
-from ktdeval.runner.plan import in_turn
-from ktdeval.runner.remote.run_folder import CANARY, JOURNAL, MARK, RunFolder
-from ktdeval.runner.run import SharedRun, executor, prepare_run
-from ktdeval.runner.score import write_cards
+from ktdeval.runner.execution.run import SharedRun, executor, prepare_run
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.plan import in_turn
+from ktdeval.runner.records.run_folder import CANARY, JOURNAL, MARK, RunFolder
+from ktdeval.runner.scoring.score import write_cards
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.values.files import Closing, make_lasting_folder, read_plain, write_atomic

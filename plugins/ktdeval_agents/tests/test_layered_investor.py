@@ -11,7 +11,7 @@ import pytest
 from agent_sessions import Session, observation
 from ktdeval.errors import ConfigError
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episode_journal import unpack_lines
+from ktdeval.runner.records.episode_journal import unpack_lines
 from ktdeval_agents import InvestorParams
 from ktdeval_agents.layered_memory import make_investor
 from ktdeval_agents.team import TeamAgent

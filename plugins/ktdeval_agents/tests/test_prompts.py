@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ktdeval.harness import NO_TOOL, ROLE_HEADING, SIGNALS, ModelRequest, Reply, ToolCall
-from ktdeval.runner.conversation_size import example
+from ktdeval.runner.rehearsals.conversation_size import example
 from ktdeval_agents import TEAMS
 from ktdeval_agents.analyst_selection import CHOOSE
 from ktdeval_agents.prompts import bounded

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.market.no_market import NO_MARKET
+from ktdeval.market.snapshots.no_market import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
 from ktdeval.values import load_yaml

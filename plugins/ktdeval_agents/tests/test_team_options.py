@@ -23,9 +23,9 @@ from ktdeval.harness import (
 )
 from ktdeval.harness.forced_tool_calls import OTHER_TOOL
 from ktdeval.registry import load_plugins
-from ktdeval.runner.additional_models import split_model
-from ktdeval.runner.config import RunConfig
-from ktdeval.runner.model_settings import with_model_settings
+from ktdeval.runner.plans.additional_models import split_model
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.values.config_options import parse_assignments
 from ktdeval_agents import TeamParams
 from ktdeval_agents.analyst_selection import CHOOSE, choose

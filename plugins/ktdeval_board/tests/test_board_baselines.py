@@ -31,7 +31,7 @@ from ktdeval.attribution import FACTORS
 from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.values import JsonValue, to_plain

@@ -50,9 +50,9 @@ from ktdeval_board.registrations import (
     registrations_text,
 )
 from ktdeval_board.rules import WindowRule
-from ktdeval_compare.compare import CompareOptions, compare
-from ktdeval_compare.compared_cards import Entrant
-from ktdeval_compare.mask_effects import EffectsOptions as EffectOptions, effects
+from ktdeval_compare.masks.mask_effects import EffectsOptions as EffectOptions, effects
+from ktdeval_compare.pairs.compare import CompareOptions, compare
+from ktdeval_compare.pairs.compared_cards import Entrant
 
 # -- pairs of windows
 

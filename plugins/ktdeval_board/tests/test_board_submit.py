@@ -465,7 +465,7 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
     begin(tmp_path / "board", market, baselines=(), **task)
     from ktdeval.registry import load_plugins
     from ktdeval.runner import evaluate
-    from ktdeval.runner.config import RunConfig
+    from ktdeval.runner.plans.config import RunConfig
 
     config = RunConfig(
         model="attacker/reader",
@@ -890,7 +890,7 @@ def test_a_transplant_is_refused_even_in_the_dress_of_its_run(
     board: Path, run: Path, tmp_path: Path
 ) -> None:
     """As it is it is no run; with the run's manifest its card isn't of the board's task."""
-    from ktdeval_compare.transplant_run import TransplantSettings, transplant_run
+    from ktdeval_compare.transplants.transplant_run import TransplantSettings, transplant_run
 
     out = tmp_path / "out"
     transplant_run(run, TransplantSettings(capitals=(10**8,)), plugins(), out)

@@ -18,7 +18,7 @@ from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
 from ktdeval_board.ranking.rows import share_ranks
 from ktdeval_board.ranking.table import MOST_TESTED
-from ktdeval_compare.compared_cards import daily_table, load_entrants
+from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
 from loops import not_empty
 
 LEVEL = 0.05

@@ -11,10 +11,10 @@ import pytest
 
 import literal_player
 from forging import change_transcript, rehash
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.verify import verify_records
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.scoring.verify import verify_records
 from outside_programs import HEAD, OUTSIDE_PLUGIN, TRADER, Place
 from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, copy_run, ktdeval, start
 

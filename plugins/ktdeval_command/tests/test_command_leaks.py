@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accept_leaks import Scanner
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from outside_programs import Place, provider, said
 
 pytestmark = pytest.mark.slow  # each test is a whole run

@@ -29,8 +29,8 @@ from ktdeval.harness.chat_messages import CallParams
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession, StepOutcome
 from ktdeval.masking.payload_types import AssetRef
-from ktdeval.runner.conversation_size import LOW, MeasuringModel
-from ktdeval.runner.verify import RecordedModel
+from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
+from ktdeval.runner.scoring.verify import RecordedModel
 from ktdeval.values import JsonValue, install_command
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdfin_play import Scripted

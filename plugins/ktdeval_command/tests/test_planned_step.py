@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktdeval.calls import USUAL_TOKENS
-from ktdeval.runner.conversation_size import TYPICAL, MeasuringModel
+from ktdeval.runner.rehearsals.conversation_size import TYPICAL, MeasuringModel
 from ktdeval_command.planned_step import Measured, planned
 from ktdfin_market import small_market
 from ktdfin_play import PLUGINS, Play

@@ -18,7 +18,7 @@ import yaml
 
 from ktdeval.harness import ExternalRecord, smallest_value
 from ktdeval.runner import RunFolder
-from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval_command.remote_host import HOSTS
 from literal_player import RESEARCH_CALLS, play, told
 from remote_clients import HOLD, TOKEN, Calls, Client, free_port, holding, token_file

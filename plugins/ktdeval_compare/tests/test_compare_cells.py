@@ -19,12 +19,12 @@ from statsmodels.regression.linear_model import OLS
 import ktdeval
 from compare_cards import CardTerminal, make_card, save_run
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
-from ktdeval.market.manifest import with_id
+from ktdeval.market.snapshots.manifest import with_id
 from ktdeval.stats.series import automatic_lags
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
-from ktdeval_compare.cell_estimates import mean_of_days
-from ktdeval_compare.compared_cards import DailyTable
-from ktdeval_compare.regimes import RULES, Regime, RegimeRule, regime_of
+from ktdeval_compare.cells.cell_estimates import mean_of_days
+from ktdeval_compare.cells.regimes import RULES, Regime, RegimeRule, regime_of
+from ktdeval_compare.pairs.compared_cards import DailyTable
 
 CODE = "609001.SH"
 LONG = random_snapshot(seed=5, n_assets=20, n_days=420)

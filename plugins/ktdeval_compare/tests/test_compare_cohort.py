@@ -29,7 +29,7 @@ from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats.sharpe_significance import deflated_sharpe_ratio, sharpe_shape
 from ktdeval.values import dumps_pretty
 from ktdeval_compare.functions import cohort
-from ktdeval_compare.luck import LuckRow, rank
+from ktdeval_compare.ranking.luck import LuckRow, rank
 from ktdeval_compare.style_exposures import cohort_means, welch_test
 from scoring_cases import scoring_card
 

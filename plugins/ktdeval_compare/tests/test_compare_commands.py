@@ -19,8 +19,8 @@ from card_cases import derived_fields
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import table_columns
-from ktdeval_compare.power import DifferenceSpread, estimate_spread, median_variance
-from ktdeval_compare.rank_test import RankTest
+from ktdeval_compare.pairs.rank_test import RankTest
+from ktdeval_compare.plans.power import DifferenceSpread, estimate_spread, median_variance
 from scoring_cases import scoring_card
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

@@ -18,7 +18,7 @@ from ktdeval.cards import listed_cutoff, parse_cutoff, sides
 from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
-from ktdeval.market.calendar import parse_day
+from ktdeval.market.rules.calendar import parse_day
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels

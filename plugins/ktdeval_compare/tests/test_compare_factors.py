@@ -21,9 +21,9 @@ from statsmodels.stats.anova import anova_lm
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare_tables
-from ktdeval_compare.variance import VarianceOptions, VarianceReport, study
-from ktdeval_compare.variance_runs import TABLES, table_among
-from ktdeval_compare.variance_shares import (
+from ktdeval_compare.variances.variance import VarianceOptions, VarianceReport, study
+from ktdeval_compare.variances.variance_runs import TABLES, table_among
+from ktdeval_compare.variances.variance_shares import (
     RESIDUAL,
     component_shares,
     f_p,
@@ -267,7 +267,7 @@ def test_permutations_are_the_same_however_many_are_drawn_at_once(
 ) -> None:
     values = planted(np.random.default_rng(9), (3, 4, 2), (0.3, 1, 0, 1))
     expected = permutation_p(values, 0, 5, 300)
-    monkeypatch.setattr("ktdeval_compare.variance_shares._AT_ONCE", most)
+    monkeypatch.setattr("ktdeval_compare.variances.variance_shares._AT_ONCE", most)
 
     assert permutation_p(values, 0, 5, 300) == expected
     assert 0.01 < expected < 0.99

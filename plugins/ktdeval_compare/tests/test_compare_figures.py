@@ -19,15 +19,15 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.market import Document, Documents
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval_compare.figures.definitions import (
+from ktdeval_compare.papers.figures.definitions import (
     FigureChoices,
     figure_frame,
     figure_of,
     known_figures,
 )
-from ktdeval_compare.figures.events import asset_days, decision_of, sentiment_sign
-from ktdeval_compare.figures.figure_runs import mean_of_paths
-from ktdeval_compare.figures.vega_specs import dash_of, vega_spec, with_ends
+from ktdeval_compare.papers.figures.events import asset_days, decision_of, sentiment_sign
+from ktdeval_compare.papers.figures.figure_runs import mean_of_paths
+from ktdeval_compare.papers.figures.vega_specs import dash_of, vega_spec, with_ends
 
 DAYS = ("2025-01-02", "2025-01-03")
 
@@ -192,7 +192,7 @@ def test_a_figure_names_a_paper_its_needs_and_a_function(name: str) -> None:
 
     assert "Figure" in figure.source
     assert figure.needs
-    assert figure.rows.startswith("ktdeval_compare.figures.")
+    assert figure.rows.startswith("ktdeval_compare.papers.figures.")
 
 
 def test_a_spec_says_null_where_a_figure_is_not_defined() -> None:

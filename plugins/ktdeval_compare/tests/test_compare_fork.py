@@ -22,7 +22,7 @@ from ktdeval.runner import (
     evaluate,
     load_fork,
 )
-from ktdeval_compare.fork_statistics import (
+from ktdeval_compare.forks.fork_statistics import (
     LEVEL,
     Asked,
     Variant,

@@ -19,9 +19,10 @@ from ktdeval.cards.fields.fact_types import KnowledgeCutoff, SideDays
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import file_sha256, from_plain
-from ktdeval_compare import ama_deepfund_tables, cutoff, power, sharpe_difference as sharpe
-from ktdeval_compare.ama_deepfund_tables import RowName, row_names
-from ktdeval_compare.compared_cards import (
+from ktdeval_compare import cutoff
+from ktdeval_compare.forks.episode_distance import course_of, distances
+from ktdeval_compare.pairs import sharpe_difference as sharpe
+from ktdeval_compare.pairs.compared_cards import (
     Entrant,
     card_notes,
     cutoff_notes,
@@ -35,9 +36,11 @@ from ktdeval_compare.compared_cards import (
     paired_cells,
     recorded_ledger,
 )
-from ktdeval_compare.episode_distance import course_of, distances
-from ktdeval_compare.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
-from ktdeval_compare.rank_test import APART
+from ktdeval_compare.pairs.rank_test import APART
+from ktdeval_compare.papers import ama_deepfund_tables
+from ktdeval_compare.papers.ama_deepfund_tables import RowName, row_names
+from ktdeval_compare.plans import power
+from ktdeval_compare.plans.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
 from metric_cases import CODES, step
 
 ONE = {("A1", 0): 0.1}

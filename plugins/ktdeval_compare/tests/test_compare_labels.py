@@ -24,17 +24,17 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import from_plain
-from ktdeval_compare import functions, mask_key_effect
-from ktdeval_compare.compared_cards import Entrant, load_entrants
-from ktdeval_compare.episode_distance import FIGURES, course_of, distances, parted_on
-from ktdeval_compare.label_invariance import (
+from ktdeval_compare import functions
+from ktdeval_compare.forks.episode_distance import FIGURES, course_of, distances, parted_on
+from ktdeval_compare.labels.label_invariance import (
     FigureRow,
     InvarianceOptions,
     InvarianceReport,
     invariance,
 )
-from ktdeval_compare.label_invariance_texts import key_parts
-from ktdeval_compare.mask_key_effect import (
+from ktdeval_compare.labels.label_invariance_texts import key_parts
+from ktdeval_compare.masks import mask_key_effect
+from ktdeval_compare.masks.mask_key_effect import (
     FirstPurchases,
     KeyOptions,
     KeyReport,
@@ -42,6 +42,7 @@ from ktdeval_compare.mask_key_effect import (
     first_listed,
     profits_of,
 )
+from ktdeval_compare.pairs.compared_cards import Entrant, load_entrants
 from ktdeval_compare.table_columns import lines_of
 from metric_cases import CODES, market, order, spec, step
 

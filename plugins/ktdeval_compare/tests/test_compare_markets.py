@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from terminal import Terminal
 
 RUN = (

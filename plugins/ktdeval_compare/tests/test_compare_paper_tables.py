@@ -21,7 +21,8 @@ from ktdeval.errors import ConfigError
 from ktdeval.registry import PaperTable, Pivot, load_plugins, table_specs
 from ktdeval.task_api.scoring import Score, ScoreDefinition
 from ktdeval.values import content_hash
-from ktdeval_compare.paper_tables import benchmark_held, index_sharpe
+from ktdeval_compare.papers.paper_tables import benchmark_held, index_sharpe
+from ktdeval_compare.papers.table_writing import FORMS, table_json, write_table
 from ktdeval_compare.table_columns import (
     both,
     figure,
@@ -30,7 +31,6 @@ from ktdeval_compare.table_columns import (
     unit_name,
     unless_alone,
 )
-from ktdeval_compare.table_writing import FORMS, table_json, write_table
 from scoring_cases import TASK, score_spec, scoring_card
 
 

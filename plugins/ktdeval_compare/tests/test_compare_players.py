@@ -13,7 +13,7 @@ from ktdeval.cli.main import main
 from ktdeval.stats import EnvelopeSettings, random_envelope
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading import Account, Action, MarketTape, Order, TradingConfig
-from ktdeval_compare.random_players import standing_of
+from ktdeval_compare.ranking.random_players import standing_of
 from stats_play import Strategy, play
 from terminal import Terminal
 

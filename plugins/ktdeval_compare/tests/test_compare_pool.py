@@ -20,9 +20,9 @@ from card_cases import typed
 from compare_cards import CardTerminal, Cell, Figures, make_card, save_run
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, UsageError
-from ktdeval_compare.compare import CompareOptions
-from ktdeval_compare.compared_cards import Entrant
-from ktdeval_compare.pool import ZEROS, pool
+from ktdeval_compare.pairs.compare import CompareOptions
+from ktdeval_compare.pairs.compared_cards import Entrant
+from ktdeval_compare.pools.pool import ZEROS, pool
 
 US = {"id": "a" * 64, "name": "us", "venues": ["us_equity"]}
 COINS = {"id": "b" * 64, "name": "coins", "venues": ["crypto"]}

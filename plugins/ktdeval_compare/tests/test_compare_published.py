@@ -14,7 +14,7 @@ import scipy.stats
 
 from compare_cards import CardTerminal
 from ktdeval.values import csv_rows
-from ktdeval_compare.published_power import PUBLISHED, implied_volatility
+from ktdeval_compare.plans.published_power import PUBLISHED, implied_volatility
 
 DESIGNS = csv_rows(PUBLISHED / "designs.csv")
 DEEPFUND = csv_rows(PUBLISHED / "deepfund-3.csv")

@@ -18,11 +18,11 @@ from ktdeval.stats.intervals import wilson
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import ScoreDefinition
 from ktdeval.values import content_hash
-from ktdeval_compare import score_comparison
-from ktdeval_compare.compare import CompareOptions
-from ktdeval_compare.compared_cards import ScoringEntrant
-from ktdeval_compare.score_comparison import sample_of
-from ktdeval_compare.verdicts import with_verdicts
+from ktdeval_compare.pairs import score_comparison
+from ktdeval_compare.pairs.compare import CompareOptions
+from ktdeval_compare.pairs.compared_cards import ScoringEntrant
+from ktdeval_compare.pairs.score_comparison import sample_of
+from ktdeval_compare.pairs.verdicts import with_verdicts
 from metric_cases import market
 from scoring_cases import DEFINITIONS, TASK, record, score_spec, scoring_card
 

@@ -15,8 +15,8 @@ from statsmodels.tsa.vector_ar.var_model import VAR
 
 from ktdeval.stats.confidence_set import benjamini_hochberg, holm
 from ktdeval.stats.series import sharpe
-from ktdeval_compare import sharpe_difference as ledoit_wolf
-from ktdeval_compare.sharpe_difference import long_run_covariance, sharpe_difference
+from ktdeval_compare.pairs import sharpe_difference as ledoit_wolf
+from ktdeval_compare.pairs.sharpe_difference import long_run_covariance, sharpe_difference
 
 
 def test_corrections_worked_by_hand() -> None:

@@ -15,8 +15,8 @@ from scipy import stats
 
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
-from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.plans.data_source import open_snapshot
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.stats.factorial_effects import (
     MASK_FACTORS,
     MODE_PIECES,

@@ -8,15 +8,21 @@ from typing import Any
 import pytest
 
 from compare_cards import APART, CardTerminal, make_card
-from ktdeval_compare import cutoff, power
-from ktdeval_compare.cohort_comparison import BaselineRow, CohortReport, HeldFigure, SeedFigure
-from ktdeval_compare.cohort_texts import cohort_parts
+from ktdeval_compare import cutoff
 from ktdeval_compare.cohort_words import BASELINE
-from ktdeval_compare.declined_trades import DeclinedShare, Declines
-from ktdeval_compare.luck import LuckReport, LuckRow, RankCorrelation
-from ktdeval_compare.luck_texts import luck_parts
-from ktdeval_compare.power import PowerPlan, plan_report
-from ktdeval_compare.power_texts import power_parts
+from ktdeval_compare.cohorts.cohort_comparison import (
+    BaselineRow,
+    CohortReport,
+    HeldFigure,
+    SeedFigure,
+)
+from ktdeval_compare.cohorts.cohort_texts import cohort_parts
+from ktdeval_compare.masks.declined_trades import DeclinedShare, Declines
+from ktdeval_compare.plans import power
+from ktdeval_compare.plans.power import PowerPlan, plan_report
+from ktdeval_compare.plans.power_texts import power_parts
+from ktdeval_compare.ranking.luck import LuckReport, LuckRow, RankCorrelation
+from ktdeval_compare.ranking.luck_texts import luck_parts
 from ktdeval_compare.report_texts import cutoff_parts
 from ktdeval_compare.style_exposures import (
     CohortDifference,

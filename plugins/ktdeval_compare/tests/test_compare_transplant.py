@@ -15,8 +15,8 @@ from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, load_transplant, transplanted_at
 from ktdeval.stats import MeanEstimate, estimate_mean
-from ktdeval_compare.transplant_command import capital_of
-from ktdeval_compare.transplant_figures import (
+from ktdeval_compare.transplants.transplant_command import capital_of
+from ktdeval_compare.transplants.transplant_figures import (
     crossing_interval,
     withheld_reason,
     zero_crossing,

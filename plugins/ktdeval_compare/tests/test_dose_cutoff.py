@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktdeval_compare.dose_cutoff import cutoff_rows
-from ktdeval_compare.dose_response import LimitLine, dose_report
-from ktdeval_compare.dose_rows import CUTOFF, CUTOFF_ERROR, DoseRow, DoseStudy
+from ktdeval_compare.doses.dose_cutoff import cutoff_rows
+from ktdeval_compare.doses.dose_response import LimitLine, dose_report
+from ktdeval_compare.doses.dose_rows import CUTOFF, CUTOFF_ERROR, DoseRow, DoseStudy
 
 DAYS = 40
 NOISE = 0.01

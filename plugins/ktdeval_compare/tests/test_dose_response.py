@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 
 from compare_cards import CardTerminal
 from ktdeval.errors import DataError, UsageError
-from ktdeval_compare.dose_plot import dose_svg
-from ktdeval_compare.dose_response import (
+from ktdeval_compare.doses.dose_plot import dose_svg
+from ktdeval_compare.doses.dose_response import (
     Premiums,
     dose_report,
     effect_sizes,
@@ -25,10 +25,10 @@ from ktdeval_compare.dose_response import (
     probe_power,
     size_at,
 )
-from ktdeval_compare.dose_rows import DoseRow, DoseStudy, read_rows, shipped_study, write_rows
-from ktdeval_compare.dose_study import DosePlan, plan_of
-from ktdeval_compare.dose_texts import dose_parts, percent
-from ktdeval_compare.rank_test import RankTest, published_spans
+from ktdeval_compare.doses.dose_rows import DoseRow, DoseStudy, read_rows, shipped_study, write_rows
+from ktdeval_compare.doses.dose_study import DosePlan, plan_of
+from ktdeval_compare.doses.dose_texts import dose_parts, percent
+from ktdeval_compare.pairs.rank_test import RankTest, published_spans
 from ktdeval_compare.table_columns import lines_of
 
 WINDOWS = 10

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_compare.latex import escaped, latex_table
+from ktdeval_compare.papers.latex import escaped, latex_table
 
 ENGINES = ("pdflatex", "xelatex", "lualatex", "tectonic")
 #: A command, an escaped character, a formula, or plain text, as `escaped` writes them

@@ -14,7 +14,7 @@ from ktdeval.values import csv_rows
 from terminal import Terminal
 
 CASES = list(cases())
-_FINDINGS = Path(str(resources.files("ktdeval.market"))) / "findings.csv"
+_FINDINGS = Path(str(resources.files("ktdeval.market.checks"))) / "findings.csv"
 KINDS = {row["kind"]: row for row in csv_rows(_FINDINGS)}
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 _WORDS = {"or", "and", "where", "with", "takes", "of", "is"}  # of a sentence, after an option

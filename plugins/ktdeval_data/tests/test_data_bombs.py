@@ -248,7 +248,7 @@ def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
 @pytest.mark.slow
 def test_a_transcript_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     from ktdeval.errors import StoreError
-    from ktdeval.runner.episode_journal import unpack_lines
+    from ktdeval.runner.records.episode_journal import unpack_lines
 
     packed = zstandard.ZstdCompressor().compress(bytes(1 << 30))
     path = tmp_path / "transcript.jsonl.zst"

@@ -23,8 +23,8 @@ import pytest
 from adapter_server import Prepared, prepared
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.values import install_command
 from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_data.fetch.hub import _is_path_match, _table_paths
 from ktdeval_data.params import FetchHubParams
 from tables import on_each_row

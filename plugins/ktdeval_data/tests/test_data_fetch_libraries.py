@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_data.fetch.vendor_requests import plan, vendors
 from paths import SUPPORT
 from terminal import Terminal

@@ -16,7 +16,7 @@ import pytest
 
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
-from ktdeval.market.quality import check, raw_from_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window

@@ -20,8 +20,8 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.quality import check
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.checks.quality import check
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.values import build
 from ktdeval_data import vendor_tables
 from ktdeval_data.long_table import read_long

@@ -18,8 +18,8 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble, load_snapshot
-from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.quality import Finding, check, raw_from_snapshot
+from ktdeval.market.checks.quality import Finding, check, raw_from_snapshot
+from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin

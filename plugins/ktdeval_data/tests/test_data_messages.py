@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from terminal import Terminal
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*) ('[^']*'|[^\s;,)]+(?:,[^\s;,)]+)*)")

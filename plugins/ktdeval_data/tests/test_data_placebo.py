@@ -18,13 +18,13 @@ from placebo_check import DESCRIPTION, LIKENESS, books, describe, false_alpha, l
 from accept_runs import card, evaluate, import_real, silently, verify
 from ktdeval.attribution.factor_returns import Fit, fit_factors
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.market.documents import Documents, Entity
-from ktdeval.market.manifest import snapshot_id, with_id
-from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.snapshots.documents import Documents, Entity
+from ktdeval.market.snapshots.manifest import snapshot_id, with_id
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.stats.bootstrap import Resampling
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot

@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.quality import check, raw_from_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval_data.params import QlibParams
 from ktdeval_data.qlib_binary import read_bin, read_qlib
 from qlib_writer import write_qlib

@@ -14,10 +14,10 @@ from accept_runs import REAL
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.calendar import window_rows
-from ktdeval.market.quality import Finding, RawMarket, check, raw_from_snapshot
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.checks.quality import Finding, RawMarket, check, raw_from_snapshot
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from qlib_writer import write_qlib

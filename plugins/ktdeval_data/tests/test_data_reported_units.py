@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from terminal import Terminal
 
 UNITS = "date,code,open,close,high,low,volume,amount\n"

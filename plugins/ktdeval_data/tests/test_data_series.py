@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.market.calendar import sessions
-from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams

@@ -20,9 +20,9 @@ import zstandard
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market import FloatArray, MarketSnapshot, sessions
-from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.quality import check
-from ktdeval.market.raw_tables import raw_from_snapshot
+from ktdeval.market.checks.quality import check
+from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.market.sources.raw_tables import raw_from_snapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files

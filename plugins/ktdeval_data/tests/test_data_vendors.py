@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from tables import beside
 from terminal import Terminal
 

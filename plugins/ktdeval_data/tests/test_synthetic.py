@@ -17,10 +17,10 @@ from hypothesis import given, strategies as st
 
 from ktdeval.attribution.style_factors import FACTORS, factor_values
 from ktdeval.errors import DataError
-from ktdeval.market.calendar import sessions, window_rows
-from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.rules.calendar import sessions, window_rows
+from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
 from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, Regime, target_levels

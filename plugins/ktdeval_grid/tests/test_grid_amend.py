@@ -8,7 +8,7 @@ import pytest
 
 from grid_store import small_plan
 from ktdeval.errors import UsageError
-from ktdeval_grid.amend import amendment, with_key
+from ktdeval_grid.state.amend import amendment, with_key
 
 KEY = "5eed" * 8
 

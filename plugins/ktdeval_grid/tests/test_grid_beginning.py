@@ -9,11 +9,11 @@ import pytest
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.registry import load_plugins
-from ktdeval_grid.driver import Request
-from ktdeval_grid.estimate import estimate_grid
-from ktdeval_grid.estimate_types import GridEstimate
-from ktdeval_grid.forecast import check_beginning
-from ktdeval_grid.plan import plan_of
+from ktdeval_grid.launch.driver import Request
+from ktdeval_grid.launch.forecast import check_beginning
+from ktdeval_grid.planning.estimate import estimate_grid
+from ktdeval_grid.planning.estimate_types import GridEstimate
+from ktdeval_grid.planning.plan import plan_of
 from local_server import free_port
 
 SERVED = "openai_compatible/mine"

@@ -14,11 +14,11 @@ from ktdeval.registry import find_entry_points, plugin_registry
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.command_group import COMMANDS, grid as group
 from ktdeval_grid.commands import EstimateOptions, estimate
-from ktdeval_grid.ctl_command import _ACTIONS
-from ktdeval_grid.estimate_types import SCENARIOS
-from ktdeval_grid.grid_control import Pause, change_control, read_control
-from ktdeval_grid.launch_command import LaunchOptions
-from ktdeval_grid.plan_overrides import RUN_NAMES
+from ktdeval_grid.launch.launch_command import LaunchOptions
+from ktdeval_grid.planning.estimate_types import SCENARIOS
+from ktdeval_grid.planning.plan_overrides import RUN_NAMES
+from ktdeval_grid.state.ctl_command import _ACTIONS
+from ktdeval_grid.state.grid_control import Pause, change_control, read_control
 from terminal import Terminal
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
-from ktdeval_grid.grid_control import (
+from ktdeval_grid.state.grid_control import (
     Change,
     Control,
     DropModel,

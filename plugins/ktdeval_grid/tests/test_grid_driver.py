@@ -15,9 +15,9 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
-from ktdeval_grid.driver import Driver, LaunchResult, Request, check_result, worker_errors
-from ktdeval_grid.launch_display import PlainWatcher
-from ktdeval_grid.layout import GridPlace, open_place
+from ktdeval_grid.launch.driver import Driver, LaunchResult, Request, check_result, worker_errors
+from ktdeval_grid.launch.launch_display import PlainWatcher
+from ktdeval_grid.state.layout import GridPlace, open_place
 
 GOES_ON = "1 of 6 episodes are not finished, 0 of them failed; run the same command again to resume"
 

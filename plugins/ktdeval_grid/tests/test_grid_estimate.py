@@ -9,10 +9,10 @@ import pytest
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
 from ktdeval.runner.estimate import Finished, Paid
-from ktdeval_grid.estimate import PlannedCell, _added, _total, estimate_grid
-from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
-from ktdeval_grid.plan import GridPlan, plan_of
-from ktdeval_grid.printed_status import estimate_lines
+from ktdeval_grid.planning.estimate import PlannedCell, _added, _total, estimate_grid
+from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
+from ktdeval_grid.planning.plan import GridPlan, plan_of
+from ktdeval_grid.state.printed_status import estimate_lines
 
 
 def amount(calls: int, cost_usd: float | None, hours: float = 1.0) -> Amount:
@@ -142,7 +142,9 @@ def test_what_is_left_of_a_task_is_its_share_of_the_estimate_of_a_run(
     blinded = "blinded_open_research"
     run = run_estimate(**{blinded: 1, bright: 3})
     # a rehearsal takes seconds; its figures are tested beside it
-    monkeypatch.setattr("ktdeval_grid.estimate.estimate_run", lambda _config, _plugins: run)
+    monkeypatch.setattr(
+        "ktdeval_grid.planning.estimate.estimate_run", lambda _config, _plugins: run
+    )
 
     def is_done(_system: object, cell: PlannedCell) -> bool:
         return cell.task == bright and cell.seed > 1  # one of its four is left
@@ -169,7 +171,7 @@ def test_what_is_left_of_a_task_is_its_share_of_the_estimate_of_a_run(
 
 
 def test_a_model_whose_episodes_are_done_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktdeval_grid.estimate.estimate_run", None)
+    monkeypatch.setattr("ktdeval_grid.planning.estimate.estimate_run", None)
 
     found = estimate_grid(paid_plan(), load_plugins(), lambda _system, _cell: True, 1)
 

@@ -16,13 +16,13 @@ from ktdeval.cards import load_evaluation
 from ktdeval.errors import StoreError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import Plugins
-from ktdeval_grid import final_outputs_process
-from ktdeval_grid.final_outputs import GridEnding, make_ending
-from ktdeval_grid.final_outputs_process import make_tables
-from ktdeval_grid.forecast import finished_cells
-from ktdeval_grid.layout import open_place
-from ktdeval_grid.status import look, reader_of
-from ktdeval_grid.subprocess_command import own_command
+from ktdeval_grid.launch.forecast import finished_cells
+from ktdeval_grid.outputs import final_outputs_process
+from ktdeval_grid.outputs.final_outputs import GridEnding, make_ending
+from ktdeval_grid.outputs.final_outputs_process import make_tables
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.status import look, reader_of
+from ktdeval_grid.state.subprocess_command import own_command
 
 SYSTEM = "builtin-momentum_react"
 TASK = "blinded_open_research"

@@ -16,9 +16,7 @@ from ktdeval.errors import FencedError, StoreError
 from ktdeval.runner import RunPart
 from ktdeval.stores import Claim, ClaimBoard
 from ktdeval.values import content_hash
-from ktdeval_grid.gather_runs import AtEnd, Gathering, GatherJob
-from ktdeval_grid.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.layout import (
+from ktdeval_grid.state.layout import (
     GridPlace,
     amend_job,
     bytes_kept,
@@ -28,7 +26,9 @@ from ktdeval_grid.layout import (
     open_place,
     start_job,
 )
-from ktdeval_grid.unit_takeover import canary_part, furthest_part
+from ktdeval_grid.workers.gather_runs import AtEnd, Gathering, GatherJob
+from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
+from ktdeval_grid.workers.unit_takeover import canary_part, furthest_part
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

@@ -14,12 +14,12 @@ from grid_store import HandMade, done, record_of, small_plan
 from ktdeval.errors import EpisodeFailure, UsageError
 from ktdeval.stores import LocalStore
 from ktdeval.values import encode_canonical
-from ktdeval_grid import launch_command
-from ktdeval_grid.amend import Amendment
-from ktdeval_grid.driver import Request, read_request
-from ktdeval_grid.estimate_types import Amount, GridEstimate, ModelEstimate
-from ktdeval_grid.launch_command import _detach, _drive_here, _LaunchIntent, forecast
-from ktdeval_grid.layout import open_place
+from ktdeval_grid.launch import launch_command
+from ktdeval_grid.launch.driver import Request, read_request
+from ktdeval_grid.launch.launch_command import _detach, _drive_here, _LaunchIntent, forecast
+from ktdeval_grid.planning.estimate_types import Amount, GridEstimate, ModelEstimate
+from ktdeval_grid.state.amend import Amendment
+from ktdeval_grid.state.layout import open_place
 
 RUNNER = """
 from ktdeval.api import Spec, hookimpl

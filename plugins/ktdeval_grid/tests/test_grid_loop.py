@@ -13,14 +13,14 @@ from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
-from ktdeval_grid.gather_runs import Gathering
-from ktdeval_grid.grid_control import DropModel, Pause, SetConcurrency, change_control
-from ktdeval_grid.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.layout import gather_job, open_place
-from ktdeval_grid.records import GridRecord, WorkerPaid, paid_key
-from ktdeval_grid.run_unit import UnitRunner
-from ktdeval_grid.worker_loop import Worker
-from ktdeval_grid.worker_run_folders import OpenRunFolders
+from ktdeval_grid.state.grid_control import DropModel, Pause, SetConcurrency, change_control
+from ktdeval_grid.state.layout import gather_job, open_place
+from ktdeval_grid.state.records import GridRecord, WorkerPaid, paid_key
+from ktdeval_grid.workers.gather_runs import Gathering
+from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
+from ktdeval_grid.workers.run_unit import UnitRunner
+from ktdeval_grid.workers.worker_loop import Worker
+from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

@@ -14,11 +14,11 @@ from ktdeval.errors import BudgetError, StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values import encode_canonical
-from ktdeval_grid.layout import open_place
-from ktdeval_grid.open_grid import GridOpening, open_grid, recorded
-from ktdeval_grid.plan import GridPlan, plan_of
-from ktdeval_grid.records import GridRecord, needed_by
-from ktdeval_grid.worker_run_folders import OpenRunFolders
+from ktdeval_grid.planning.plan import GridPlan, plan_of
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.records import GridRecord, needed_by
+from ktdeval_grid.workers.open_grid import GridOpening, open_grid, recorded
+from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from run_support import MASK_KEY, TASK
 
 HOLD = "builtin-hold_react"

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from grid_pages import TABLE, bundle_page
 from grid_store import HandMade, failure, record_of, small_plan, unit_id
-from ktdeval_grid.output_kinds import CardFacts, Conditions, output_specs
-from ktdeval_grid.static_site import BundlePage, index_html, parse_table
-from ktdeval_grid.status import look, reader_of
+from ktdeval_grid.outputs.output_kinds import CardFacts, Conditions, output_specs
+from ktdeval_grid.outputs.static_site import BundlePage, index_html, parse_table
+from ktdeval_grid.state.status import look, reader_of
 
 
 def facts(**counts: int) -> CardFacts:

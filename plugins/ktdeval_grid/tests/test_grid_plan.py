@@ -16,7 +16,7 @@ from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_pretty
-from ktdeval_grid.plan import (
+from ktdeval_grid.planning.plan import (
     PlannedModel,
     load_plan,
     named_by,
@@ -24,8 +24,8 @@ from ktdeval_grid.plan import (
     split_outside,
     systems,
 )
-from ktdeval_grid.plan_overrides import resolved_plan
-from ktdeval_grid.shipped_plans import plan_path, shipped_plans
+from ktdeval_grid.planning.plan_overrides import resolved_plan
+from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 from ktdeval_models.remote.base import PRICE_TABLE
 from paths import REPOSITORY
 from tables import on_each_row

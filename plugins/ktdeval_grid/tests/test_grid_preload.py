@@ -10,9 +10,9 @@ import pytest
 
 from grid_store import small_plan
 from ktdeval.cli import forked_command
-from ktdeval.runner import data_source
-from ktdeval_grid import preload as preloading
-from ktdeval_grid.preload import preload
+from ktdeval.runner.plans import data_source
+from ktdeval_grid.launch import preload as preloading
+from ktdeval_grid.launch.preload import preload
 
 pytestmark = pytest.mark.slow
 

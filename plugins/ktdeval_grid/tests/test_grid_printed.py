@@ -14,11 +14,9 @@ from msgspec import structs
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard
-from ktdeval_grid.amend import Amendment
-from ktdeval_grid.driver import LaunchResult, Request
-from ktdeval_grid.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
-from ktdeval_grid.json_events import UnitEvents, UnitLine
-from ktdeval_grid.launch_command import (
+from ktdeval_grid.launch.driver import LaunchResult, Request
+from ktdeval_grid.launch.json_events import UnitEvents, UnitLine
+from ktdeval_grid.launch.launch_command import (
     _confirm,
     _folder,
     _LaunchIntent,
@@ -26,16 +24,18 @@ from ktdeval_grid.launch_command import (
     _tell_end,
     _tell_news,
 )
-from ktdeval_grid.launch_display import JsonWatcher, PlainWatcher
-from ktdeval_grid.layout import bytes_kept, open_place
-from ktdeval_grid.printed_status import (
+from ktdeval_grid.launch.launch_display import JsonWatcher, PlainWatcher
+from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
+from ktdeval_grid.state.amend import Amendment
+from ktdeval_grid.state.layout import bytes_kept, open_place
+from ktdeval_grid.state.printed_status import (
     assumption_lines,
     estimate_lines,
     failure_lines,
     headline,
     status_lines,
 )
-from ktdeval_grid.status import FailureKind, GridStatus, Tally, look, reader_of
+from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, reader_of
 
 SYSTEM = "builtin-momentum_react"
 

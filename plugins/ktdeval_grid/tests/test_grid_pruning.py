@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from ktdeval_grid.pruning_rules import Cells, PruneRule, pruned_by, shipped_rules
+from ktdeval_grid.planning.pruning_rules import Cells, PruneRule, pruned_by, shipped_rules
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")

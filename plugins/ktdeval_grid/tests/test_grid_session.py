@@ -14,18 +14,18 @@ import ktdeval
 from grid_runs import done_of, parts_of
 from ktdeval.calls.call_log import read_calls
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.values import decode_json, encode_canonical
-from ktdeval_grid.grid_control import DropModel, change_control
-from ktdeval_grid.layout import open_place
-from ktdeval_grid.open_grid import recorded
-from ktdeval_grid.plan import GridPlan, plan_of
-from ktdeval_grid.records import GridRecord, UnitFailed, failed_key
-from ktdeval_grid.status import look, reader_of
-from ktdeval_grid.unit_order import Shard
-from ktdeval_grid.worker_session import (
+from ktdeval_grid.planning.plan import GridPlan, plan_of
+from ktdeval_grid.state.grid_control import DropModel, change_control
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.records import GridRecord, UnitFailed, failed_key
+from ktdeval_grid.state.status import look, reader_of
+from ktdeval_grid.state.unit_order import Shard
+from ktdeval_grid.workers.open_grid import recorded
+from ktdeval_grid.workers.worker_session import (
     GridSession,
     WorkerOptions,
     WorkerReport,

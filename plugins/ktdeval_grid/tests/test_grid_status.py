@@ -13,11 +13,11 @@ from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values import encode_canonical
-from ktdeval_grid.grid_control import DropModel, Pause, SetConcurrency, change_control
-from ktdeval_grid.json_events import UnitEvents
-from ktdeval_grid.printed_status import duration, failure_lines, headline, status_lines
-from ktdeval_grid.records import WorkerPaid, paid_key
-from ktdeval_grid.status import (
+from ktdeval_grid.launch.json_events import UnitEvents
+from ktdeval_grid.state.grid_control import DropModel, Pause, SetConcurrency, change_control
+from ktdeval_grid.state.printed_status import duration, failure_lines, headline, status_lines
+from ktdeval_grid.state.records import WorkerPaid, paid_key
+from ktdeval_grid.state.status import (
     GridStatus,
     furthest_paid,
     load_record,

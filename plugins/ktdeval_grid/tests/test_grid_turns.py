@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import UsageError
-from ktdeval_grid.plan import GridPlan, PlannedModel
-from ktdeval_grid.records import GRID_VERSION, GridRecord, GridSystem, GridUnit
-from ktdeval_grid.unit_order import (
+from ktdeval_grid.planning.plan import GridPlan, PlannedModel
+from ktdeval_grid.state.records import GRID_VERSION, GridRecord, GridSystem, GridUnit
+from ktdeval_grid.state.unit_order import (
     Shard,
     first_place_of,
     parse_shard,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from ktdeval.stores import ClaimBoard, Stat
 from ktdeval.values import encode_canonical
-from ktdeval_grid.grid_control import RequeueUnits, change_control
-from ktdeval_grid.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.layout import bytes_kept, open_place
-from ktdeval_grid.records import UnitFailed, failed_key
-from ktdeval_grid.worker_names import WorkerName
+from ktdeval_grid.state.grid_control import RequeueUnits, change_control
+from ktdeval_grid.state.layout import bytes_kept, open_place
+from ktdeval_grid.state.records import UnitFailed, failed_key
+from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
+from ktdeval_grid.workers.worker_names import WorkerName
 
 
 def test_a_worker_lives_while_its_heartbeat_changes_within_a_lease() -> None:

@@ -16,10 +16,10 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
 from ktdeval.values import encode_canonical
-from ktdeval_grid.launch_workers import _Signals, start_workers, wait_for
-from ktdeval_grid.records import Launch, launch_key
-from ktdeval_grid.worker_command import _options, _report_line, stopping_on_signals
-from ktdeval_grid.worker_session import GridSession, WorkerOptions, WorkerReport
+from ktdeval_grid.launch.launch_workers import _Signals, start_workers, wait_for
+from ktdeval_grid.state.records import Launch, launch_key
+from ktdeval_grid.workers.worker_command import _options, _report_line, stopping_on_signals
+from ktdeval_grid.workers.worker_session import GridSession, WorkerOptions, WorkerReport
 
 JOB = WorkerJob(("grid", "worker"), workers=1)
 

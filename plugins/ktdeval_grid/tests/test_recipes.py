@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval_grid.plan import plan_of
-from ktdeval_grid.unit_order import parse_shard
+from ktdeval_grid.planning.plan import plan_of
+from ktdeval_grid.state.unit_order import parse_shard
 from paths import REPOSITORY
 
 RECIPES = REPOSITORY / "examples" / "grid"

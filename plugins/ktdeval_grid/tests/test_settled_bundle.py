@@ -20,8 +20,8 @@ from ktdeval.cards import ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
-from ktdeval_compare.compared_cards import load_entrants
-from ktdeval_grid.final_outputs import (
+from ktdeval_compare.pairs.compared_cards import load_entrants
+from ktdeval_grid.outputs.final_outputs import (
     GridEnding,
     _cards,
     _headline_figure,
@@ -30,10 +30,10 @@ from ktdeval_grid.final_outputs import (
     _write_tables,
     make_ending,
 )
-from ktdeval_grid.output_kinds import CardFacts, CardsOutput, _made, call_command
-from ktdeval_grid.settled_pairs import LookBook, looks_to_make
-from ktdeval_grid.static_site import BundlePage, index_html, parse_table, write_bundle
-from ktdeval_grid.status import look, reader_of
+from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, _made, call_command
+from ktdeval_grid.outputs.static_site import BundlePage, index_html, parse_table, write_bundle
+from ktdeval_grid.state.settled_pairs import LookBook, looks_to_make
+from ktdeval_grid.state.status import look, reader_of
 from scoring_cases import scoring_card
 
 FIRST = "builtin-momentum_react"

@@ -14,10 +14,15 @@ from grid_runs import done_of, done_records
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
-from ktdeval_grid.plan import GridPlan, plan_of
-from ktdeval_grid.settled_pairs import LOOKS
-from ktdeval_grid.status import GridStatus, look, reader_of
-from ktdeval_grid.worker_session import GridSession, WorkerOptions, WorkerReport, check_report
+from ktdeval_grid.planning.plan import GridPlan, plan_of
+from ktdeval_grid.state.settled_pairs import LOOKS
+from ktdeval_grid.state.status import GridStatus, look, reader_of
+from ktdeval_grid.workers.worker_session import (
+    GridSession,
+    WorkerOptions,
+    WorkerReport,
+    check_report,
+)
 from run_support import MASK_KEY, TASK
 
 MOMENTUM = "builtin-momentum_react"

@@ -13,15 +13,12 @@ from grid_store import HandMade, done, failure, record_of, small_plan
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
-from ktdeval_grid.amend import amendment
-from ktdeval_grid.gather_runs import Gathering
-from ktdeval_grid.grid_control import Control, DropModel, change_control
-from ktdeval_grid.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.json_events import UnitEvents
-from ktdeval_grid.layout import open_place
-from ktdeval_grid.printed_status import status_lines
-from ktdeval_grid.run_unit import UnitRunner
-from ktdeval_grid.settled_pairs import (
+from ktdeval_grid.launch.json_events import UnitEvents
+from ktdeval_grid.state.amend import amendment
+from ktdeval_grid.state.grid_control import Control, DropModel, change_control
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.printed_status import status_lines
+from ktdeval_grid.state.settled_pairs import (
     LOOKS,
     LookBook,
     PairLook,
@@ -31,10 +28,13 @@ from ktdeval_grid.settled_pairs import (
     pair_name,
     settled_systems,
 )
-from ktdeval_grid.status import look, reader_of
-from ktdeval_grid.unit_order import Shard, turns_of
-from ktdeval_grid.worker_loop import Worker
-from ktdeval_grid.worker_run_folders import OpenRunFolders
+from ktdeval_grid.state.status import look, reader_of
+from ktdeval_grid.state.unit_order import Shard, turns_of
+from ktdeval_grid.workers.gather_runs import Gathering
+from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
+from ktdeval_grid.workers.run_unit import UnitRunner
+from ktdeval_grid.workers.worker_loop import Worker
+from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

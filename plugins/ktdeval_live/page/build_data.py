@@ -10,14 +10,8 @@ import ktdeval
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
 from ktdeval.values import places
-from ktdeval_live.card_kind import can_be_ranked
-from ktdeval_live.card_types import LiveCard
-from ktdeval_live.chain import Chain, Frozen
-from ktdeval_live.clock import in_text
-from ktdeval_live.decision_records import DecisionRecord
-from ktdeval_live.entrant_episode import DayAnswer, Entry, answers
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.market_sessions import Session, due
+from ktdeval_live.days.clock import in_text
+from ktdeval_live.days.market_sessions import Session, due
 from ktdeval_live.page.data import (
     Costs,
     DayState,
@@ -32,10 +26,16 @@ from ktdeval_live.page.data import (
 )
 from ktdeval_live.page.model_costs import entry_costs
 from ktdeval_live.page.series import equity_of, intervals_of
-from ktdeval_live.publication_evidence import PROVES, weakest
-from ktdeval_live.publish_chain import Publication, publications
-from ktdeval_live.settled_cards import LEVEL, SettledTest, differences, settle_test
-from ktdeval_live.time_authorities import authority_of
+from ktdeval_live.publication.publication_evidence import PROVES, weakest
+from ktdeval_live.publication.publish_chain import Publication, publications
+from ktdeval_live.publication.time_authorities import authority_of
+from ktdeval_live.record.chain import Chain, Frozen
+from ktdeval_live.record.decision_records import DecisionRecord
+from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.card_kind import can_be_ranked
+from ktdeval_live.results.card_types import LiveCard
+from ktdeval_live.results.settled_cards import LEVEL, SettledTest, differences, settle_test
 
 _LATEST = 20
 """Publications that the page lists."""

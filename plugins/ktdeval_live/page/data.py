@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Literal
 
 from ktdeval.values import Value
-from ktdeval_live.card_types import DaysPart, Excess, Label, ResultPart
-from ktdeval_live.chain import GapCause
 from ktdeval_live.plan import Kind
-from ktdeval_live.publication_evidence import Level
-from ktdeval_live.time_authorities import TimeAuthority
+from ktdeval_live.publication.publication_evidence import Level
+from ktdeval_live.publication.time_authorities import TimeAuthority
+from ktdeval_live.record.chain import GapCause
+from ktdeval_live.results.card_types import DaysPart, Excess, Label, ResultPart
 
 DayState = Literal["decided", "sealed", "open", "absent"] | GapCause
 """What became of a session of an entry: a decision that is public (`decided`) or only committed

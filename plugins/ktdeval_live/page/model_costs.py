@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from ktdeval.calls import CACHED, CallRecord, read_calls
-from ktdeval_live.entrant_episode import Entry
-from ktdeval_live.folder import LiveFolder
 from ktdeval_live.page.data import Costs, Series
+from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.folder import LiveFolder
 
 _USD_DIGITS = 6
 

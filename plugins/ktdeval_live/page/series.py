@@ -7,8 +7,8 @@ import numpy as np
 from ktdeval.market import BoolArray, FloatArray
 from ktdeval_live.page.data import Equity, IntervalSeries, Series
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.results import EntryResult
-from ktdeval_live.settled_cards import compared_days, sequences
+from ktdeval_live.results.daily_results import EntryResult
+from ktdeval_live.results.settled_cards import compared_days, sequences
 
 _RETURN_DIGITS = 6
 _PERCENT_DIGITS = 3

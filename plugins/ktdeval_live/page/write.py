@@ -16,8 +16,8 @@ from markupsafe import Markup
 from ktdeval.cards import clean
 from ktdeval.errors import UsageError
 from ktdeval.values import dumps_canonical, encode_canonical, load_yaml, make_folder, write_atomic
-from ktdeval_live.folder import SITE, LiveFolder
 from ktdeval_live.page.data import LivePage
+from ktdeval_live.record.folder import SITE, LiveFolder
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
 from ktdeval_pages.page_templates import (
     content_security_policy,

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings, strategies as st
 from ktdeval.market import BoolArray, FloatArray, Instrument, MarketSnapshot
 from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
 from ktdeval.trading import AccountConfig, TradingConfig
-from ktdeval_live.missing_decision_bounds import AccountMoves, are_too_wide, return_bounds
+from ktdeval_live.results.missing_decision_bounds import AccountMoves, are_too_wide, return_bounds
 
 CLOSES: dict[str, list[float | None]] = {
     "AA": [10.0, 10.0, 11.0, 12.0, 12.0],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from ktdeval_live.chain import Chain, Entry, Frozen
-from ktdeval_live.check_beginning import calendar_findings
-from ktdeval_live.market_sessions import Schedule, Session
+from ktdeval_live.checks.check_beginning import calendar_findings
+from ktdeval_live.days.market_sessions import Schedule, Session
+from ktdeval_live.record.chain import Chain, Entry, Frozen
 
 
 def session(day: int, close: str = "21:00", next_open: str | None = "14:20") -> Session:

@@ -10,14 +10,14 @@ import pytest
 
 from ktdeval.registry import Plugins
 from ktdeval.values import dumps_pretty, loads_strict
-from ktdeval_live.check_cards import CardCheck
-from ktdeval_live.clock import of_text
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.past_replay import SetClock
-from ktdeval_live.settled_cards import settle_test, write_cards
-from ktdeval_live.test_under_check import CheckedFolder
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.check_cards import CardCheck
+from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.past_replay import SetClock
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import settle_test, write_cards
 from live_plans import plan_of, rehearsed
 from live_week import BEFORE, take_step
 

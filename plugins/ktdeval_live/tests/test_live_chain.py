@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError, VerificationError
-from ktdeval_live.chain import Begun, Chain, Frozen, Gap, read_chain
+from ktdeval_live.record.chain import Begun, Chain, Frozen, Gap, read_chain
 
 Lines = list[dict[str, Any]]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ktdeval.registry import Plugins
-from ktdeval_live.clock import of_text
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.past_replay import SetClock
-from ktdeval_live.verify_test import LiveVerification, verify_test
+from ktdeval_live.checks.verification import LiveVerification, verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.past_replay import SetClock
+from ktdeval_live.record.folder import LiveFolder
 from live_day import DECIDED_ON, FILLED_ON, kept_day
 from live_week import AFTER, BEFORE
 from time_authority import authority

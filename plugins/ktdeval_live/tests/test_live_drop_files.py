@@ -12,8 +12,8 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot
 from ktdeval.testing import random_snapshot
-from ktdeval_live.day_sources import DropFolder
-from ktdeval_live.market_increments import (
+from ktdeval_live.days.day_sources import DropFolder
+from ktdeval_live.days.market_increments import (
     Bar,
     Increment,
     check_increment,

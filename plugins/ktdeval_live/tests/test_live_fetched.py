@@ -12,14 +12,14 @@ import pytest
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import save_snapshot
-from ktdeval_live.clock import of_text
-from ktdeval_live.day_sources import DaySource, make_source
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.market_increments import market_as_known
-from ktdeval_live.past_replay import InlineAsker, SetClock
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.days.day_sources import DaySource, make_source
+from ktdeval_live.days.market_increments import market_as_known
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import LiveStep, StepReport
 from ktdeval_live.plan import PlannedMarket
-from ktdeval_live.step import LiveStep, StepReport
+from ktdeval_live.record.folder import LiveFolder
 from live_drops import plugins
 from live_plans import plan_of
 from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, VendorServer, vendor_server

@@ -11,8 +11,8 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.market import Document, MarketSnapshot
 from ktdeval.testing import random_snapshot
-from ktdeval_live.day_sources import StoredDays
-from ktdeval_live.market_increments import (
+from ktdeval_live.days.day_sources import StoredDays
+from ktdeval_live.days.market_increments import (
     Bar,
     Increment,
     Item,

@@ -8,15 +8,15 @@ import pytest
 
 from ktdeval.errors import ConfigError
 from ktdeval.registry import Plugins
-from ktdeval_live.clock import of_text
-from ktdeval_live.entrant_episode import Entry, answers
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin, join
-from ktdeval_live.past_replay import InlineAsker, SetClock
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.beginning import begin, join
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.plan import Entrant
-from ktdeval_live.settled_cards import settle_test
-from ktdeval_live.step import LiveStep
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import settle_test
 from live_plans import plan_of
 
 NEW = Entrant(name="chance", model="builtin/random")

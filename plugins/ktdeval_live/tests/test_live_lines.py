@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval_live.append_only_file import append_line, whole_lines
-from ktdeval_live.clock import FileClock, SystemClock
+from ktdeval_live.days.clock import FileClock, SystemClock
+from ktdeval_live.record.append_only_file import append_line, whole_lines
 
 
 def test_absent_file_has_no_lines(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from ktdeval.errors import ConfigError
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval_live.clock import of_text
-from ktdeval_live.entrant_episode import Entry, EntryEpisode
-from ktdeval_live.settled_cards import settle_test
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
+from ktdeval_live.results.settled_cards import settle_test
 from live_drops import plugins
 from live_plans import rehearsed
 

@@ -6,10 +6,10 @@ import pytest
 
 from ktdeval.calls import ANSWERED, CACHED, read_calls
 from ktdeval.registry import load_plugins
-from ktdeval_live.clock import of_text
-from ktdeval_live.folder import LiveFolder
+from ktdeval_live.days.clock import of_text
 from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.data import LivePage
+from ktdeval_live.record.folder import LiveFolder
 from live_plans import rehearsed
 from stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
 

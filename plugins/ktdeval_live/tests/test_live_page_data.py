@@ -16,19 +16,19 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.registry import Plugins
 from ktdeval.values import encode_canonical, loads_strict
-from ktdeval_live.clock import of_text
 from ktdeval_live.commands import live
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin, join
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.beginning import begin, join
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.data import LivePage
 from ktdeval_live.page.model_costs import costs_of
 from ktdeval_live.page.write import page_html, site_folder, write_page
-from ktdeval_live.past_replay import InlineAsker, SetClock
 from ktdeval_live.plan import Entrant
-from ktdeval_live.publish_chain import publications
-from ktdeval_live.settled_cards import differences, settle_test
-from ktdeval_live.step import LiveStep
+from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import differences, settle_test
 from live_pages import Shape, generated_page
 from live_plans import entrants, plan_of, rehearsed
 from loops import not_empty

@@ -11,11 +11,11 @@ import pytest
 from ktdeval.cards import load_card
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval_live.clock import of_text
-from ktdeval_live.entrant_episode import Entry, EntryEpisode
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.settled_cards import settle_test, write_cards
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import settle_test, write_cards
 from live_plans import entrants, rehearsed
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval_live.git_history import commit_order
-from ktdeval_live.repository import Repository
+from ktdeval_live.publication.git_history import commit_order
+from ktdeval_live.publication.repository import Repository
 
 AT = "2026-01-05T21:30:00Z"
 

@@ -13,17 +13,19 @@ from msgspec import UNSET
 
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
-from ktdeval_live.card_kind import can_be_ranked
-from ktdeval_live.card_labels import has_wide_bounds, labels_of, wide_words
-from ktdeval_live.card_types import Excess, LiveCard, LiveFigure, LiveInterval
-from ktdeval_live.clock import of_text
-from ktdeval_live.consistency_runs import RepeatAgreement
-from ktdeval_live.entrant_episode import Entry
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.past_replay import InlineAsker, SetClock
-from ktdeval_live.results import EntryResult, buy_and_hold, entry_result
-from ktdeval_live.settled_cards import (
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.consistency_runs import RepeatAgreement
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import LiveStep
+from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.card_kind import can_be_ranked
+from ktdeval_live.results.card_labels import has_wide_bounds, labels_of, wide_words
+from ktdeval_live.results.card_types import Excess, LiveCard, LiveFigure, LiveInterval
+from ktdeval_live.results.daily_results import EntryResult, buy_and_hold, entry_result
+from ktdeval_live.results.settled_cards import (
     difference,
     excess_over,
     results_part,
@@ -38,8 +40,6 @@ from ktdeval_live.status import (
     settled_row,
     status_rows,
 )
-from ktdeval_live.step import LiveStep
-from ktdeval_live.verify_test import verify_test
 from live_drops import plugins
 from live_plans import plan_of
 from paths import REPOSITORY

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from ktdeval.registry import Plugins
-from ktdeval_live.chain import Chain, Decided, Frozen
-from ktdeval_live.clock import of_text
-from ktdeval_live.decision_records import DecisionRecord
-from ktdeval_live.decision_replay import KnownMarkets, Retracer
-from ktdeval_live.entrant_episode import DayAnswer, Entry, answers
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.past_replay import SetClock
-from ktdeval_live.test_under_check import CheckedFolder
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
+from ktdeval_live.checks.verification import verify_test
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.past_replay import SetClock
+from ktdeval_live.record.chain import Chain, Decided, Frozen
+from ktdeval_live.record.decision_records import DecisionRecord
+from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.folder import LiveFolder
 from live_plans import rehearsed
 from live_week import BEFORE, kept_week
 from loops import not_empty

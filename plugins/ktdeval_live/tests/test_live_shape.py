@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ktdeval_live.card_types import Excess, LiveInterval
-from ktdeval_live.interval_assumptions import autocorrelation, doubts, skewness
+from ktdeval_live.results.card_types import Excess, LiveInterval
+from ktdeval_live.results.interval_assumptions import autocorrelation, doubts, skewness
 
 
 def excess_of(values: np.ndarray) -> Excess:

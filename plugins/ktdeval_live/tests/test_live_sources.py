@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval_live.day_sources import DropFolder
+from ktdeval_live.days.day_sources import DropFolder
 
 DAY = "2026-01-05"
 NOW = datetime(2026, 1, 5, 22, tzinfo=UTC)

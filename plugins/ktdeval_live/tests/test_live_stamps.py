@@ -10,11 +10,11 @@ import pytest
 
 from ktdeval.errors import StoreError, VerificationError
 from ktdeval.registry import load_plugins
-from ktdeval_live.folder import LiveFolder
+from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.plan import Stamping
-from ktdeval_live.publish_chain import publications
-from ktdeval_live.time_stamps import stamp_head, stamp_time
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.publication.time_stamps import stamp_head, stamp_time
+from ktdeval_live.record.folder import LiveFolder
 from live_plans import rehearsed
 from time_authority import Authority, authority
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ktdeval.registry import Plugins
-from ktdeval_live.clock import of_text
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.past_replay import InlineAsker, SetClock
-from ktdeval_live.step import DueDecision, LiveStep, Problem, StepReport
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem, StepReport
+from ktdeval_live.record.folder import LiveFolder
 from live_plans import entrants, plan_of
 
 NAMES = ("one", "two", "three", "four", "five")

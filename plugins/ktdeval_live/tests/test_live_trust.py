@@ -15,16 +15,16 @@ from click.testing import CliRunner, Result
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError
 from ktdeval.registry import Plugins
-from ktdeval_live.card_types import LiveCard
-from ktdeval_live.clock import of_text
+from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.commands import live
-from ktdeval_live.folder import LiveFolder
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.deciding.past_replay import SetClock
 from ktdeval_live.page.build_data import live_page
-from ktdeval_live.past_replay import SetClock
 from ktdeval_live.plan import Stamping
-from ktdeval_live.publication_evidence import PROVES
-from ktdeval_live.time_authorities import NOBODY, authority_of, load_trust
-from ktdeval_live.verify_test import verify_test
+from ktdeval_live.publication.publication_evidence import PROVES
+from ktdeval_live.publication.time_authorities import NOBODY, authority_of, load_trust
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.card_types import LiveCard
 from live_day import kept_day
 from live_week import AFTER, BEFORE
 from paths import REPOSITORY

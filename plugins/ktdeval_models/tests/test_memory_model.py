@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import to_mapping

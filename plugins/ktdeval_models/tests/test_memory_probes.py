@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ktdeval.harness import CallParams, Message, ModelRequest, ToolSpec
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams
 from ktdeval_models.remembered_facts import RememberedFacts

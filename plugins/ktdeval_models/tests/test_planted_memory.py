@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.values import install_command
 from ktdeval_models.planted.facts import Facts, FactSource, gather_facts

@@ -15,7 +15,7 @@ from scipy.stats import rankdata, spearmanr
 
 from forging import read_transcript
 from ktdeval import testing
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.fit_baseline import rank_ics

@@ -13,9 +13,9 @@ from ktdeval.cards import load_card
 from ktdeval.harness import TranscriptEntry
 from ktdeval.registry import load_plugins
 from ktdeval.registry.metric_groups import metric_names
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.score import rescore
-from ktdeval.runner.verify import verify_card
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.scoring.score import rescore
+from ktdeval.runner.scoring.verify import verify_card
 from ktdeval.stats import RecordedTranscript
 from ktdeval.testing import check_metric
 from ktdeval_rationale.claims.process_metrics import figure

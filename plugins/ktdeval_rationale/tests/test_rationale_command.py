@@ -21,9 +21,9 @@ import rationale_plugin
 from accept_runs import evaluate
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.masking.identity_index import WITHHELD
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.testing import check_plugin
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values import dumps_canonical, to_plain

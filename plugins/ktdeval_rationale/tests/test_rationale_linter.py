@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values import install_command, load_yaml

@@ -26,8 +26,8 @@ from ktdeval.cards import figure_notes
 from ktdeval.registry import load_plugins
 from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
-from ktdeval_compare.compared_cards import load_entrants
-from ktdeval_compare.mask_effects import EffectsOptions as EffectOptions, effects as compared
+from ktdeval_compare.masks.mask_effects import EffectsOptions as EffectOptions, effects as compared
+from ktdeval_compare.pairs.compared_cards import load_entrants
 from ktdeval_report.canvas import PALETTE, Plot, colour, inline_svg, plot_file
 from ktdeval_report.card_figures import (
     CardStudy,

@@ -18,7 +18,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, TranscriptEntry, shown_state
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.market.snapshot import BAR_FIELDS
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.runner.estimate import RunEstimate, estimate_run

@@ -35,12 +35,12 @@ from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
 from ktdeval.cards.fields.fact_types import NOT_GIVEN
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
-from ktdeval.runner.episode_journal import pack_lines
 from ktdeval.runner.estimate import estimate_run
-from ktdeval.runner.remote.run_folder import ANSWERS, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.episode_journal import pack_lines
+from ktdeval.runner.records.run_folder import ANSWERS, TRANSCRIPT, RunFolder
 from ktdeval.task_api.trading_task import describe_task
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, sha256_hex, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board

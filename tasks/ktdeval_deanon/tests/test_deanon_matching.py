@@ -21,7 +21,7 @@ from judging import Chances, Gold, Hits, chances_of, judge
 from accept_runs import import_real
 from json_places import with_value
 from ktdeval.errors import DataError
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking import figure
 from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig

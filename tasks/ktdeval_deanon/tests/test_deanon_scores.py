@@ -31,10 +31,10 @@ from deanon_play import (
     samples_of,
     task_of,
 )
-from ktdeval.market.snapshot import MarketSnapshot, NameSpell
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, NameSpell
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api.scoring import AnswerRecord, Score
 from ktdeval.values import dumps_canonical

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.runner.episode_journal import unpack_lines
+from ktdeval.runner.records.episode_journal import unpack_lines
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
 from tables import on_each_row
 

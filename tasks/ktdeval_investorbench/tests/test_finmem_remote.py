@@ -24,7 +24,7 @@ from adapter_server import Prepared, PreparedServer, prepared
 from ktdeval import errors, evaluate
 from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
 from ktdeval.runner import pack_lines
-from ktdeval.runner.episode_journal import unpack_lines
+from ktdeval.runner.records.episode_journal import unpack_lines
 from ktdeval.values import install_command, sha256_hex
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.embedding import (

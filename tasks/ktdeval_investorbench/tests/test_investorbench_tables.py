@@ -21,7 +21,7 @@ from scipy import stats as scipy_stats
 import card_cases
 from ktdeval.cards import validate_card
 from ktdeval.errors import KtdevalError
-from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.runner.records.ledger_file import encode_ledger
 from ktdeval.stats.performance_metrics import panel_metrics
 from ktdeval.task_api import Window
 from ktdeval.trading.ledger import Ledger, StepRecord

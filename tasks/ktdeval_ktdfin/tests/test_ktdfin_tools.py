@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from ktdeval.attribution.style_factors import factor_values
 from ktdeval.harness.tool_definition import call
 from ktdeval.market import Documents, Entity
-from ktdeval.market.snapshot import NameSpell
+from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload_types import AssetRef, DocumentRef
 from ktdeval.registry import load_plugins

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from ktdeval.market import Instrument, MarketSnapshot, MinuteBars
-from ktdeval.market.calendar import sessions
-from ktdeval.market.close_times import Close
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.venues.close_times import Close
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from trading_market import make_market, market_scene

@@ -20,7 +20,7 @@ from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
 from ktdeval.values import to_plain
 from ktdeval_board.derived_documents import make_decisions
-from ktdeval_compare.episode_distance import course_of, distances
+from ktdeval_compare.forks.episode_distance import course_of, distances
 from ktdeval_report.card_figures import WindowStudy
 from ktdeval_report.card_plots import weights_plot
 from ledger_cases import short_ledger

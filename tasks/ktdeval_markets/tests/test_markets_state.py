@@ -20,8 +20,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
-from ktdeval.market.close_times import Close
-from ktdeval.market.documents import Entity
+from ktdeval.market.snapshots.documents import Entity
+from ktdeval.market.venues.close_times import Close
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_markets import price_tables, shown_state

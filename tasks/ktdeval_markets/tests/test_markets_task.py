@@ -31,12 +31,12 @@ from ktdeval.market import (
     duties_id,
     find_venue,
 )
-from ktdeval.market.close_times import Close
-from ktdeval.market.documents import Entity
+from ktdeval.market.snapshots.documents import Entity
+from ktdeval.market.venues.close_times import Close
 from ktdeval.masking import identities_of
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
-from ktdeval.runner.shown_account import SeenBooks
+from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules

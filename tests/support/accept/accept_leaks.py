@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 
 SIX_DIGITS = re.compile(r"(?<![0-9])[0-9]{6}(?![0-9])")
 EXCHANGE = r"(?:SH|SS|SSE|SZ|SZSE|BJ|BSE|XSHG|XSHE|XBSE)"

@@ -15,10 +15,10 @@ from ktdeval.cli.main import main
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.plans.data_source import open_snapshot
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import loads_strict

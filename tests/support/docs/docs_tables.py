@@ -19,8 +19,8 @@ from ktdeval.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values import load_yaml
-from ktdeval_compare.figures.definitions import known_figures
-from ktdeval_compare.paper_tables import known_tables
+from ktdeval_compare.papers.figures.definitions import known_figures
+from ktdeval_compare.papers.paper_tables import known_tables
 from ktdeval_data.reading.names import NOT_READ, columns_beside
 from ktdeval_models.remote.params import ProviderPreset, presets
 

@@ -134,7 +134,7 @@ def _leaves(path: str, command: click.Command) -> Iterator[str]:
 
 
 def _config() -> Iterator[str]:
-    from ktdeval.runner.config import RunConfig
+    from ktdeval.runner.plans.config import RunConfig
 
     for name in sorted(RunConfig.__dataclass_fields__):
         yield f"config {name}"

@@ -15,7 +15,7 @@ import numpy as np
 
 import card_cases
 from ktdeval.cards import validate_card
-from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.runner.records.ledger_file import encode_ledger
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import content_hash, from_plain

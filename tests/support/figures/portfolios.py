@@ -9,7 +9,7 @@ import numpy as np
 from ktdeval.attribution.decompose import Decomposition
 from ktdeval.attribution.factor_returns import Fit
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import FloatArray
+from ktdeval.market.snapshots.snapshot import FloatArray
 
 
 def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:

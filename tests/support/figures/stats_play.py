@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ktdeval.harness.agent import Decision, StepCounts
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.runner.episode import Bookkeeper
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.runner.episodes.episode import Bookkeeper
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, TradingConfig

@@ -79,7 +79,7 @@ variants:
                 b"recipe: 1\nmarket: us\nquery: {first: 2024-01-02, codes: [AAPL]}\nsnapshot: abc\n"
                 b"day_fields: [open]\ndays: {2024-01-02: ab}\ncode_fields: [name]\ncodes: {A: b}\n",
             ),
-            ("ktdeval/runner/snapshot_recipe.py",),
+            ("ktdeval/runner/plans/snapshot_recipe.py",),
         ),
         "grid options": Parser(
             of_file(_grid_options, "grid.yaml"),
@@ -87,7 +87,7 @@ variants:
                 b"models: [builtin/momentum]\ntasks: [blinded_open_research]\ndata_args: {a: 1}\n",
                 b"models: [{name: a/b, args: {x: 1}}]\ntasks: [t]\nseeds: 2\n",
             ),
-            ("ktdeval_grid/plan_overrides.py",),
+            ("ktdeval_grid/planning/plan_overrides.py",),
         ),
     }
 
@@ -104,13 +104,13 @@ def _data_spec(path: Path) -> object:
 
 
 def _recipe(path: Path) -> object:
-    from ktdeval.runner.snapshot_recipe import load_recipe
+    from ktdeval.runner.plans.snapshot_recipe import load_recipe
 
     return load_recipe(path, _plugins())
 
 
 def _grid_options(path: Path) -> object:
-    from ktdeval_grid.plan_overrides import resolved_plan
+    from ktdeval_grid.planning.plan_overrides import resolved_plan
 
     return resolved_plan(str(path), {"max_cost": 3.0, "data_args": {"x": 1}, "tasks": ("a,b",)})
 
@@ -211,7 +211,7 @@ def _marked(data: bytes) -> object:
 
 
 def _tables() -> dict[str, Parser]:
-    from ktdeval_compare.variance_runs import read_table
+    from ktdeval_compare.variances.variance_runs import read_table
 
     def head(path: Path) -> object:
         from ktdeval.values import at_line, encodings, first_lines
@@ -232,7 +232,7 @@ def _tables() -> dict[str, Parser]:
         "table of runs": Parser(
             of_file(lambda path: read_table(str(path), None), "runs.csv"),
             (table,),
-            ("ktdeval_compare/variance_runs.py",),
+            ("ktdeval_compare/variances/variance_runs.py",),
         ),
         # Its callers catch what damaged packed files raise, as `market csv` shows.
         "lines of a table": Parser(

@@ -136,11 +136,11 @@ def _envelope(key: Any) -> bytes:
 
 def _records() -> dict[str, Parser]:
     from ktdeval.calls.record import DamagedError, reply_of
-    from ktdeval.runner.fork_document import load_fork
-    from ktdeval.runner.leaderboard_registration import load_drawn_key
-    from ktdeval.runner.ledger_file import load_ledger
-    from ktdeval.runner.run_manifest import ManifestFile
-    from ktdeval.runner.transplant_document import load_transplant
+    from ktdeval.runner.again.fork_document import load_fork
+    from ktdeval.runner.again.transplant_document import load_transplant
+    from ktdeval.runner.records.leaderboard_registration import load_drawn_key
+    from ktdeval.runner.records.ledger_file import load_ledger
+    from ktdeval.runner.records.run_manifest import ManifestFile
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.heartbeats import Beat
     from ktdeval.stores.shared_sum_log import Entry as SumEntry
@@ -152,7 +152,7 @@ def _records() -> dict[str, Parser]:
         "manifest": Parser(
             lambda data: decode_json(data, ManifestFile, "manifest.json"),
             (first("records/*/manifest.json"),),
-            ("ktdeval/runner/run_manifest.py",),
+            ("ktdeval/runner/records/run_manifest.py",),
         ),
         "claim": Parser(
             lambda data: decode_json(data, ClaimRecord, "claim"),
@@ -178,17 +178,20 @@ def _records() -> dict[str, Parser]:
         "fork": Parser(
             in_folder("fork.json", load_fork),
             (packed_document("fork", "run-fork/fork.json"),),
-            ("ktdeval/runner/fork_document.py", "ktdeval/runner/result_documents.py"),
+            ("ktdeval/runner/again/fork_document.py", "ktdeval/runner/records/result_documents.py"),
         ),
         "transplant": Parser(
             in_folder("transplant.json", load_transplant),
             (packed_document("transplant", "run-transplanted/transplant.json"),),
-            ("ktdeval/runner/transplant_document.py", "ktdeval/runner/result_documents.py"),
+            (
+                "ktdeval/runner/again/transplant_document.py",
+                "ktdeval/runner/records/result_documents.py",
+            ),
         ),
         "ledger": Parser(
             of_file(load_ledger, "ledger.parquet"),
             (first("records/*/episodes/*/ledger.parquet"),),
-            ("ktdeval/runner/ledger_file.py", "ktdeval/values/decompression_limits.py"),
+            ("ktdeval/runner/records/ledger_file.py", "ktdeval/values/decompression_limits.py"),
         ),
         "board table": Parser(
             of_file(lambda path: table_problem(path, 10**8, 10**6), "board.parquet"),
@@ -203,7 +206,7 @@ def _records() -> dict[str, Parser]:
         "drawn key": Parser(
             of_file(lambda path: load_drawn_key(str(path)), "key.json"),
             (first("keys/*.json"),),
-            ("ktdeval/runner/leaderboard_registration.py",),
+            ("ktdeval/runner/records/leaderboard_registration.py",),
         ),
     }
     seeds = {"submission": "cards/*/*/*/*.submission.json", "records": "cards/*/*/*/*.records.json"}
@@ -235,18 +238,18 @@ def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
 
 def _plans() -> dict[str, Parser]:
     from ktdeval.calls.prices import load_price_table
-    from ktdeval.runner.config import load_config
+    from ktdeval.runner.plans.config import load_config
     from ktdeval_agents.role_graph import load_team
     from ktdeval_board.rules import load_rules
-    from ktdeval_grid.plan import load_plan as load_grid
-    from ktdeval_live.chain import read_chain
+    from ktdeval_grid.planning.plan import load_plan as load_grid
     from ktdeval_live.plan import load_entrant, load_plan as load_live
+    from ktdeval_live.record.chain import read_chain
 
     return {
         "run config": Parser(
             of_file(lambda path: load_config(path, {}), "run.yaml"),
             (b"model: builtin/momentum\ntasks: [blinded_open_research]\nseeds: 2\n",),
-            ("ktdeval/runner/config.py",),
+            ("ktdeval/runner/plans/config.py",),
         ),
         "price table": Parser(
             of_file(load_price_table, "prices.yaml"),
@@ -263,7 +266,7 @@ def _plans() -> dict[str, Parser]:
         "grid plan": Parser(
             of_file(load_grid, "grid.yaml"),
             (b"models: [builtin/momentum]\ntasks: [blinded_open_research]\n",),
-            ("ktdeval_grid/plan.py",),
+            ("ktdeval_grid/planning/plan.py",),
         ),
         "live plan": Parser(
             of_file(load_live, "live.yaml"), (b"name: x\n",), ("ktdeval_live/plan.py",)
@@ -272,7 +275,7 @@ def _plans() -> dict[str, Parser]:
         "live chain": Parser(
             of_file(read_chain, "chain.jsonl"),
             (b'{"number":1,"before":"","event":{"kind":"gap"}}\n',),
-            ("ktdeval_live/chain.py",),
+            ("ktdeval_live/record/chain.py",),
         ),
         "board rules": Parser(
             in_folder("board.yaml", load_rules),
@@ -407,8 +410,8 @@ def _tables() -> dict[str, Parser]:
 
 def _services() -> dict[str, Parser]:
     from ktdeval_live.plan import Stamping
-    from ktdeval_live.time_authorities import load_trust
-    from ktdeval_live.time_stamps import _verified_time, certificate_of
+    from ktdeval_live.publication.time_authorities import load_trust
+    from ktdeval_live.publication.time_stamps import _verified_time, certificate_of
     from ktdeval_qfinzero.access.guarded_dispatch import check_json
     from ktdeval_qfinzero.cursors import read_cursor, write_cursor
     from ktdeval_qfinzero.errors import ServiceError
@@ -446,12 +449,12 @@ def _services() -> dict[str, Parser]:
         "certificate of stamps": Parser(
             lambda data: certificate_of(text_of(data)),
             (root.encode(), of_another_version(root)),
-            ("ktdeval_live/time_stamps.py",),
+            ("ktdeval_live/publication/time_stamps.py",),
         ),
         "roots that a reader trusts": Parser(
             of_file(load_trust, "roots.pem"),
             (root.encode(), of_another_version(root)),
-            ("ktdeval_live/time_authorities.py",),
+            ("ktdeval_live/publication/time_authorities.py",),
         ),
         "authorities that a board trusts": Parser(
             of_file(load_trust, "board.yaml"),

@@ -9,8 +9,8 @@ from typing import Any
 
 from ktdeval.stores import LocalStore
 from ktdeval.values import Value, encode_canonical
-from ktdeval_grid.plan import GridPlan, plan_of, systems
-from ktdeval_grid.records import (
+from ktdeval_grid.planning.plan import GridPlan, plan_of, systems
+from ktdeval_grid.state.records import (
     GRID,
     GRID_VERSION,
     GridRecord,

@@ -6,12 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from ktdeval.registry import Plugins
-from ktdeval_live.clock import of_text
-from ktdeval_live.day_sources import StoredDays
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.past_replay import SetClock
-from ktdeval_live.settled_cards import settle_test, write_cards
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.days.day_sources import StoredDays
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.past_replay import SetClock
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import settle_test, write_cards
 from live_plans import plan_of
 from live_week import BEFORE, drop_increment, take_step
 from time_authority import Authority

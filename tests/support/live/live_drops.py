@@ -19,14 +19,14 @@ from ktdeval.market import BAR_FIELDS, MarketSnapshot, save_snapshot
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.trading import StepRecord
-from ktdeval_live.clock import FileClock, of_text
-from ktdeval_live.entrant_episode import Entry, EntryEpisode, answers
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.market_sessions import Session
-from ktdeval_live.past_replay import InlineAsker, replay_plan
+from ktdeval_live.days.clock import FileClock, of_text
+from ktdeval_live.days.market_sessions import Session
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.past_replay import InlineAsker, replay_plan
+from ktdeval_live.deciding.step import LiveStep, StepReport
 from ktdeval_live.plan import load_plan
-from ktdeval_live.step import LiveStep, StepReport
+from ktdeval_live.record.entrant_episode import Entry, EntryEpisode, answers
+from ktdeval_live.record.folder import LiveFolder
 from trading_market import part_of_market
 
 INCOMING = "private/incoming"

@@ -21,19 +21,19 @@ from ktdeval.values import (
     sha256_hex,
     to_object,
 )
-from ktdeval_live.chain import NOTHING_BEFORE, Entry as Link
-from ktdeval_live.chain_coverage import begun_files
-from ktdeval_live.decision_records import DecisionRecord
-from ktdeval_live.entrant_episode import Entry
-from ktdeval_live.folder import LiveFolder, write_plan
-from ktdeval_live.market_increments import Increment
-from ktdeval_live.market_sessions import Schedule
+from ktdeval_live.checks.chain_coverage import begun_files
+from ktdeval_live.checks.verification import LiveVerification, verify_test
+from ktdeval_live.days.market_increments import Increment
+from ktdeval_live.days.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.publish_chain import Publication, begin_repository, publications
-from ktdeval_live.settled_cards import settle_test, write_cards
-from ktdeval_live.time_authorities import plan_trust
-from ktdeval_live.time_stamps import stamp_head, stamp_sha256
-from ktdeval_live.verify_test import LiveVerification, verify_test
+from ktdeval_live.publication.publish_chain import Publication, begin_repository, publications
+from ktdeval_live.publication.time_authorities import plan_trust
+from ktdeval_live.publication.time_stamps import stamp_head, stamp_sha256
+from ktdeval_live.record.chain import NOTHING_BEFORE, Entry as Link
+from ktdeval_live.record.decision_records import DecisionRecord
+from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.folder import LiveFolder, write_plan
+from ktdeval_live.results.settled_cards import settle_test, write_cards
 
 Plain = dict[str, Any]
 Change = Callable[[Plain], None]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ktdeval_live.chain import Decided
+from ktdeval_live.record.chain import Decided
 from live_drops import Drops
 from run_support import Running
 from stub_provider import Stub

@@ -12,16 +12,6 @@ import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
 from ktdeval.values import to_plain
-from ktdeval_live.card_labels import labels_of
-from ktdeval_live.card_types import (
-    DaysPart,
-    EvidencePart,
-    LiveCard,
-    LiveProvenance,
-    MarketPart,
-    TestPart,
-)
-from ktdeval_live.entrant_episode import Entry
 from ktdeval_live.page.build_data import EntryDays, page_entries, page_pairs
 from ktdeval_live.page.data import (
     Costs,
@@ -34,10 +24,20 @@ from ktdeval_live.page.data import (
     PagePublication,
 )
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.publication_evidence import PROVES
-from ktdeval_live.results import EntryResult
-from ktdeval_live.settled_cards import LEVEL, SettledTest, results_part
-from ktdeval_live.time_authorities import TimeAuthority
+from ktdeval_live.publication.publication_evidence import PROVES
+from ktdeval_live.publication.time_authorities import TimeAuthority
+from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.results.card_labels import labels_of
+from ktdeval_live.results.card_types import (
+    DaysPart,
+    EvidencePart,
+    LiveCard,
+    LiveProvenance,
+    MarketPart,
+    TestPart,
+)
+from ktdeval_live.results.daily_results import EntryResult
+from ktdeval_live.results.settled_cards import LEVEL, SettledTest, results_part
 from live_plans import plan_of
 
 AUTHORITY = TimeAuthority(subject="CN=Stamps of Example", sha256="5e" * 32)

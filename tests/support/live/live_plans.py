@@ -9,9 +9,9 @@ from typing import Any
 from ktdeval.errors import ConfigError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.values import from_plain
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.past_replay import replay_plan
+from ktdeval_live.deciding.past_replay import replay_plan
 from ktdeval_live.plan import LivePlan
+from ktdeval_live.record.folder import LiveFolder
 
 US = {"data": "synthetic_us", "task": "market_bright", "source": "stored"}
 """Market of US stocks whose days come from the stored market."""

@@ -16,14 +16,14 @@ from typing import Any
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.values import encode_canonical, to_object
-from ktdeval_live.clock import of_text
-from ktdeval_live.day_sources import StoredDays
-from ktdeval_live.folder import LiveFolder
-from ktdeval_live.init_test import begin
-from ktdeval_live.market_increments import Increment
-from ktdeval_live.past_replay import InlineAsker, SetClock
-from ktdeval_live.settled_cards import settle_test, write_cards
-from ktdeval_live.step import LiveStep
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.days.day_sources import StoredDays
+from ktdeval_live.days.market_increments import Increment
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
+from ktdeval_live.deciding.step import LiveStep
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.settled_cards import settle_test, write_cards
 from live_plans import plan_of
 from time_authority import Authority, authority
 

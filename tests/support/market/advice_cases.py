@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.market.calendar import sessions
+from ktdeval.market.rules.calendar import sessions
 
 CODES = ("000001.SZ", "600519.SH", "688981.SH")
 DAYS = tuple(sessions("2024-01-02", "2024-01-15").astype(str))

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 
 import reference_broker as slow
-from ktdeval.market.snapshot import Board, Instrument, MarketSnapshot, board_of
-from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
+from ktdeval.market.snapshots.snapshot import Board, Instrument, MarketSnapshot, board_of
+from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.types import Action, Order, TradingConfig
 from trading_market import make_market
 

@@ -17,7 +17,7 @@ from ktdeval.market import read_documents
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from ktdeval_live.day_sources import DropFolder
+from ktdeval_live.days.day_sources import DropFolder
 from ktdeval_qfinzero.data.ingest import read_files
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec
 

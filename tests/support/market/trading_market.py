@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS, MarketSnapshot, SnapshotMeta
 from ktdeval.task_api import EpisodeSpec, Window
 
 CODES = {

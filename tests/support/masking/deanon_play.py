@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.registry import load_plugins

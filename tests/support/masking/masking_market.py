@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig, MaskKind

@@ -14,7 +14,7 @@ import numpy as np
 
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.keyless.request_and_reply import Conversation
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.aliases_and_noise import first_levels, round_each, round_significant
 
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 import numpy as np
 
 from ktdeval.market import Documents, MarketSnapshot, MinuteBars, window_rows
-from ktdeval.market.snapshot import BAR_FIELDS
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.values import derive_seed
 

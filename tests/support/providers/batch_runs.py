@@ -12,8 +12,8 @@ from ktdeval.calls.record import CallRecord
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.hookspecs import hookimpl
 from ktdeval.registry import load_plugins
-from ktdeval.runner.config import RunConfig
-from ktdeval.runner.run import RunResult, execute_run, prepare_run
+from ktdeval.runner.execution.run import RunResult, execute_run, prepare_run
+from ktdeval.runner.plans.config import RunConfig
 from ktdeval.task_api.events import Event
 from repeat_plugin import PLUGIN
 from stub_provider import Stub

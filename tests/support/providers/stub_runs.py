@@ -22,8 +22,8 @@ import zstandard
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.harness.chat_messages import USAGE_FIELDS
-from ktdeval.market.calendar import sessions
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.values import to_plain
 from run_support import SAME_MASK, Done, Running, ktdeval, preload, start
 from stub_provider import KEY, Stub

@@ -15,11 +15,11 @@ from typing import Any
 
 from card_cases import renewed_card
 from ktdeval.errors import KtdevalError
-from ktdeval.market.calendar import window_rows
+from ktdeval.market.rules.calendar import window_rows
 from ktdeval.registry import Plugins
-from ktdeval.runner.episode import Bookkeeper, recorded_decision
-from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.episodes.episode import Bookkeeper, recorded_decision
+from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape

@@ -11,8 +11,8 @@ from pathlib import Path
 _LIMITED = """
 import resource, sys
 import pandas, pyarrow.parquet, pyarrow.compute, zstandard
-import ktdeval.cli.main, ktdeval_data.vendor_tables, ktdeval.market.document_files, ktdeval.runner.ledger_file
-import ktdeval.runner.episode_journal
+import ktdeval.cli.main, ktdeval_data.vendor_tables, ktdeval.market.sources.document_files, ktdeval.runner.records.ledger_file
+import ktdeval.runner.records.episode_journal
 
 pages = int(open("/proc/self/statm").read().split()[0])
 most = pages * resource.getpagesize() + {more}

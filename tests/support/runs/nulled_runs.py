@@ -14,12 +14,12 @@ from forging import relabel, renewed
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
-from ktdeval.runner.call_log_checks import call_findings
-from ktdeval.runner.model_identity_checks import card_claims
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.scoring.call_log_checks import call_findings
+from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import dumps_pretty, from_plain
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify

@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval_board.selftest.sample_board import read_transcript
 from local_server import Answering, running
 from run_support import SAME_MASK, TASK, WINDOW, Done, episodes, ktdeval

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import ktdeval.runner.episode_journal
+import ktdeval.runner.records.episode_journal
 
 BLOCK = 512  # bytes that a disk writes whole or not at all
 CALLS = (
@@ -71,7 +71,9 @@ class Disk:
 
             # bound when it was imported
             sync = os.fdatasync
-            stack.enter_context(patch.object(ktdeval.runner.episode_journal, "_sync_data", sync))
+            stack.enter_context(
+                patch.object(ktdeval.runner.records.episode_journal, "_sync_data", sync)
+            )
             yield
 
     def _watched(

@@ -31,7 +31,7 @@ from typing import Any
 
 from ktdeval.cli.main import main
 from ktdeval.errors import BudgetError
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.values import dumps_pretty
 from ktdfin_market import small_market
@@ -55,7 +55,7 @@ _PRELOADED = [
     "pytest",
     "ktdeval.cards.show",
     "ktdeval.cli.main",
-    "ktdeval.runner.verify",
+    "ktdeval.runner.scoring.verify",
     "ktdeval_builtin.react",
     "ktdeval_ktdfin.task",
     "ktdeval_ktdfin.tools",

@@ -9,9 +9,6 @@ import os
 
 import scipy.stats  # noqa: F401
 
-import ktdeval.cli.run
-import ktdeval.runner.remote.model_connection
-import ktdeval.runner.run  # noqa: F401
 from ktdeval.registry import KINDS, load_plugins
 
 _others = os.environ.pop("PYTHONPATH", "").partition(os.pathsep)[2]

@@ -17,7 +17,7 @@ from ktdeval.harness.action import SUBMIT_TOOL, action_schema
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.harness.tool_protocols import encode
-from ktdeval.runner.rehearsal import rehearse
+from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api.qa import QATask
 from ktdeval.values import dumps_canonical, load_yaml
 from planned_tasks import PLUGINS, TASKS, planned

@@ -11,7 +11,7 @@ from typing import Any
 from ktdeval.errors import ModelError
 from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
-from ktdeval.market.no_market import NO_MARKET
+from ktdeval.market.snapshots.no_market import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from shown_states import lesson_of, observation_of
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.market.calendar import sessions
-from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 FIRST = "2024-03-01"

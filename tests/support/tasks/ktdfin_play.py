@@ -11,11 +11,11 @@ from ktdeval.harness.agent import Observation
 from ktdeval.harness.chat_messages import CallParams, Model, ModelRequest, Reply
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.shown_account import shown_account
+from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.shown_account import shown_account
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.data_source import open_snapshot
-from ktdeval.runner.episode_execution import EpisodeFactory
-from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.plans.data_source import open_snapshot
+from ktdeval.runner.plans.plan import choose_tasks, make_plan
 from ktdeval.task_api import EpisodeSpec
 
 PLUGINS = load_plugins()

@@ -20,7 +20,7 @@ from ktdeval.attribution.asset_exposures import NOTE_MEANINGS
 from ktdeval.attribution.decompose import attribute, attribution_problem, linking_coefficients
 from ktdeval.attribution.factor_returns import Fit, Scheme, close_to_close, fit_factors
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record

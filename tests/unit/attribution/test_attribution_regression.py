@@ -18,7 +18,7 @@ from statsmodels.regression.linear_model import WLS, RegressionResults
 from ktdeval.attribution.factor_returns import MINIMUM, Fit, Scheme, fit_factors, pooled_industries
 from ktdeval.attribution.regression import robust_errors, weighted_least_squares
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import FloatArray, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import Truth, build

@@ -28,7 +28,7 @@ from ktdeval.attribution.style_factors import (
     trailing_sum,
 )
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from loops import not_empty
 
 NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")

@@ -15,7 +15,7 @@ import pytest
 from json_places import with_value
 from ktdeval.errors import BudgetError, ModelError, StoreError
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply
-from ktdeval.runner.model_drift import (
+from ktdeval.runner.models.model_drift import (
     CANARIES,
     LONGEST_ANSWER,
     REPEATS,

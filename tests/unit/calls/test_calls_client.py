@@ -21,7 +21,7 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
-from ktdeval.runner.remote.model_connection import RemoteAccess, RunSignals
+from ktdeval.runner.models.model_connection import RemoteAccess, RunSignals
 from ktdeval.task_api.events import CheckDelayed
 from threads import in_threads
 

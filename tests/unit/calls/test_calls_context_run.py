@@ -13,7 +13,7 @@ import pytest
 
 from adapter_server import Prepared, prepared
 from ktdeval.cli.main import main
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.run_folder import RunFolder
 from run_support import card_of
 from stub_provider import skip_without_sdks
 

@@ -10,7 +10,7 @@ import pytest
 from card_cases import card, typed
 from ktdeval.cards.memory_claims import memory_claim
 from ktdeval.stats.memory_limits import memory_limits
-from ktdeval_compare.rank_test import published_spans
+from ktdeval_compare.pairs.rank_test import published_spans
 
 NAMED = {"upper": 0.0312, "level": 0.95, "attacker": "m", "value": 0.01, "n": 200, "baseline": 0.0}
 

@@ -43,7 +43,7 @@ LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")
 
 LIGHT = """
 import sys
-import ktdeval, ktdeval.api, ktdeval.registry.plugin_registry, ktdeval.runner.config
+import ktdeval, ktdeval.api, ktdeval.registry.plugin_registry, ktdeval.runner.plans.config
 from ktdeval.cli.main import main
 for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "list agents", "list metrics", "list plugins"):
     if words:

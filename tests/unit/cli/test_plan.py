@@ -21,10 +21,14 @@ from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, Usag
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.market.snapshot import NameSpell
+from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner import RunConfig, conversation_size
-from ktdeval.runner.conversation_size import (
+from ktdeval.runner import RunConfig
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.estimate import RunEstimate, estimate_run
+from ktdeval.runner.plans.plan import choose_tasks, make_plan
+from ktdeval.runner.rehearsals import conversation_size
+from ktdeval.runner.rehearsals.conversation_size import (
     ASSUMED,
     HIGH,
     LOW,
@@ -34,9 +38,6 @@ from ktdeval.runner.conversation_size import (
     MeasuringModel,
     StepSize,
 )
-from ktdeval.runner.episode_execution import EpisodeFactory
-from ktdeval.runner.estimate import RunEstimate, estimate_run
-from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.task_api import TaskTraits
 from ktdeval.values import loads_strict
 from ktdfin_market import small_market

@@ -9,7 +9,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.option_descriptions import described_options, type_text
-from ktdeval.runner.config import RunConfig
+from ktdeval.runner.plans.config import RunConfig
 from ktdeval.values import Address, Parameters
 
 

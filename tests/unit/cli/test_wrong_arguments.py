@@ -11,7 +11,7 @@ from ktdeval.cli.options import is_required
 from ktdeval.cli.terminal_tables import params_of
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
-from ktdeval.runner.remote.model_connection import cache_path
+from ktdeval.runner.models.model_connection import cache_path
 from loops import not_empty
 from terminal import Terminal
 

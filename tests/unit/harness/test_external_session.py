@@ -26,8 +26,8 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.harness.tool_definition import tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
-from ktdeval.runner.conversation_size import LOW, MeasuringModel
-from ktdeval.runner.verify import RecordedModel
+from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
+from ktdeval.runner.scoring.verify import RecordedModel
 from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.values import sha256_hex
 from ktdfin_play import Scripted

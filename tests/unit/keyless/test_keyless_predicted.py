@@ -13,8 +13,8 @@ from forging import change_transcript, read_transcript
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.attribution.style_factor_panel import factor_history
 from ktdeval.keyless import replaced
-from ktdeval.market.storage import load_snapshot
-from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.runner.records.ledger_file import load_ledger
 from ktdfin_market import poisoned
 from run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, records
 from searching import examples

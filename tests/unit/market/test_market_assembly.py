@@ -12,11 +12,17 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError, LookAheadError, UsageError
-from ktdeval.market import raw_tables as tables
 from ktdeval.market.assembly import assemble
-from ktdeval.market.calendar import parse_day, sessions, window_rows
-from ktdeval.market.quality import check
-from ktdeval.market.snapshot import BAR_FIELDS, Board, MarketSnapshot, board_of, parse_code
+from ktdeval.market.checks.quality import check
+from ktdeval.market.rules.calendar import parse_day, sessions, window_rows
+from ktdeval.market.snapshots.snapshot import (
+    BAR_FIELDS,
+    Board,
+    MarketSnapshot,
+    board_of,
+    parse_code,
+)
+from ktdeval.market.sources import raw_tables as tables
 from raw_market import CODES, bars, changed, market, same, without
 
 
@@ -291,7 +297,7 @@ def test_derived_values_of_a_day_are_computed_once_for_all_views(
     assert first < total(2, snapshot)
     assert first is not total(1, other)
 
-    monkeypatch.setattr("ktdeval.market.snapshot._MOST_DERIVED", 2 * len(snapshot.codes))
+    monkeypatch.setattr("ktdeval.market.snapshots.snapshot._MOST_DERIVED", 2 * len(snapshot.codes))
     assert [total(day, snapshot) for day in (2, 3, 4)] == [total(day, other) for day in (2, 3, 4)]
     assert first is not total(1, snapshot)  # no longer among the days that are kept
 

@@ -10,7 +10,7 @@ import pytest
 import ktdeval.market
 from ktdeval.values import csv_rows
 
-ROWS = list(csv_rows(Path(str(ktdeval.market.__file__)).with_name("coins.csv")))
+ROWS = list(csv_rows(Path(str(ktdeval.market.checks.__file__)).with_name("coins.csv")))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["coin"] for row in ROWS])

@@ -29,9 +29,9 @@ from ktdeval.market import (
     read_documents,
 )
 from ktdeval.market.assembly import assemble
-from ktdeval.market.manifest import differences, load_manifest, snapshot_id
-from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.snapshots.manifest import differences, load_manifest, snapshot_id
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from loops import not_empty
 from raw_market import market
 from searching import examples

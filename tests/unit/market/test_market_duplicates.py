@@ -12,8 +12,8 @@ import pytest
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.minutes import MinuteBars
-from ktdeval.market.quality import Finding, RawMarket, check
+from ktdeval.market.checks.quality import Finding, RawMarket, check
+from ktdeval.market.snapshots.minutes import MinuteBars
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import DAYS, bars, market

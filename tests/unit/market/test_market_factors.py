@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from accept_runs import REAL
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.quality import Finding, RawMarket, check
-from ktdeval.market.snapshot import Instrument
+from ktdeval.market.checks.quality import Finding, RawMarket, check
+from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import market

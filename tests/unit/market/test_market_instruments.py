@@ -26,8 +26,8 @@ from ktdeval.market import (
     save_snapshot,
     with_id,
 )
-from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.venue import built_in_venues, find_venue, parse_venue
+from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.venues.venue import built_in_venues, find_venue, parse_venue
 from ktdeval.registry import Plugins, load_plugins, venue_specs
 from ktdeval.task_api import TaskTraits
 from ktdeval.task_api.scoring import market_problem

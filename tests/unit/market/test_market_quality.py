@@ -9,24 +9,24 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
-from ktdeval.market.calendar import sessions
-from ktdeval.market.findings import EXAMPLES
-from ktdeval.market.member_checks import LOOKBACK_DAYS
-from ktdeval.market.quality import (
+from ktdeval.market.checks.findings import EXAMPLES
+from ktdeval.market.checks.member_checks import LOOKBACK_DAYS
+from ktdeval.market.checks.quality import (
     Finding,
     RawMarket,
     check,
     raw_from_snapshot,
 )
-from ktdeval.market.raw_tables import (
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import Instrument
+from ktdeval.market.snapshots.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
+from ktdeval.market.sources.raw_tables import (
     SILENT_DAYS,
     UNTIL_SILENT,
     member_intervals,
     members_by_bars,
     membership,
 )
-from ktdeval.market.snapshot import Instrument
-from ktdeval.market.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 from searching import examples
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from ktdeval.market.quality import check
-from ktdeval.market.raw_tables import RawMarket
-from ktdeval.market.renumbering import renumberings
-from ktdeval.market.security_kinds import kind_of_security
+from ktdeval.market.checks.quality import check
+from ktdeval.market.checks.renumbering import renumberings
+from ktdeval.market.rules.security_kinds import kind_of_security
+from ktdeval.market.sources.raw_tables import RawMarket
 from raw_market import DAYS, bars, market
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from ktdeval.market import Document, Documents, load_snapshot, read_documents, save_snapshot
 from ktdeval.market.assembly import assemble
-from ktdeval.market.document_files import faults
-from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.sentiment import LabelledText, split_sentiment
+from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.market.sources.document_files import faults
+from ktdeval.market.sources.sentiment import LabelledText, split_sentiment
 from raw_market import market
 from tables import on_each_row
 

@@ -10,11 +10,11 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import apply_repairs, assemble, with_repairs_that_work
-from ktdeval.market.calendar import sessions
-from ktdeval.market.findings import Finding
-from ktdeval.market.quality import check
-from ktdeval.market.raw_tables import RawMarket
-from ktdeval.market.snapshot import Instrument
+from ktdeval.market.checks.findings import Finding
+from ktdeval.market.checks.quality import check
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import Instrument
+from ktdeval.market.sources.raw_tables import RawMarket
 from raw_market import market
 
 DAYS = pd.DatetimeIndex(sessions("2024-01-02", "2024-03-28", "XNYS"))

@@ -17,16 +17,16 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.manifest import (
+from ktdeval.market.checks.quality import RawMarket, check, raw_from_snapshot
+from ktdeval.market.snapshots.manifest import (
     differences,
     load_manifest,
     snapshot_id,
     snapshot_manifest,
     with_id,
 )
-from ktdeval.market.quality import RawMarket, check, raw_from_snapshot
-from ktdeval.market.snapshot import BAR_FIELDS, Instrument, MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS, Instrument, MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig

@@ -11,10 +11,16 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.column_units import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Unit, UnitScope
-from ktdeval.market.quality import Finding, RawMarket, check
-from ktdeval.market.unit_checks import given_scales
-from ktdeval.market.unit_inference import stored_volume
+from ktdeval.market.checks.quality import Finding, RawMarket, check
+from ktdeval.market.checks.unit_checks import given_scales
+from ktdeval.market.checks.unit_inference import stored_volume
+from ktdeval.market.sources.column_units import (
+    AMOUNT_UNITS,
+    VOLUME_UNITS,
+    Conventions,
+    Unit,
+    UnitScope,
+)
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import CODES, DAYS, bars, changed, market

@@ -21,8 +21,8 @@ from ktdeval.market import (
     session_groups,
     sessions,
 )
-from ktdeval.market.board_rules import daily_limits
-from ktdeval.market.vendor_price_limits import PriceLimits
+from ktdeval.market.rules.board_rules import daily_limits
+from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
 from ktdeval.stats.stylised_facts import panels_of, stylised_facts
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.execution_costs import (
@@ -31,7 +31,7 @@ from ktdeval.trading.execution_costs import (
     trailing_volume,
 )
 from ktdeval_audit.later_prices import LaterPrices
-from ktdeval_compare.regimes import RULES, regime_of
+from ktdeval_compare.cells.regimes import RULES, regime_of
 from ktdeval_models.params import MemoryParams
 from ktdeval_models.planted.facts import _returns
 from ktdeval_models.remembered_facts import RememberedFacts

@@ -18,10 +18,10 @@ from informed_traders import POLICIES, InformedTrader, KnownHistory, attack, bas
 from accept_runs import import_real, synthetic
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless.request_and_reply import Conversation
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
 from ktdeval.trading.market_tape import MarketTape
 from ktdfin_market import small_market, spec_of
 from two_markets import KINDS, Shown

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
 from ktdeval.market import Execution, execution_words, find_execution
-from ktdeval.market.calendar import Window
+from ktdeval.market.rules.calendar import Window
 from ktdeval.masking.hidden_spans import COMPANY, PERSON, PRODUCT
 from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard

@@ -15,11 +15,11 @@ import pytest
 
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply, call
 from ktdeval.market import MarketSnapshot
-from ktdeval.market.calendar import window_rows
+from ktdeval.market.rules.calendar import window_rows
 from ktdeval.masking import Lens
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episode import EpisodeParts, TradingEpisode
-from ktdeval.runner.warm_up_notes import first_day_of_warm_up
+from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.plans.warm_up_notes import first_day_of_warm_up
 from ktdeval.task_api import EpisodeSpec, TargetTask
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, PluginError
-from ktdeval.market.snapshot import BAR_FIELDS, Board
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS, Board
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import (

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ktdeval.market import Document
-from ktdeval.market.snapshot import NameSpell
+from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval.testing.markets import tiny_snapshot
 from tables import on_each_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ktdeval.runner.book_account import BookAccount
+from ktdeval.runner.episodes.book_account import BookAccount
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Order, TradingConfig
 from ktdeval.values import from_plain

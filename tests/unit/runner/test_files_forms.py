@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from ktdeval.errors import StoreError
-from ktdeval.runner.episode_journal import JournalEntry
-from ktdeval.runner.remote.run_folder import RunFolder
+from ktdeval.runner.records.episode_journal import JournalEntry
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
 from ktdeval.values import decode_json, parse_yaml, to_plain
 from ktdeval.values.strict_json import (

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.plan_growth import growth_problem, united
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.run_manifest import Growth, RunManifest
+from ktdeval.runner.plans.plan_growth import growth_problem, united
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.run_manifest import Growth, RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 SPEC = EpisodeSpec(

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ktdeval.errors import StoreError
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.runner.episode_journal import Journal, JournalEntry, read_journal
+from ktdeval.runner.records.episode_journal import Journal, JournalEntry, read_journal
 from ktdeval.task_api.scoring import AnswerRecord
 from power_cut import Disk
 
@@ -194,7 +194,7 @@ def test_a_journal_that_can_not_be_synced_keeps_what_is_on_disk(
         def fail(_: int) -> None:
             raise OSError(5, "Input/output error")
 
-        monkeypatch.setattr("ktdeval.runner.episode_journal._sync_data", fail)
+        monkeypatch.setattr("ktdeval.runner.records.episode_journal._sync_data", fail)
         journal.append(entry(GROUP + 2))
         with pytest.raises(StoreError, match="Input/output error; all 4 finished records are kept"):
             journal.append(entry(GROUP + 3))

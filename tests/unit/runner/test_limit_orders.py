@@ -14,12 +14,12 @@ import pytest
 from export_runs import script
 from forging import execute_again
 from ktdeval.errors import ConfigError
-from ktdeval.market.calendar import window_rows
-from ktdeval.market.snapshot import Board, MarketSnapshot, board_of
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, board_of
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.score import rescore
+from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.scoring.score import rescore
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval_board.selftest.sample_board import read_transcript
 from run_support import SAME_MASK, WINDOW, Done, copy_run, error_line, ktdeval

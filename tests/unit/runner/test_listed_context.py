@@ -11,7 +11,7 @@ from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.additional_models import known_context, planned_context
+from ktdeval.runner.plans.additional_models import known_context, planned_context
 from stub_provider import skip_without_sdks
 
 skip_without_sdks()

@@ -24,8 +24,8 @@ from ktdeval.errors import CardError
 from ktdeval.registry import load_plugins
 from ktdeval.registry.code import code_hash
 from ktdeval.runner import RunConfig, evaluate, rescore
-from ktdeval.runner.remote.run_folder import MARK
-from ktdeval.runner.verify import verify_card
+from ktdeval.runner.records.run_folder import MARK
+from ktdeval.runner.scoring.verify import verify_card
 from ktdeval.values import dumps_pretty
 from run_support import PLUGIN, TASK, store_market
 

@@ -22,8 +22,8 @@ from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.errors import KtdevalError
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.runner.completion_marks import EpisodeMark
-from ktdeval.runner.run_manifest import ManifestFile
+from ktdeval.runner.records.completion_marks import EpisodeMark
+from ktdeval.runner.records.run_manifest import ManifestFile
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import from_plain, load_yaml, to_plain
 from ktdeval_board.checking.findings import Stage
@@ -32,8 +32,8 @@ from ktdeval_board.checking.rules import findings_of
 from ktdeval_board.registrations import FiledRegistration, registrations_on
 from ktdeval_board.rules import load_rules
 from ktdeval_deanon.certificate.types import Certificate
-from ktdeval_grid.amend import amendment
-from ktdeval_grid.plan import GridPlan, check_plan as check_grid_plan
+from ktdeval_grid.planning.plan import GridPlan, check_plan as check_grid_plan
+from ktdeval_grid.state.amend import amendment
 from ktdeval_live.plan import LivePlan, check_plan as check_live_plan
 from nulled_runs import (
     Subject,
@@ -58,7 +58,7 @@ PRACTICE = REPOSITORY / "leaderboards" / "practice"
 def _known_revision() -> Iterator[None]:
     """Let every run state a revision of the source, also where git says none."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ktdeval.runner.score.source_revision", lambda: "a" * 40)
+        patch.setattr("ktdeval.runner.scoring.score.source_revision", lambda: "a" * 40)
         yield
 
 

@@ -21,7 +21,7 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import KeylessModel
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
-from ktdeval.runner.model_identity_checks import card_claims, unknown_model
+from ktdeval.runner.scoring.model_identity_checks import card_claims, unknown_model
 from ktdeval.values import dumps_pretty
 from lucky_plugin import Lucky
 from nulled_runs import Subject, subject

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.runner.data_source import private_paths
+from ktdeval.runner.plans.data_source import private_paths
 from ktdeval.stores.cache_folder import cache_folder
 
 

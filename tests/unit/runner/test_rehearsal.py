@@ -9,14 +9,14 @@ import pytest
 
 from ktdeval.calls.context_window import Context
 from ktdeval.harness.chat_messages import Model
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.runner.context_check import check_context
-from ktdeval.runner.conversation_size import ASSUMED, CallLimits
-from ktdeval.runner.episode_execution import Episode, EpisodeFactory
-from ktdeval.runner.model_task_fit import check_model
-from ktdeval.runner.rehearsal import FirstStep, by_task, by_window, rehearse
-from ktdeval.runner.step_costs import measure_task
-from ktdeval.runner.warm_up_calls import warm_up_rates
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
+from ktdeval.runner.rehearsals.context_check import check_context
+from ktdeval.runner.rehearsals.conversation_size import ASSUMED, CallLimits
+from ktdeval.runner.rehearsals.model_task_fit import check_model
+from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window, rehearse
+from ktdeval.runner.rehearsals.step_costs import measure_task
+from ktdeval.runner.rehearsals.warm_up_calls import warm_up_rates
 from ktdeval.task_api import EpisodeSpec
 from planned_tasks import PLUGINS, planned
 

@@ -13,8 +13,8 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunFolder, local_run_path
-from ktdeval.runner.remote.run_claim import claim_url
-from ktdeval.runner.run_file_names import JOURNAL, LEDGER, MARK, TRANSCRIPT
+from ktdeval.runner.records.run_claim import claim_url
+from ktdeval.runner.records.run_file_names import JOURNAL, LEDGER, MARK, TRANSCRIPT
 from ktdeval.stores import Stat, open_store
 from ktdeval.stores.mirror import is_url, mirrors_forgotten, open_mirror
 from ktdeval.stores.remote import FsspecStore

@@ -29,13 +29,13 @@ from forging import (
 )
 from json_places import with_value
 from ktdeval.errors import CardError
-from ktdeval.market.storage import load_snapshot
+from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner import score
-from ktdeval.runner.ledger_file import load_ledger
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.score import rescore
-from ktdeval.runner.verify import verify_records
+from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.scoring import score
+from ktdeval.runner.scoring.score import rescore
+from ktdeval.runner.scoring.verify import verify_records
 from ktdeval.values import dumps_pretty, file_sha256, to_plain
 from run_support import (
     MIXED_RUN,
@@ -551,7 +551,7 @@ def test_arguments_of_a_provider_without_the_provider_are_refused(run: Path, com
 def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
     run: Path, tmp_path: Path
 ) -> None:
-    from ktdeval.market.storage import save_snapshot
+    from ktdeval.market.snapshots.storage import save_snapshot
     from ktdfin_market import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")

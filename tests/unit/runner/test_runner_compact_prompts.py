@@ -13,7 +13,7 @@ from ktdeval.calls.prompt_size import MOST_TOKENS, prompt_bytes
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig
-from ktdeval.runner.rehearsal import rehearse
+from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.values import dumps_canonical
 from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, planned

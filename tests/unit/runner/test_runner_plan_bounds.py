@@ -16,16 +16,16 @@ from hypothesis import given, settings, strategies as st
 
 import counting_plugin
 from ktdeval.cli.main import main
-from ktdeval.market.documents import NO_DOCUMENTS
+from ktdeval.market.snapshots.documents import NO_DOCUMENTS
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.conversation_size import CallLimits
-from ktdeval.runner.episode_execution import EpisodeFactory
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.estimate import SCENARIOS, RunEstimate, estimate_run
-from ktdeval.runner.estimate_sampling import SampledDays, spread_over
-from ktdeval.runner.rehearsal import rehearse
-from ktdeval.runner.run import evaluate
-from ktdeval.runner.step_costs import measure_task
+from ktdeval.runner.execution.run import evaluate
+from ktdeval.runner.rehearsals.conversation_size import CallLimits
+from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, spread_over
+from ktdeval.runner.rehearsals.rehearsal import rehearse
+from ktdeval.runner.rehearsals.step_costs import measure_task
 from loops import not_empty
 from planned_tasks import PLUGINS, TASKS, planned
 

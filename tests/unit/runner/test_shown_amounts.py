@@ -17,7 +17,7 @@ from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import Conversation
 from ktdeval.market import MarketSnapshot
 from ktdeval.observation import ObservedState
-from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent

@@ -24,12 +24,18 @@ from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.runner.episode_execution import EpisodeContext, run_episode
-from ktdeval.runner.episode_journal import Entry, Journal, JournalEntry, pack_lines, read_journal
-from ktdeval.runner.ledger_file import encode_ledger, load_ledger
-from ktdeval.runner.remote.run_claim import claim_folder
-from ktdeval.runner.remote.run_folder import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
-from ktdeval.runner.run_manifest import RunManifest
+from ktdeval.runner.episodes.episode_execution import EpisodeContext, run_episode
+from ktdeval.runner.records.episode_journal import (
+    Entry,
+    Journal,
+    JournalEntry,
+    pack_lines,
+    read_journal,
+)
+from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
+from ktdeval.runner.records.run_claim import claim_folder
+from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord
@@ -166,7 +172,7 @@ def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
         encode_ledger(Ledger(SPEC.to_json(), 10**11, [step(number) for number in range(300)]))
     )
     words = (
-        "import sys, pathlib; from ktdeval.runner.ledger_file import load_ledger;"
+        "import sys, pathlib; from ktdeval.runner.records.ledger_file import load_ledger;"
         " load_ledger(pathlib.Path(sys.argv[1]))"
     )
 

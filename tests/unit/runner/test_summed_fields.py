@@ -20,11 +20,11 @@ from json_places import Place, leaves, with_value
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
-from ktdeval.runner.call_log_checks import call_findings
-from ktdeval.runner.episode_journal import count_said
-from ktdeval.runner.model_identity_checks import card_claims
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.verify import time_findings
+from ktdeval.runner.records.episode_journal import count_said
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.scoring.call_log_checks import call_findings
+from ktdeval.runner.scoring.model_identity_checks import card_claims
+from ktdeval.runner.scoring.verify import time_findings
 from ktdeval.values import dumps_canonical, dumps_pretty, file_sha256, load_yaml, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript
 from nulled_runs import Subject, subject

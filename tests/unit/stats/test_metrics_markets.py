@@ -27,8 +27,8 @@ from ktdeval.market import (
     assemble,
     with_id,
 )
-from ktdeval.market.close_times import Close
-from ktdeval.market.documents import Entity
+from ktdeval.market.snapshots.documents import Entity
+from ktdeval.market.venues.close_times import Close
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.task_api.episode_spec import Window

@@ -25,7 +25,7 @@ from ktdeval.cards.card import TradingCard
 from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.market import Instrument, find_venue
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.stats import episode_intervals, performance_metrics, series
 from ktdeval.stats.metric import RuleSet, range_problem

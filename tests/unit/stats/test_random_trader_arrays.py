@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market.execution import Execution
+from ktdeval.market.venues.execution import Execution
 from ktdeval.stats.random_trader_arrays import StepMoves
 from ktdeval.stats.random_traders import (
     EnvelopeSettings,

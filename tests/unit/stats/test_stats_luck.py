@@ -14,11 +14,11 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from ktdeval.errors import StoreError
-from ktdeval.runner.ledger_file import encode_ledger
-from ktdeval.runner.remote.run_claim import claim_folder
-from ktdeval.runner.remote.run_folder import RunFolder
-from ktdeval.runner.run_manifest import RunManifest
-from ktdeval.runner.trial_count import count_trials
+from ktdeval.runner.plans.trial_count import count_trials
+from ktdeval.runner.records.ledger_file import encode_ledger
+from ktdeval.runner.records.run_claim import claim_folder
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.stats.sharpe_significance import (
     SharpeMoments,
     deflated_sharpe_ratio,

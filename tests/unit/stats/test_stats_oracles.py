@@ -16,8 +16,8 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
 from ktdeval.market import Document, Documents
-from ktdeval.market.documents import Entity
-from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.documents import Entity
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.stats.factorial_effects import estimate_mean
 from ktdeval.stats.paired import signed_rank

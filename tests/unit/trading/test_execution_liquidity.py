@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market.execution import Execution
-from ktdeval.market.snapshot import Instrument, MarketSnapshot
-from ktdeval.market.venue import find_venue
+from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
+from ktdeval.market.venues.execution import Execution
+from ktdeval.market.venues.venue import find_venue
 from ktdeval.trading.execution_costs import trailing_sigma_ppb, trailing_volume
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import ConfigError
-from ktdeval.market.execution import Execution
-from ktdeval.market.snapshot import Instrument
-from ktdeval.market.venue import Shorting, Venue, find_venue
+from ktdeval.market.snapshots.snapshot import Instrument
+from ktdeval.market.venues.execution import Execution
+from ktdeval.market.venues.venue import Shorting, Venue, find_venue
 from ktdeval.trading.daily_settlement import Settlement
 from ktdeval.trading.execution_costs import LiquidityTape, execution_terms
 from ktdeval.trading.executor import settle

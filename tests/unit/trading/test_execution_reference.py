@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 import reference_broker as slow
 import reference_execution as exact
-from ktdeval.market.execution import Execution
+from ktdeval.market.venues.execution import Execution
 from ktdeval.trading.daily_settlement import open_day
 from ktdeval.trading.execution_costs import LiquidityTape
 from ktdeval.trading.executor import execute, settle

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ktdeval.harness import Decision
-from ktdeval.market.execution import Execution, RestRule
-from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.runner.episode import Bookkeeper
-from ktdeval.runner.ledger_file import encode_ledger, load_ledger
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.venues.execution import Execution, RestRule
+from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape

@@ -13,11 +13,11 @@ from hypothesis import given, strategies as st
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import Execution, MarketSnapshot, assemble, execution_words, load_snapshot
-from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.quotes import NO_QUOTES, Quotes
-from ktdeval.market.snapshot import FloatArray
-from ktdeval.market.storage import save_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
+from ktdeval.market.snapshots.snapshot import FloatArray
+from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order
 from ktdeval.trading.execution_costs import UNQUOTED, trailing_half_spread_ppb
 from ktdeval.trading.executor import execute
@@ -25,7 +25,7 @@ from ktdeval.trading.types import Outcome, Position
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_data.placebo import PlaceboRecipe, placebo_of
-from ktdeval_live.market_increments import days_before, market_as_known
+from ktdeval_live.days.market_increments import days_before, market_as_known
 from terminal import Terminal
 from trading_market import make_market
 

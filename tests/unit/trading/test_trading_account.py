@@ -16,8 +16,8 @@ from hypothesis import example, given, strategies as st
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
-from ktdeval.market.snapshot import Board
-from ktdeval.market.venue import find_venue
+from ktdeval.market.snapshots.snapshot import Board
+from ktdeval.market.venues.venue import find_venue
 from ktdeval.trading.daily_settlement import (
     Settlement,
     check_step,

@@ -18,7 +18,8 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError
 from ktdeval.market import MarketSnapshot, NameSpell, load_snapshot
 from ktdeval.market.assembly import assemble
-from ktdeval.market.board_rules import (
+from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.rules.board_rules import (
     RuleName,
     board_rules,
     daily_limits,
@@ -26,11 +27,10 @@ from ktdeval.market.board_rules import (
     order_sizes,
     rounds_inward,
 )
-from ktdeval.market.manifest import snapshot_id
-from ktdeval.market.quality import check, raw_from_snapshot
-from ktdeval.market.snapshot import Board
-from ktdeval.market.storage import save_snapshot
-from ktdeval.market.vendor_price_limits import PriceLimits
+from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.market.snapshots.snapshot import Board
+from ktdeval.market.snapshots.storage import save_snapshot
+from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position

@@ -15,9 +15,9 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
-from ktdeval.market.calendar import sessions
-from ktdeval.market.snapshot import Instrument, MarketSnapshot
-from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
+from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.daily_settlement import Settlement, check_step, open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from ktdeval.errors import InvariantError
-from ktdeval.market.execution import Execution
-from ktdeval.market.venue import Fees, find_venue
+from ktdeval.market.venues.execution import Execution
+from ktdeval.market.venues.venue import Fees, find_venue
 from ktdeval.trading.daily_settlement import check_step
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape, TradingDay

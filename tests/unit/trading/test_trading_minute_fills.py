@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError
-from ktdeval.market.execution import Execution
-from ktdeval.market.minutes import MinuteBars
-from ktdeval.market.snapshot import Instrument, MarketSnapshot
-from ktdeval.market.venue import FillRule, Venue, find_venue
+from ktdeval.market.snapshots.minutes import MinuteBars
+from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
+from ktdeval.market.venues.execution import Execution
+from ktdeval.market.venues.venue import FillRule, Venue, find_venue
 from ktdeval.stats.calibration import next_return
 from ktdeval.trading.daily_settlement import Settlement, open_account
 from ktdeval.trading.executor import settle

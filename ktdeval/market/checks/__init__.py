@@ -1,0 +1,1 @@
+"""Checks of market data: each finds one kind of fault, and some can repair it."""

@@ -1,0 +1,41 @@
+"""What to do about codes of no A-share: an option is named only where each code fits it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ktdeval.market.rules.security_kinds import kind_of_security
+
+_US = r"[A-Z]{1,5}(?:[.\-/][A-Z])?(?:\.US| U[A-Z](?: Equity)?)?"
+_PAIR = (
+    r"[A-Z0-9]{2,10}[-/_](?:USDT?|USDC|BUSD|BTC|ETH|EUR)"
+    r"|[A-Z0-9]{2,10}(?:USDT|USDC|BUSD)|[A-Z0-9]{3,10}(?:USD|BTC|ETH|EUR)"
+)
+_VENUES = {"us_equity": _US, "crypto_spot": _PAIR}
+
+
+def advice_on_codes(unknown: Sequence[str]) -> str:
+    """Return what to do about codes that are no A-shares, where no other is in the source: to leave
+    them out would leave nothing.
+    """
+    venues = {_venue_of(code) for code in unknown}
+    if "" in venues:
+        others = [code for code in unknown if not _venue_of(code)]
+        kinds = sorted({kind_of_security(code) or "not known" for code in others})
+        return (
+            f"no option helps: codes of no A-shares ({', '.join(kinds)}) trade at no built-in"
+            " venue; correct the code column, or give the bars of other assets"
+        )
+
+    if len(venues) == 1:
+        return f"correct the code column, or name their market (--venue {venues.pop()})"
+    return "correct the code column, or name their venues (--industry FILE with code, venue)"
+
+
+def _venue_of(code: str) -> str:
+    """Return the built-in venue whose symbols are written as a code is; empty: there is none."""
+    for venue, form in _VENUES.items():
+        if re.fullmatch(form, code, re.IGNORECASE):
+            return venue
+    return ""

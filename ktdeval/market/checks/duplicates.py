@@ -1,0 +1,259 @@
+"""Rows that share a code and day: equal ones, and differing ones, which only a repair drops."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.market.snapshots.minutes import MINUTE_FIELDS, MinuteBars
+from ktdeval.market.snapshots.snapshot import BAR_FIELDS, BoolArray
+from ktdeval.market.sources.raw_tables import BarTable, RawMarket
+
+_PLACES = "places"  # attribute of a table: its files, each with number of rows and first line
+
+
+@dataclass(frozen=True)
+class RepeatedRows:
+    """Rows that share a key with an earlier one; arrays are [rows], ordered by key."""
+
+    same: BoolArray  #: equal to an earlier row in all values
+    differing: BoolArray  #: with other values than an earlier row
+    first: BoolArray  #: the first row of a key whose rows differ
+    last: BoolArray  #: the last row of such a key
+
+
+def bar_repeats(raw: RawMarket) -> RepeatedRows:
+    """Find repeats among the bars, in the order of their table."""
+    table = raw.table
+    again = table.duplicated()
+    shared = np.flatnonzero(again | np.append(again[1:], False))
+    if not len(shared):
+        return _repeats(len(again), shared, pd.DataFrame(), [])
+
+    return _repeats(len(again), shared, bar_values(table, shared), ["column", "row"])
+
+
+def bar_values(table: BarTable, rows: np.ndarray) -> pd.DataFrame:
+    """Return the keys and values of some bars."""
+    values = {name: table[name][rows] for name in _bar_fields(table)}
+    return pd.DataFrame({"column": table.column[rows], "row": table.row[rows], **values})
+
+
+def _bar_fields(table: BarTable) -> list[str]:
+    fields = [*BAR_FIELDS, *table.quotes]
+    if table.has_flags:
+        fields.append("traded")
+    return fields
+
+
+def index_repeats(raw: RawMarket) -> RepeatedRows:
+    """Find repeats among the index levels, in the order of their rows."""
+    rows = raw.indices[["date", "code", "close"]].reset_index(drop=True)
+    shared = np.flatnonzero(rows.duplicated(["date", "code"], keep=False))
+    return _repeats(len(rows), shared, rows.iloc[shared], ["date", "code"])
+
+
+def minute_repeats(raw: RawMarket) -> RepeatedRows:
+    """Find repeats among the bars within days, in their order."""
+    rows = raw.minutes.rows
+    keys = rows[["asset", "ends_at"]]
+    again = np.zeros(0, dtype=np.bool_)
+    if len(rows):
+        again = np.append(False, keys[1:] == keys[:-1])
+
+    before_again = np.append(again[1:], False)[: len(again)]
+    shared = np.flatnonzero(again | before_again)
+    return _repeats(len(rows), shared, pd.DataFrame(rows[shared]), ["asset", "ends_at"])
+
+
+def _repeats(size: int, shared: np.ndarray, rows: pd.DataFrame, key: list[str]) -> RepeatedRows:
+    """Compare rows that share their key with another one. `shared`: their numbers."""
+    names = ("same", "differing", "first", "last")
+    masks = {name: np.zeros(size, dtype=np.bool_) for name in names}
+    if len(shared):
+        own = rows.reset_index(drop=True)
+        later = own.duplicated(key)
+        same = own.duplicated()
+        differs = (later & ~same).groupby([own[name] for name in key]).transform("any")
+
+        masks["same"][shared] = same
+        masks["differing"][shared] = later & ~same
+        masks["first"][shared] = differs & ~later
+        masks["last"][shared] = differs & ~own.duplicated(key, keep="last")
+
+    return RepeatedRows(**masks)
+
+
+def differing_keys(repeats: RepeatedRows) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each key whose rows differ, and the first row that differs from it."""
+    starts = np.flatnonzero(repeats.first)
+    others = np.flatnonzero(repeats.differing)
+    for start, other in zip(starts, np.searchsorted(others, starts), strict=True):
+        yield int(start), int(others[other])
+
+
+# ---- messages
+
+
+def with_places(table: pd.DataFrame, files: list[tuple[str, int, int]]) -> pd.DataFrame:
+    """Return a table that records which lines of which files its rows come from.
+
+    `files`: name, number of rows, and line of the first one (0 if it is not a text file).
+    """
+    table.attrs[_PLACES] = files
+    return table
+
+
+def place(table: pd.DataFrame, position: int) -> str:
+    """Return where a row comes from, such as `line 5 of bars.csv`, as far as it is known."""
+    number = int(table.index[position])
+    for name, count, first in table.attrs.get(_PLACES, ()):
+        if number >= count:
+            number -= count
+            continue
+
+        if first:
+            return f"line {number + first} of {name}"
+        return f"row {number + 1} of {name}"
+
+    return f"row {int(table.index[position]) + 1}"
+
+
+def bar_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
+    """Yield both rows of each code and day whose rows differ, with their values."""
+    if not repeats.first.any():  # spares the order, which is slow to find
+        return
+
+    table = raw.table
+    positions = np.arange(len(table.row))[table.order]
+    for pair in differing_keys(repeats):
+        both = bar_values(table, np.array(pair)).to_dict("records")
+        places = [place(raw.bars, int(positions[row])) for row in pair]
+        yield f"{table.label(pair[0])}: {_both(both, places, _bar_fields(table))}"
+
+
+def index_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
+    """Yield both rows of each index and day whose levels differ."""
+    rows = raw.indices
+    order = _by_key(rows)
+    for pair in differing_keys(_in_order(repeats, order)):
+        positions = [int(order[row]) for row in pair]
+        both = rows.iloc[positions].to_dict("records")
+        places = [place(rows, position) for position in positions]
+        yield f"{both[0]['code']} {both[0]['date']:%Y-%m-%d}: {_both(both, places, ['close'])}"
+
+
+def minute_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
+    """Yield both rows of each minute of an asset whose rows differ."""
+    rows = raw.minutes.rows
+    for pair in differing_keys(repeats):
+        both = []
+        for row in pair:
+            both.append({name: rows[row][name] for name in MINUTE_FIELDS})
+
+        first = rows[pair[0]]
+        label = f"{raw.minutes.codes[first['asset']]} {first['ends_at']} UTC"
+        yield f"{label}: {_both(both, ['one row', 'another'], MINUTE_FIELDS)}"
+
+
+def _both(rows: Sequence[Mapping[Any, Any]], places: list[str], names: Sequence[str]) -> str:
+    """Describe two rows without fields that both lack.
+
+    Such as `line 2 of bars.csv has open 10, close 11; line 5 of bars.csv has open 10, close 12`.
+    """
+    shown = [name for name in names if any(row[name] == row[name] for row in rows)]
+    parts = []
+    for where, row in zip(places, rows, strict=True):
+        values = ", ".join(f"{name} {row[name]:.10g}" for name in shown)
+        parts.append(f"{where} has {values}")
+
+    return "; ".join(parts)
+
+
+def _by_key(rows: pd.DataFrame) -> np.ndarray:
+    """Return the numbers of rows sorted by code and day; equal keys stay in their order."""
+    numbered = rows[["code", "date"]].reset_index(drop=True)
+    return numbered.sort_values(["code", "date"], kind="stable").index.to_numpy()
+
+
+def _in_order(repeats: RepeatedRows, order: np.ndarray) -> RepeatedRows:
+    return RepeatedRows(
+        same=repeats.same[order],
+        differing=repeats.differing[order],
+        first=repeats.first[order],
+        last=repeats.last[order],
+    )
+
+
+# ---- repairs
+
+
+def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Keep one of the rows that share code, day and all values."""
+    bars, indices, minutes = _all_repeats(raw)
+    return _without_rows(raw, bars.same, indices.same, minutes.same)
+
+
+def keep_first(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Keep the first of the rows that share code and day and differ."""
+    return _keep(raw, "first")
+
+
+def keep_last(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Keep the last of the rows that share code and day and differ."""
+    return _keep(raw, "last")
+
+
+def _keep(raw: RawMarket, which: Literal["first", "last"]) -> tuple[RawMarket, int]:
+    bars, indices, minutes = _all_repeats(raw)
+    table = raw.table
+    keys = table.column * np.int64(len(table.days)) + table.row
+    levels = pd.MultiIndex.from_frame(raw.indices[["date", "code"]]).factorize()[0]
+    ends = raw.minutes.rows[["asset", "ends_at"]]
+    moments = np.empty(0, dtype=np.int64)
+
+    if len(ends):
+        moments = np.unique(ends, return_inverse=True)[1].ravel()
+
+    dropped = []
+    for repeats, key in ((bars, keys), (indices, levels), (minutes, moments)):
+        chosen = repeats.first if which == "first" else repeats.last
+        shares_key = np.isin(key, key[chosen])
+        dropped.append(shares_key & ~chosen)
+
+    return _without_rows(raw, *dropped)
+
+
+def _all_repeats(raw: RawMarket) -> tuple[RepeatedRows, RepeatedRows, RepeatedRows]:
+    return bar_repeats(raw), index_repeats(raw), minute_repeats(raw)
+
+
+def _without_rows(
+    raw: RawMarket,
+    bars: BoolArray,
+    indices: BoolArray,
+    minutes: BoolArray,
+) -> tuple[RawMarket, int]:
+    """Return a market without some rows, and their number; bars are in the order of their table."""
+    dropped = int(bars.sum() + indices.sum() + minutes.sum())
+    if not dropped:
+        return raw, 0
+
+    minute_bars = raw.minutes
+    if minutes.any():
+        rows = raw.minutes.rows[~minutes]
+        rows.setflags(write=False)
+        minute_bars = MinuteBars(raw.minutes.codes, rows)
+
+    changed = dataclasses.replace(
+        raw,
+        bars=raw.bars.loc[~raw.table.in_source(bars)],
+        indices=raw.indices.loc[~indices],
+        minutes=minute_bars,
+    )
+    return changed, dropped

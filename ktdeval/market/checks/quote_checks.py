@@ -1,0 +1,97 @@
+"""Checks and a repair of the quotes that a source has beside its bars."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval.market.checks.findings import Finding, bars_finding
+from ktdeval.market.snapshots.quotes import QUOTE_COLUMNS, impossible, two_sided
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
+from ktdeval.market.sources.raw_tables import RawMarket
+
+_OUTSIDE = 0.1  # part by which the close may lie outside of the quotes
+_FAR = 2.0  # times the close that a bid may be below it, or an ask above it
+
+
+@dataclass(frozen=True)
+class QuoteFaults:
+    """What is wrong with a source's quotes on days with trade, [rows] each."""
+
+    impossible: BoolArray
+    one_sided: BoolArray
+    far: BoolArray  #: from the close
+
+
+def source_quotes(raw: RawMarket) -> tuple[FloatArray, FloatArray] | None:
+    """[rows] bids and asks in the order of the sorted table; None where the source has none."""
+    table = raw.table
+    if not table.quotes:
+        return None
+
+    bid = ask = np.full(len(table.row), np.nan)
+    if "bid" in table.quotes:
+        bid = table["bid"]
+    if "ask" in table.quotes:
+        ask = table["ask"]
+    return bid, ask
+
+
+def quote_faults(raw: RawMarket) -> QuoteFaults | None:
+    """Return what is wrong with a source's quotes; None where it has none."""
+    quotes = source_quotes(raw)
+    if quotes is None:
+        return None
+
+    bid, ask = quotes
+    traded = raw.table.traded
+    close = raw.table["close"]
+    are_wrong = traded & impossible(bid, ask)
+    is_pair = traded & two_sided(bid, ask) & ~are_wrong
+    is_outside = (close < bid * (1 - _OUTSIDE)) | (close > ask * (1 + _OUTSIDE))
+    is_wide = (bid * _FAR < close) | (ask > close * _FAR)
+
+    return QuoteFaults(
+        impossible=are_wrong,
+        one_sided=traded & ~are_wrong & ((bid > 0) != (ask > 0)),
+        far=is_pair & (is_outside | is_wide),
+    )
+
+
+def drop_quotes(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Remove quotes that are impossible, or far from the close of their day."""
+    faults = quote_faults(raw)
+    quotes = source_quotes(raw)
+    if faults is None or quotes is None:
+        return raw, 0
+
+    wrong = faults.impossible | faults.far
+    columns = {}
+    for name, column in zip(QUOTE_COLUMNS, quotes, strict=True):
+        columns[name] = raw.table.in_source(np.where(wrong, np.nan, column))
+
+    return dataclasses.replace(raw, bars=raw.bars.assign(**columns)), int(wrong.sum())
+
+
+def quotes_of_days(raw: RawMarket) -> Iterator[tuple[str, FloatArray]]:
+    """Yield name and values of a source's quotes, [rows] of the sorted table, NaN on days without
+    trade: what stands there is of a day before.
+    """
+    quotes = source_quotes(raw)
+    if quotes is None:
+        return
+
+    for name, column in zip(QUOTE_COLUMNS, quotes, strict=True):
+        yield name, np.where(raw.table.traded, column, np.nan)
+
+
+def check_quotes(raw: RawMarket) -> Iterator[Finding]:
+    """Quotes that no market can have, or that are far from the close; and days with one of two."""
+    faults = quote_faults(raw)
+    if faults is not None:
+        yield bars_finding(raw, "impossible_quotes", faults.impossible)
+        yield bars_finding(raw, "quotes_far_from_close", faults.far)
+        yield bars_finding(raw, "one_sided_quotes", faults.one_sided)

@@ -1,0 +1,111 @@
+"""Assets that trade on under another code: a code that ends where another one begins, at a price
+that goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval.market.snapshots.snapshot import FloatArray
+from ktdeval.market.sources.raw_tables import BarTable, IntArray, RawMarket
+
+_LONGEST_GAP = 10  # days of the market between the two codes of one asset in Beijing
+_LIMIT_OF_BEIJING = 0.3  # of a day
+_NEAR = 0.1  # a close that is further off is another asset's
+_NEW_IN_BEIJING = "92"  # codes since October 2025 begin so, and end in the former three digits
+
+
+@dataclass(frozen=True)
+class Renumbering:
+    """Two codes that look like those of one asset."""
+
+    former: str
+    last: str  #: ISO day of its last bar
+    code: str
+    first: str  #: ISO day of its first bar
+
+    def __str__(self) -> str:
+        return f"{self.former} ends {self.last}, {self.code} begins {self.first}"
+
+
+@dataclass(frozen=True)
+class _CodeLives:
+    """Days and closes at which the codes of a table begin and end."""
+
+    first: IntArray  #: [codes] row of the first day with trade
+    last: IntArray
+    first_close: FloatArray
+    last_close: FloatArray
+
+
+def renumberings(raw: RawMarket) -> list[Renumbering]:
+    """Return pairs of codes that look like those of one asset and are of different ones in the
+    tables, by code.
+    """
+    table = raw.table
+    lives = _lives(table)
+    pairs = [*_successor_pairs(raw, lives)]
+    formers = Counter(old for old, _ in pairs)
+    presents = Counter(new for _, new in pairs)
+    clear = [(old, new) for old, new in pairs if formers[old] == 1 and presents[new] == 1]
+
+    def day(row: int) -> str:
+        return str(table.days[row])
+
+    found = []
+    for old, new in clear:
+        last = day(lives.last[old])
+        first = day(lives.first[new])
+        found.append(Renumbering(table.codes[old], last, table.codes[new], first))
+
+    return found
+
+
+def _lives(table: BarTable) -> _CodeLives:
+    """Return where the codes begin and end, by days with trade and a close; -1: nowhere."""
+    count = len(table.codes)
+    close = table["close"]
+    rows = np.flatnonzero(table.traded & (close > 0))
+    column = table.column[rows]
+    first = np.full(count, -1, dtype=np.int64)
+    last = first.copy()
+    closes = np.full((2, count), np.nan)
+    # Of several assignments to one place the last one stays.
+    first[column[::-1]] = table.row[rows[::-1]]
+    last[column] = table.row[rows]
+    closes[0, column[::-1]] = close[rows[::-1]]
+    closes[1, column] = close[rows]
+
+    return _CodeLives(first, last, closes[0], closes[1])
+
+
+def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, int]]:
+    """Yield columns of codes of which one ends where the other begins."""
+    table = raw.table
+    ended = np.flatnonzero((lives.last >= 0) & (lives.last < len(table.days) - 1))
+    begun = np.flatnonzero(lives.first > 0)
+
+    for old in ended.tolist():
+        gap = lives.first[begun] - lives.last[old]
+        for new in begun[(gap >= 1) & (gap <= _LONGEST_GAP)].tolist():
+            if _goes_on(raw, lives, old, new):
+                yield old, new
+
+
+def _goes_on(raw: RawMarket, lives: _CodeLives, old: int, new: int) -> bool:
+    """Whether the second code looks like that of the first one's asset."""
+    former = raw.table.codes[old]
+    code = raw.table.codes[new]
+    move = abs(lives.first_close[new] / lives.last_close[old] - 1)
+    if raw.instrument(former) != raw.instrument(code):
+        return False
+
+    if former.endswith(".BJ") and code.endswith(".BJ"):
+        is_new = code.startswith(_NEW_IN_BEIJING) and not former.startswith(_NEW_IN_BEIJING)
+        return bool(is_new and former[3:6] == code[3:6] and move <= _LIMIT_OF_BEIJING)
+
+    return bool(lives.first[new] - lives.last[old] == 1 and move <= _NEAR)

@@ -1,0 +1,486 @@
+"""Series that break in place: another company under a ticker, prices in another unit for some days,
+volumes in another unit from a day on, bars of weeks among those of days. Each code is held against
+itself, so that one odd code among many shows.
+
+Amounts are not needed; where they are known, `unit_checks` judges units by them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.unit_inference import average_price
+from ktdeval.market.snapshots.quotes import QUOTE_COLUMNS
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
+from ktdeval.market.sources.column_units import Unit
+from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
+
+ACCEPT_BREAKS = "accept_breaks"
+_LONG_GAP = 60  # sessions without a bar
+_FAR = 4.0  # standard deviations of the code's own moves
+_LEAST_MOVE = np.log10(1.5)  # over a long gap
+_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+_STEP = np.log10(5.0)  # smaller moves of a day are no power of ten
+_NEAR_POWER = (0.06, 0.15)  # least and most distance, in log10, of a step from a power of ten
+_WILD = 0.25  # part of a code's moves that are neither small nor near a power of ten
+_WHOLE_BAR = 3.0  # open, high and low of a bar are within so many times its close
+_VOLUME_STEP = 1.2  # log10 between two days: less is no change from shares to lots
+_BESIDE = 20  # bars on each side of a step of volume
+_LEAST_BESIDE = 5
+_LEAST_ALONE = 10  # where no other code has the step
+_NEAR_UNIT = 0.35  # log10: distance of a step of volume from a power of ten
+_LEAST_UNIT = 2  # power of ten: a step by ten is a split, as shares have them
+_SHARED = 0.8  # part of the codes that have bars on both sides
+_OVERLAP = 0.1  # part of the bars on one side that may lie beyond the middle of the step
+_INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days between bars
+_MOST_SCOPES = 8  # that a message states as an option
+_REGULAR = 0.8  # part of the steps between bars
+_LEAST_STEPS = 4
+_LEAST_FROZEN = 3  # equal bars in a row
+_SHORT_LIFE = 20  # bars of a code that may all be equal
+
+
+@dataclass(frozen=True)
+class _CodeBars:
+    """Bars with trade of one code."""
+
+    column: int
+    rows: IntArray  #: in the table
+    price: FloatArray  #: log10 of the adjusted close
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of its daily moves, from their median: single odd moves don't
+        count.
+        """
+        return float(_MAD * np.median(np.abs(np.diff(self.price))))
+
+
+def check_series(raw: RawMarket) -> Iterator[Finding]:
+    """Find codes whose bars don't go on as before."""
+    yield _misplaced_prices(raw)
+    yield _other_intervals(raw)
+    if not any(repair.startswith(ACCEPT_BREAKS) for repair in raw.repairs):
+        yield _reused_tickers(raw)
+        yield _price_units(raw)
+        yield _volume_units(raw)
+        yield _frozen_finding(raw)
+
+
+def drop_frozen(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Drop the bars that repeat the one before, as `frozen_bars` finds them; the first one stays."""
+    repeated = frozen_rows(raw.table)
+    keep = ~raw.table.in_source(repeated)
+    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(repeated.sum())
+
+
+def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Drop the bars of another company that had a code before, as `reused_tickers` finds them."""
+    table = raw.table
+    mask = np.zeros(len(table.row), dtype=np.bool_)
+    for last, _ in breaks_after_gaps(raw):
+        mask[: last + 1] |= table.column[: last + 1] == table.column[last]
+
+    keep = ~table.in_source(mask)
+    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(mask.sum())
+
+
+def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Bring prices that are a power of ten off those before and after to their unit."""
+    scales = price_scales(raw)
+    if not scales.any():
+        return raw, 0
+
+    table = raw.table
+    columns = {}
+    for name in PRICE_FIELDS:
+        prices = table[name] / 10.0 ** scales.astype(np.float64)
+        in_fen = (scales != 0) & raw.in_fen[table.column]
+        columns[name] = table.in_source(np.where(in_fen, np.round(prices, 2), prices))
+
+    scale = table.in_source(10.0 ** scales.astype(np.float64))
+    for name in set(QUOTE_COLUMNS).intersection(raw.bars.columns):
+        columns[name] = raw.bars[name].to_numpy(dtype=np.float64) / scale
+
+    return dataclasses.replace(raw, bars=raw.bars.assign(**columns)), int((scales != 0).sum())
+
+
+def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Accept moves over long gaps, steps of price and volume, and repeated bars as real; return how
+    many there are.
+    """
+    findings = (
+        _reused_tickers(raw),
+        _price_units(raw),
+        _volume_units(raw),
+        _frozen_finding(raw),
+    )
+    return raw, sum(finding.count for finding in findings)
+
+
+# ---- prices
+
+
+def _moving_series(raw: RawMarket, least: float) -> Iterator[_CodeBars]:
+    """Yield the series of codes whose adjusted close moves by more than `least` (log10) at once."""
+    start = 0
+    for part in raw.table.parts():
+        rows, price = _log_prices(part, raw.has_factor)
+        column = part.column[rows]
+        is_same = column[1:] == column[:-1]
+        moves = is_same & (np.abs(np.diff(price)) > least)
+
+        for code in np.unique(column[1:][moves]).tolist():
+            own = column == code
+            yield _CodeBars(code, rows[own] + start, price[own])
+
+        start += len(part.row)
+
+
+def _log_prices(part: BarTable, has_factor: bool) -> tuple[IntArray, FloatArray]:
+    """Return the rows with a price, and log10 of their adjusted closes."""
+    adjusted = part["close"]
+    if has_factor:
+        adjusted = adjusted * part["factor"]
+
+    rows = np.flatnonzero(part.traded & (adjusted > 0) & np.isfinite(adjusted))
+    return rows, np.log10(adjusted[rows])
+
+
+def breaks_after_gaps(raw: RawMarket) -> list[tuple[int, int]]:
+    """Return (last row before, first row after) of long gaps over which a price moves by more than
+    its code's own moves explain: another company under the same ticker. Codes of A-share boards
+    are never given anew.
+    """
+    table = raw.table
+    found = []
+    for series in _moving_series(raw, float(_LEAST_MOVE)):
+        code = table.codes[series.column]
+        if raw.venue(code).has_boards:
+            continue
+
+        days = table.days[table.row[series.rows]]
+        if raw.venue(code).calendar == "24/7":
+            sessions = np.diff(days).astype(np.int64)
+        else:
+            sessions = np.busday_count(days[:-1], days[1:])
+
+        likely = _FAR * series.deviation * np.sqrt(sessions)
+        move = np.abs(np.diff(series.price))
+        breaks = (sessions > _LONG_GAP) & (move > np.maximum(likely, _LEAST_MOVE))
+        for place in np.flatnonzero(breaks).tolist():
+            found.append((int(series.rows[place]), int(series.rows[place + 1])))
+
+    return found
+
+
+def _reused_tickers(raw: RawMarket) -> Finding:
+    table = raw.table
+    examples = []
+    for last, first in breaks_after_gaps(raw):
+        closes = f"{table['close'][last]:.6g} to {table['close'][first]:.6g}"
+        ends = f"ends {table.days[table.row[last]]}, begins {table.days[table.row[first]]}"
+        examples.append(f"{table.codes[table.column[last]]} {ends}: close {closes}")
+
+    return finding_of("reused_tickers", len(examples), examples)
+
+
+def price_scales(raw: RawMarket) -> IntArray:
+    """[rows] power of ten by which a bar's prices are off those of its code before and after; 0
+    where they are not. The series steps there and back: a split or a reverse split does not.
+    """
+    table = raw.table
+    scales = np.zeros(len(table.row), dtype=np.int8)
+    for series in _moving_series(raw, float(_STEP)):
+        level = _levels(series)
+        starts = np.flatnonzero(np.append(True, level[1:] != level[:-1]))
+        values = level[starts]
+        bars = {value: int((level == value).sum()) for value in np.unique(values).tolist()}
+
+        for place in range(1, len(starts) - 1):
+            usual = values[place - 1]
+            is_back = values[place + 1] == usual
+            if is_back and bars[values[place]] < bars[usual]:
+                run = series.rows[starts[place] : starts[place + 1]]
+                scales[run] = values[place] - usual
+
+    if scales.any():
+        scales[~_is_whole_bar(table, scales != 0)] = 0
+    return scales
+
+
+def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
+    """Return (first row after, power of ten) of steps of prices by 100, 1000 …, up or down, that
+    don't come back: another unit from that day on. At a split the volumes move the other way.
+    """
+    table = raw.table
+    misplaced = price_scales(raw)
+    found = []
+    for series in _moving_series(raw, float(_STEP)):
+        level = _levels(series) - misplaced[series.rows]
+        volume = table["volume"][series.rows]
+        for place in np.flatnonzero(np.diff(level)).tolist():
+            power = int(level[place + 1] - level[place])
+            comes_back = bool((level[place + 1 :] == level[place]).any())
+            if abs(power) < _LEAST_UNIT or comes_back:
+                continue
+
+            before = volume[max(0, place + 1 - _BESIDE) : place + 1]
+            after = volume[place + 1 : place + 1 + _BESIDE]
+            if not _is_split(power, before, after):
+                found.append((int(series.rows[place + 1]), power))
+
+    return found
+
+
+def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
+    """Whether volumes move the other way than prices, which step by a power of ten. Volumes that
+    are not known tell nothing: splits by 100 and more are rare.
+    """
+    sides = []
+    for volumes in (before, after):
+        known = volumes[volumes > 0]
+        if not len(known):
+            return False
+
+        sides.append(float(np.median(np.log10(known))))
+
+    return (sides[1] - sides[0]) / -power > 1 / 2
+
+
+def _levels(series: _CodeBars) -> IntArray:
+    """[bars] power of ten of a series over its first bar, from steps that are powers of ten and
+    that its own moves don't explain.
+    """
+    steps = np.diff(series.price)
+    power = np.round(steps)
+    distance = np.abs(steps - power)  # a move without its change of unit
+    least, most = _NEAR_POWER
+    slack = min(max(least, 2 * _FAR * series.deviation), most)
+    is_wild = np.mean(distance > most) > _WILD
+    least_power = 2 if is_wild else 1  # of wild moves, some are about ten times by chance
+    is_step = (np.abs(power) >= least_power) & (distance <= slack)
+
+    return np.append(0, np.cumsum(np.where(is_step, power, 0))).astype(np.int64)
+
+
+def _is_whole_bar(table: BarTable, suspects: BoolArray) -> BoolArray:
+    """[rows] suspects whose four prices have one unit."""
+    rows = np.flatnonzero(suspects)
+    whole = np.zeros(len(suspects), dtype=np.bool_)
+    close = table["close"][rows]
+    fits = np.ones(len(rows), dtype=np.bool_)
+
+    for name in PRICE_FIELDS:
+        price = table[name][rows]
+        near = (price < close * _WHOLE_BAR) & (price * _WHOLE_BAR > close)
+        fits &= near | np.isnan(price)  # of codes that have closes only
+
+    whole[rows] = fits
+    return whole
+
+
+def _misplaced_prices(raw: RawMarket) -> Finding:
+    table = raw.table
+    scales = price_scales(raw)
+    rows = np.flatnonzero(scales)
+    examples = []
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(rows) else ():
+        days = table.label(int(run[0]))
+        if len(run) > 1:
+            days = f"{days}…{table.days[table.row[run[-1]]]}"
+        times = f"{10.0 ** int(scales[run[0]]):.12g}"
+        examples.append(f"{days}: prices are {times} times those before and after")
+
+    return finding_of("misplaced_prices", len(rows), examples)
+
+
+def _price_units(raw: RawMarket) -> Finding:
+    """Codes whose prices are in another unit from a day on."""
+    table = raw.table
+    examples = []
+    for row, power in price_steps(raw):
+        times = f"{10.0**power:.12g}"
+        examples.append(f"{table.label(row)} on: prices are {times} times those before")
+
+    return finding_of("price_unit_changes", len(examples), examples)
+
+
+# ---- volumes
+
+
+@dataclass(frozen=True)
+class _VolumeStep:
+    """A change of a code's volumes by a power of ten."""
+
+    column: int
+    row: int  #: day of the first bar after it
+    power: int
+    is_clear: bool  #: no bar on one side of it has a volume of the other side
+
+
+def _volume_units(raw: RawMarket) -> Finding:
+    steps = _volume_steps(raw)
+    table = raw.table
+    examples = []
+    scopes = []
+    by_day: dict[tuple[int, int], list[_VolumeStep]] = {}
+    for step in steps:
+        by_day.setdefault((step.row, step.power), []).append(step)
+
+    for (row, power), own in sorted(by_day.items()):
+        is_of_all = len(own) > 1 and len(own) >= _SHARED * _codes_across(table, row)
+        clear = own if is_of_all else [step for step in own if step.is_clear]
+        if not clear:
+            continue
+
+        codes = [table.codes[step.column] for step in clear]
+        named = ", ".join(codes[:3]) + (" …" if len(codes) > 3 else "")
+        times = f"{10.0**power:.12g}"
+        day = table.days[row]
+        examples.append(f"{named} from {day} on: volumes are {times} times those before")
+
+        days = f"..{day - 1}" if power > 0 else f"{day}.."  # where volumes are small
+        unit = "lot" if abs(power) == 2 else str(10 ** abs(power))
+        scopes += [
+            f"{where}{days}={unit}" for where in ([""] if is_of_all else _code_scopes(codes))
+        ]
+
+    return finding_of("volume_unit_changes", len(examples), examples, fix=_fix(raw, scopes))
+
+
+def _code_scopes(codes: list[str]) -> list[str]:
+    return [f"{code}@" for code in codes]
+
+
+def _fix(raw: RawMarket, scopes: list[str]) -> str:
+    """Return what brings volumes to the larger counts, which are shares."""
+    unit = raw.conventions.volume_unit
+    accept = f"--repair {ACCEPT_BREAKS} where they are real"
+    if not raw.conventions.has_options or unit != Unit() or len(scopes) > _MOST_SCOPES:
+        return f"correct the volumes in the file, or {accept}"
+
+    return f"--volume-unit share,{','.join(scopes)}, or {accept}"
+
+
+def _codes_across(table: BarTable, row: int) -> int:
+    """Return how many codes have `_LEAST_BESIDE` bars on each side of a day."""
+    before = np.bincount(table.column[table.traded & (table.row < row)], minlength=len(table.codes))
+    after = np.bincount(table.column[table.traded & (table.row >= row)], minlength=len(table.codes))
+    return int(((before >= _LEAST_BESIDE) & (after >= _LEAST_BESIDE)).sum())
+
+
+def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
+    """Return the steps by a power of ten of the volumes of codes that amounts don't judge."""
+    found = []
+    for part in raw.table.parts():
+        volume = part["volume"]
+        rows = np.flatnonzero(part.traded & (volume > 0) & (part["close"] > 0))
+        column = part.column[rows]
+        levels = np.log10(volume[rows])
+        prices = np.log10(part["close"][rows])
+        has_amount = np.bincount(
+            column[np.isfinite(average_price(part)[rows])], minlength=len(part.codes)
+        )
+
+        is_same = column[1:] == column[:-1]
+        moves = np.diff(levels) + np.diff(prices)  # at a split they cancel
+        jumps = is_same & (np.abs(moves) > _VOLUME_STEP) & (has_amount[column[1:]] == 0)
+
+        for place in np.flatnonzero(jumps).tolist():
+            start, stop = np.searchsorted(column, [column[place], column[place] + 1])
+            before = levels[max(start, place + 1 - _BESIDE) : place + 1]
+            after = levels[place + 1 : min(stop, place + 1 + _BESIDE)]
+            step = _step_of(before, after)
+            if step is not None:
+                power, is_clear = step
+                day = int(part.row[rows[place + 1]])
+                found.append(_VolumeStep(int(column[place]), day, power, is_clear))
+
+    return found
+
+
+def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
+    """Return the power of ten of a step between two stretches of log10 volumes, and whether it is
+    clear; None if there is none.
+    """
+    if min(len(before), len(after)) < _LEAST_BESIDE:
+        return None
+
+    size = float(np.median(after) - np.median(before))
+    power = round(size)
+    if abs(power) < 2 or abs(size - power) > _NEAR_UNIT:
+        return None
+
+    sign = 1 if power > 0 else -1
+    middle = (np.median(after) + np.median(before)) / 2
+    beyond = max(np.mean(sign * (before - middle) > 0), np.mean(sign * (middle - after) > 0))
+    if beyond > _OVERLAP:
+        return None
+
+    apart = np.min(sign * after) - np.max(sign * before)
+    is_long = min(len(before), len(after)) >= _LEAST_ALONE
+    return power, bool(is_long and apart > abs(power) / 2)
+
+
+# ---- repeated bars
+
+
+def frozen_rows(table: BarTable) -> BoolArray:
+    """[rows] bars with trade that repeat the one before of their code in all prices and the volume,
+    in runs of three equal bars and more. A code of a few bars, all of them equal, never moved.
+    """
+    rows = np.flatnonzero(table.traded & (table["volume"] > 0))
+    same = table.column[rows[1:]] == table.column[rows[:-1]]
+    for name in (*PRICE_FIELDS, "volume"):
+        values = table[name][rows]
+        equal = values[1:] == values[:-1]
+        same &= equal | (np.isnan(values[1:]) & np.isnan(values[:-1]))  # of closes only
+
+    life = np.bincount(table.column[rows], minlength=len(table.codes))
+    starts = np.flatnonzero(np.diff(same.astype(np.int8), prepend=0, append=0))
+    frozen = np.zeros(len(table.row), dtype=np.bool_)
+    for first, stop in starts.reshape(-1, 2).tolist():
+        bars = stop - first + 1
+        is_short_life = bars == life[table.column[rows[first]]] < _SHORT_LIFE
+        if bars >= _LEAST_FROZEN and not is_short_life:
+            frozen[rows[first + 1 : stop + 1]] = True
+    return frozen
+
+
+def _frozen_finding(raw: RawMarket) -> Finding:
+    table = raw.table
+    rows = np.flatnonzero(frozen_rows(table))
+    breaks = np.flatnonzero((np.diff(rows) > 1) | (np.diff(table.column[rows]) != 0)) + 1
+    examples = []
+    for run in np.split(rows, breaks) if len(rows) else ():
+        last = table.days[table.row[run[-1]]]
+        examples.append(f"{table.label(int(run[0]))}…{last}: the bar before, again")
+    return finding_of("frozen_bars", len(rows), examples)
+
+
+# ---- intervals
+
+
+def _other_intervals(raw: RawMarket) -> Finding:
+    """Codes whose bars are of weeks, months or quarters, in a market of daily bars."""
+    table = raw.table
+    numbers = table.days[table.row].astype(np.int64)
+    is_same = ~table.new_code[1:]
+    steps = np.diff(numbers)[is_same]
+    column = table.column[1:][is_same]
+    count = np.bincount(column, minlength=len(table.codes))
+    examples = []
+
+    for name, least, most in _INTERVALS:
+        regular = (steps >= least) & (steps <= most)
+        own = np.bincount(column[regular], minlength=len(table.codes))
+        odd = (count >= _LEAST_STEPS) & (own >= _REGULAR * count)
+        examples += [f"{table.codes[code]}: bars of {name}" for code in np.flatnonzero(odd)]
+
+    return finding_of("other_intervals", len(examples), examples)

@@ -1,0 +1,145 @@
+"""Days of bars against the sessions of their exchange: days beside them, and codes of which all days
+are off by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.member_checks import LOOKBACK_DAYS
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray
+from ktdeval.market.sources.raw_tables import IntArray, RawMarket, as_days
+
+_SHIFTS = (1, -1)  # days by which all may be late or early
+_LEAST_OFF = 0.1  # part of a code's days that are no sessions
+_MOST_LEFT = 0.5  # part of these that may be left once they are moved: holidays of other exchanges
+_DAY = np.timedelta64(1, "D")
+
+
+def check_sessions(raw: RawMarket) -> Iterator[Finding]:
+    """Find days that are no sessions of their exchange, and sessions without a bar."""
+    days = raw.table.days
+    short = len(days) if len(days) < LOOKBACK_DAYS else 0
+    yield finding_of("short_history", short, about=LOOKBACK_DAYS)
+
+    shifts = _shifts(raw)
+    yield _shifted_finding(raw, shifts)
+    for calendar in filter(None, np.unique(raw.calendars).tolist()):
+        own = _days_of(raw, (raw.calendars == calendar) & (shifts == 0))
+        if len(own):
+            yield _mismatch(own, calendar)
+
+
+def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Drop bars of days on which the asset's exchange has no session."""
+    table = raw.table
+    wrong = np.zeros(len(raw.table.row), dtype=np.bool_)
+    for calendar in filter(None, np.unique(raw.calendars).tolist()):
+        is_session = np.isin(table.days, sessions(table.days[0], table.days[-1], calendar))
+        wrong |= ~is_session[table.row] & (raw.calendars == calendar)[table.column]
+
+    keep = ~table.in_source(wrong)
+    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(wrong.sum())
+
+
+def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
+    """Move the bars of codes of which all days are one day late or early to their sessions, and
+    levels of indices that are off likewise.
+    """
+    table = raw.table
+    moved = table.in_source(_shifts(raw)[table.column])
+    if not moved.any():
+        return raw, 0
+
+    bars = raw.bars.assign(date=raw.bars["date"] - moved * _DAY)
+    days = as_days(raw.indices["date"])
+    shift = 0
+    if len(days) and len(set(raw.calendars)) == 1:
+        shift = int(_shifts_in(days, np.zeros(len(days), np.int64), raw.calendars[0], 1)[0])
+
+    indices = raw.indices.assign(date=raw.indices["date"] - shift * _DAY)
+    return dataclasses.replace(raw, bars=bars, indices=indices), int((moved != 0).sum())
+
+
+def _shifts(raw: RawMarket) -> IntArray:
+    """[codes of the table] days by which all bars of a code are late; negative: early."""
+    table = raw.table
+    shifts = np.zeros(len(table.codes), dtype=np.int64)
+    for calendar in filter(None, np.unique(raw.calendars).tolist()):
+        own = raw.calendars == calendar
+        by_code = _shifts_in(table.days[table.row], table.column, calendar, len(own))
+        shifts[own] = by_code[own]
+    return shifts
+
+
+def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> IntArray:
+    """[size] days by which those of each group are late against the sessions of a calendar: many of
+    them are no sessions, and few once they are moved.
+    """
+    shifts = np.zeros(size, dtype=np.int64)
+    try:
+        expected = sessions(days.min() - _DAY, days.max() + _DAY, calendar)
+    except DataError:  # a finding of its own
+        return shifts
+
+    count = np.maximum(np.bincount(group, minlength=size), 1)
+
+    def part_off(shift: int) -> FloatArray:
+        is_off = ~np.isin(days - shift * _DAY, expected)
+        return np.asarray(np.bincount(group[is_off], minlength=size) / count)
+
+    off = part_off(0)
+    if (off >= _LEAST_OFF).any():
+        for shift in _SHIFTS:
+            shifts[(off >= _LEAST_OFF) & (part_off(shift) <= _MOST_LEFT * off)] = shift
+    return shifts
+
+
+def _shifted_finding(raw: RawMarket, shifts: IntArray) -> Finding:
+    codes = np.asarray(raw.table.codes)
+    examples = []
+    for shift, words in ((1, "late"), (-1, "early")):
+        for code in codes[shifts == shift].tolist():
+            days = _days_of(raw, codes == code)
+            examples.append(f"{code} {days[0]}…{days[-1]}: one day {words}")
+    return finding_of("shifted_days", len(examples), examples)
+
+
+def _days_of(raw: RawMarket, chosen: BoolArray) -> DayArray:
+    """Days with a row of any of the chosen codes."""
+    table = raw.table
+    return np.asarray(table.days[np.unique(table.row[chosen[table.column]])])
+
+
+def _mismatch(own: DayArray, calendar: str) -> Finding:
+    try:
+        expected = sessions(own[0], own[-1], calendar)
+    except DataError as error:
+        return finding_of("calendar_unknown", 1, about=error)
+
+    extra = np.setdiff1d(own, expected)
+    missing = np.setdiff1d(expected, own)
+    examples = [f"{day} is not a session" for day in extra]
+    examples += [f"{day} has no bars" for day in missing]
+    mismatch = finding_of(
+        "calendar_mismatch", len(examples), examples, calendar, _session_fix(extra, missing)
+    )
+    if not len(extra):  # no repair adds bars
+        mismatch = dataclasses.replace(mismatch, repairs=())
+    return mismatch
+
+
+def _session_fix(extra: DayArray, missing: DayArray) -> str:
+    if not len(extra):
+        return "no option helps: add the bars of these sessions to the file"
+
+    fix = "--repair drop_non_sessions drops bars of days that are not sessions"
+    if len(missing):
+        fix = f"{fix}; add those of sessions without any to the file"
+    return fix

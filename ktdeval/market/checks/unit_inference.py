@@ -1,0 +1,60 @@
+"""Units of volumes and amounts, inferred from the numbers themselves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
+from ktdeval.market.sources.raw_tables import BarTable
+
+#: An average price may lie this far outside low and high: sources round amounts and prices
+PRICE_SLACK = 1.01
+_SINGLE = 1.3e-7  # relative noise of a volume that was divided by a factor in single precision
+MOSTLY_WHOLE = 0.7  #: Less than this part of volumes in whole shares: they are no counts of shares
+_WHOLE = 0.95  # more than this part is whole where volumes are counts of shares
+
+
+def in_wholes(volume: FloatArray, unit: float = 1.0) -> tuple[BoolArray, BoolArray]:
+    """[rows] volumes small enough for single precision to tell whether they are whole numbers of
+    `unit` shares, and which are.
+    """
+    telling = (volume > 0) & (volume * _SINGLE < 0.2 * unit)
+    small = np.where(telling, volume, 0.0)
+    return telling, telling & (
+        np.abs(small - np.round(small / unit) * unit) <= small * _SINGLE + 1e-3
+    )
+
+
+def _whole_part(volume: FloatArray, unit: float) -> float:
+    telling, whole = in_wholes(volume, unit)
+    return float(whole.sum() / telling.sum()) if telling.any() else float("nan")
+
+
+def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "divided"] | None:
+    """Return by whole shares, or whole lots of 100, whether volumes are raw or divided by the
+    factor; None: that does not show.
+
+    Markets whose factor is 1 throughout are raw. Shapes [rows].
+    """
+    moved = (factor > 0) & (factor != 1) & (volume > 0)
+    if not moved.any():
+        return "raw"
+
+    for unit in (1.0, 100.0):
+        raw = _whole_part(volume[moved], unit)
+        divided = _whole_part((volume * factor)[moved], unit)
+        if raw > _WHOLE and not divided > MOSTLY_WHOLE:
+            return "raw"
+        if divided > _WHOLE and not raw > MOSTLY_WHOLE:
+            return "divided"
+
+    return None
+
+
+def average_price(table: BarTable) -> FloatArray:
+    """[rows] amount / volume in units of currency a share; NaN or infinite where one of them is
+    missing or zero.
+    """
+    return np.asarray(table["amount"] / table["volume"])

@@ -1,0 +1,127 @@
+"""Volumes that can't be: a price in their column, or values instead of coins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.snapshots.snapshot import BoolArray
+from ktdeval.market.sources.raw_tables import BarTable, RawMarket
+from ktdeval.values.files import csv_rows
+
+_LEAST_BARS = 5
+_NEARLY_ALL = 0.95  # part of a code's bars
+_MOST = 0.5
+_NOISE = 1e-9  # relative, of numbers that are equal
+_MOST_TRADED = 1e12  # USD a day: no coin trades as much, by a factor of more than three
+_QUOTES = re.compile(r"(?<=..)(USDT|USDC|FDUSD|TUSD|BUSD|USD|EUR|GBP|JPY|KRW|BTC|ETH)$")
+_MOST_SCOPES = 8  # that a message states as an option
+
+
+def check_impossible_volumes(raw: RawMarket) -> Iterator[Finding]:
+    """Find codes whose volumes are prices, or more coins than there are."""
+    yield _price_finding(raw)
+    yield _supply_finding(raw)
+
+
+def _price_finding(raw: RawMarket) -> Finding:
+    """Codes whose volume lies within low and high on each day, as an average price does."""
+    table = raw.table
+
+    def has_range(part: BarTable) -> BoolArray:
+        return np.asarray(part.traded & (part["high"] > part["low"]) & (part["volume"] > 0))
+
+    def is_price(part: BarTable) -> BoolArray:
+        volume = part["volume"]
+        above = volume >= part["low"] * (1 - _NOISE)
+        return np.asarray(above & (volume <= part["high"] * (1 + _NOISE)))
+
+    known = table.judged(has_range)
+    odd = _codes_with(table, known, known & table.judged(is_price), _NEARLY_ALL)
+    codes = np.asarray(table.codes)[odd].tolist()
+    return finding_of("volume_is_price", len(codes), codes)
+
+
+def _supply_finding(raw: RawMarket) -> Finding:
+    """Codes of coins that trade more coins a day than exist, or more money than any coin does."""
+    table = raw.table
+    supply = np.full(len(table.codes), np.inf)
+    most = np.full(len(table.codes), np.inf)
+    for column, code in enumerate(table.codes):
+        instrument = raw.instrument(code)
+        if instrument.kind != "crypto":
+            continue
+
+        supply[column] = _supply_of(code)
+        if instrument.currency == "USD":
+            most[column] = _MOST_TRADED
+
+    def is_beyond(part: BarTable) -> BoolArray:
+        volume = part["volume"]
+        beyond = volume > supply[part.column]
+        return np.asarray(beyond | (volume * part["close"] > most[part.column]))
+
+    known = table.judged(lambda part: part.traded & (part["volume"] > 0))
+    odd = np.flatnonzero(_codes_with(table, known, known & table.judged(is_beyond), _MOST))
+    examples = []
+    for column in odd.tolist():
+        own = known & (table.column == column)
+        code = table.codes[column]
+        usual = f"{code}: {np.median(table['volume'][own]):.3g} a day"
+        if np.isfinite(supply[column]):
+            usual = f"{usual}, of at most {supply[column]:.3g} in all"
+        examples.append(usual)
+
+    def may_be_value(part: BarTable) -> BoolArray:
+        return np.asarray(part["volume"] / part["close"] <= supply[part.column])
+
+    plausible = _codes_with(table, known, known & table.judged(may_be_value), _NEARLY_ALL)
+    codes = np.asarray(table.codes)[odd].tolist()
+    fix = _fix(raw, codes, bool(plausible[odd].all()))
+    return finding_of("volume_beyond_supply", len(odd), examples, fix=fix)
+
+
+def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
+    """Return the option that reads volumes of codes as traded values, if it gives few enough."""
+    given = raw.conventions
+    if not given.has_options or given.volume_unit.scopes or not may_be_values:
+        return "no option helps: correct the volumes in the file"
+
+    if len(codes) == len(raw.table.codes):
+        return "--volume-unit value where they are traded values, or correct them in the file"
+    if len(codes) > _MOST_SCOPES or given.volume_unit.scale != 1:
+        return "no option helps: correct the volumes in the file"
+
+    scopes = ",".join(f"{code}=value" for code in codes)
+    return f"--volume-unit share,{scopes} where they are values, or correct them in the file"
+
+
+def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float) -> BoolArray:
+    """[codes] of whose known bars at least a part is found to be something."""
+    size = len(table.codes)
+    count = np.bincount(table.column[known], minlength=size)
+    own = np.bincount(table.column[found], minlength=size)
+    return np.asarray((count >= _LEAST_BARS) & (own >= part * count))
+
+
+def _supply_of(code: str) -> float:
+    """Return the most coins of a code such as `BTC-USDT` that exist; infinite if not known."""
+    base = re.split(r"[-._]", code.upper())[0]
+    for name in (base, _QUOTES.sub("", base)):
+        if name in _supplies():
+            return _supplies()[name]
+    return float("inf")
+
+
+@cache
+def _supplies() -> Mapping[str, float]:
+    """Return the most coins of each name. A row is `sourced` (a page of the project itself, seen on
+    its day) or `second_hand` (a page of others, or none).
+    """
+    rows = csv_rows(Path(__file__).with_name("coins.csv"))
+    return {row["coin"]: float(row["supply"]) for row in rows}

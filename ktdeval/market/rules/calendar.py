@@ -1,0 +1,166 @@
+"""Trading days: the sessions of an exchange and their hours, and the rows of a window in a market's
+days.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, KtdevalError, UsageError
+from ktdeval.market.snapshots.snapshot import DayArray
+from ktdeval.values.config_options import near_matches
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
+
+
+@dataclass(frozen=True)
+class Window:
+    """An evaluation window; dates are ISO days, both ends included.
+
+    Example:
+        Window("W1", "2024-01-02", "2024-06-28")
+    """
+
+    name: str
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, eq=False)
+class SessionHours:
+    """S sessions of an exchange, ascending, with their opens and closes (UTC, datetime64[m]): short
+    ones close early.
+    """
+
+    days: DayArray  #: [S]
+    opens: npt.NDArray[np.datetime64]  #: [S]
+    closes: npt.NDArray[np.datetime64]  #: [S]
+
+
+_NO_SESSIONS = SessionHours(
+    np.empty(0, "datetime64[D]"), np.empty(0, "datetime64[m]"), np.empty(0, "datetime64[m]")
+)
+
+
+def parse_day(
+    text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError
+) -> np.datetime64:
+    """Return a calendar day from text such as `2024-01-02`, the one form of a day that sorts as
+    text. Raises `kind`, which `where` starts: any other text.
+    """
+    try:
+        day = date.fromisoformat(str(text))  # from Python 3.11 on `20240102` and `2024-W01-2`, too
+        if str(day) != str(text):
+            raise ValueError(text)
+
+        return np.datetime64(day, "D")
+    except ValueError as error:
+        raise kind(f"{where}{str(text)!r} is not a date; write it as 2024-01-02") from error
+
+
+def sessions(
+    first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
+) -> DayArray:
+    """Trading days of an exchange (ISO 10383 code) from `first` to `last`, both included. Raises
+    DataError if the installed calendar doesn't reach that far or `first` lies after `last`,
+    UsageError on an unknown exchange.
+    """
+    return session_hours(first, last, exchange).days
+
+
+def session_hours(
+    first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
+) -> SessionHours:
+    """Sessions of an exchange from `first` to `last`, as `sessions`, with the hours of each."""
+    start = parse_day(first)
+    end = parse_day(last)
+    if start > end:
+        raise DataError(f"sessions of {exchange}: {start} lies after {end}; swap them")
+
+    # Heavy (it builds its pandas calendars on import), and most commands need no calendar.
+    import exchange_calendars  # noqa: PLC0415
+    from exchange_calendars import errors  # noqa: PLC0415
+
+    known = exchange_calendars.get_calendar_names(include_aliases=False)
+    if exchange not in known:
+        raise UsageError(f"exchange {exchange!r} is unknown{near_matches(exchange, known)}")
+
+    try:
+        # Whole decades, so that ranges share a calendar: making one takes 0.1 s, whatever its
+        # length.
+        try:
+            hours = _calendar_hours(
+                exchange, f"{str(start - _MARGIN)[:3]}0-01-01", f"{str(end)[:3]}9-12-31"
+            )
+        except ValueError:  # they reach beyond what the calendar knows
+            hours = _calendar_hours(exchange, str(start - _MARGIN), str(end))
+    except errors.NoSessionsError:
+        return _NO_SESSIONS
+    except ValueError as error:
+        reason = str(error).rstrip(".")
+        raise DataError(
+            f"the calendar of {exchange} does not cover {start}…{end}: {reason}; choose days inside,"
+            " or upgrade exchange_calendars"
+        ) from error
+
+    asked = (hours.days >= start) & (hours.days <= end)
+    return SessionHours(hours.days[asked], hours.opens[asked], hours.closes[asked])
+
+
+@lru_cache(maxsize=64)
+def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
+    """Sessions in [start, end]. Bounds are given, since those by default depend on today's date."""
+    import exchange_calendars  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+
+    calendar = exchange_calendars.get_calendar(
+        exchange, start=pd.Timestamp(start), end=pd.Timestamp(end)
+    )
+    return SessionHours(
+        days=calendar.sessions.to_numpy().astype("datetime64[D]"),
+        opens=_utc_minutes(calendar.opens),
+        closes=_utc_minutes(calendar.closes),
+    )
+
+
+def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
+    """[S] times of day with their zone as minutes in UTC."""
+    found: npt.NDArray[np.datetime64] = times.dt.tz_convert(None).to_numpy().astype("datetime64[m]")
+    return found
+
+
+def window_rows(
+    days: DayArray, first: str | np.datetime64, last: str | np.datetime64
+) -> tuple[int, int]:
+    """`(start, stop)` so that the window's days are `days[start:stop]`; `start >= 1`, as the first
+    decision is taken on the row before. Raises DataError if the window reaches outside the data or
+    holds no trading day.
+    """
+    start_day = parse_day(first)
+    last_day = parse_day(last)
+    if start_day > last_day:
+        raise DataError(f"window {start_day}…{last_day} ends before it begins; swap the dates")
+
+    if len(days) < 2 or start_day < days[1] or last_day > days[-1]:
+        covered = f"{days[1]}…{days[-1]}" if len(days) > 1 else "no window at all"
+        raise DataError(
+            f"window {start_day}…{last_day} lies outside the data, which allow {covered} (the first"
+            " day only decides); choose a window inside, such as by --windows FIRST:LAST,"
+            " or other data"
+        )
+
+    start = int(np.searchsorted(days, start_day, side="left"))
+    stop = int(np.searchsorted(days, last_day, side="right"))
+    if start == stop:
+        raise DataError(f"window {start_day}…{last_day} holds no trading day; choose a longer one")
+
+    return start, stop

@@ -1,0 +1,161 @@
+"""Duties on fills with their days: what the state, clearing houses and regulators take besides the
+broker's commission. They are data, `fees.csv`, each row with its source.
+
+A row says how sure it is: `sourced`, `second_hand` (the figure or its first day is from a page that
+names no document), or `assumed` (days that nobody looked up, or a fee that is not modelled; the
+source says which).
+
+Fees of exchanges and of the Chinese regulator are not in it: brokers collect them within their
+commission, whose upper limit (3 per mille) counts them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ktdeval.errors import DataError
+from ktdeval.market.snapshots.snapshot import Board, DayArray
+from ktdeval.market.venues.venue import Venue, built_in_venues
+from ktdeval.values.files import csv_rows
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
+
+DutyKind = Literal["stamp_duty", "transfer_fee", "sec_fee", "finra_fee"]
+DutySide = Literal["buy", "sell", "both"]
+DutyStatus = Literal["sourced", "second_hand", "assumed"]
+
+_TABLE = Path(__file__).with_name("fees.csv")
+_FIRST_DAY = "0001-01-01"
+_NO_END = "9999-12-31"
+
+
+@dataclass(frozen=True, slots=True)
+class DutyRow:
+    """One duty in its days of validity, both included."""
+
+    board: Board | None  #: None: of all boards, or of a venue without boards
+    kind: DutyKind
+    side: DutySide
+    first: np.datetime64
+    last: np.datetime64
+    bps: float  #: of the notional
+    per_unit: float  #: of each share, in units of the currency
+    most: float | None  #: upper bound of the part by share on one order
+    status: DutyStatus
+    source: str
+
+    def is_due(self, selling: bool, board: Board | None, day: np.datetime64) -> bool:
+        """Return whether a fill on a board and day pays it."""
+        if not self.first <= day <= self.last or self.board not in (None, board):
+            return False
+        # Stamp duty: sellers alone since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
+        if selling:
+            return self.side in ("both", "sell")
+        return self.side in ("both", "buy")
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Return the row as the file has it; null where a day or a bound is open."""
+        return {
+            "board": self.board and str(self.board),
+            "kind": self.kind,
+            "side": self.side,
+            "first": _bound_or_none(self.first),
+            "last": _bound_or_none(self.last),
+            "bps": self.bps,
+            "per_unit": self.per_unit,
+            "most": self.most,
+            "status": self.status,
+            "source": self.source,
+        }
+
+
+@cache
+def duty_rows() -> Mapping[str, tuple[DutyRow, ...]]:
+    """Return the rows of each venue, in the order of the file."""
+    rows: dict[str, list[DutyRow]] = {}
+    for row in csv_rows(_TABLE):
+        board = None
+        if row["board"]:
+            board = Board(row["board"])
+
+        most = None
+        if row["most"]:
+            most = float(row["most"])
+
+        duty = DutyRow(
+            board=board,
+            kind=_one_of(row["kind"], DutyKind),
+            side=_one_of(row["side"], DutySide),
+            first=np.datetime64(row["first"] or _FIRST_DAY, "D"),
+            last=np.datetime64(row["last"] or _NO_END, "D"),
+            bps=float(row["bps"]),
+            per_unit=float(row["per_unit"]),
+            most=most,
+            status=_one_of(row["status"], DutyStatus),
+            source=row["source"],
+        )
+        rows.setdefault(row["venue"], []).append(duty)
+
+    return {venue: tuple(own) for venue, own in rows.items()}
+
+
+def is_dated(venue: Venue) -> bool:
+    """Return whether a venue's duties are those of each day: it is a built-in one that the table
+    has, with its own costs. Costs that a task or a package names are the same on all days.
+    """
+    return venue.name in duty_rows() and venue.fees == built_in_venues()[venue.name].fees
+
+
+def duties_due(
+    venue: Venue, board: Board | None, selling: bool, day: np.datetime64
+) -> list[DutyRow]:
+    """Return the duties that a fill at a dated venue pays on a day."""
+    return [row for row in duty_rows()[venue.name] if row.is_due(selling, board, day)]
+
+
+def change_days(venues: Sequence[Venue]) -> DayArray:
+    """Return the days on which a duty of these dated venues begins or changes, ascending."""
+    days: set[np.datetime64] = set()
+    for venue in venues:
+        days |= {row.first for row in duty_rows()[venue.name]}
+
+    return np.array(sorted(days), dtype="datetime64[D]")
+
+
+@cache
+def duties_id() -> str:
+    """Return the SHA-256 of all figures and days, without their sources: part of the config hash of
+    tasks whose costs they are.
+    """
+    figures: list[JsonValue] = []
+    for venue, rows in duty_rows().items():
+        for row in rows:
+            facts = row.facts()
+            del facts["status"], facts["source"]
+            figures.append({"venue": venue, **facts})
+
+    return content_hash(figures)
+
+
+def _bound_or_none(day: np.datetime64) -> str | None:
+    """Return an ISO day; None for one that stands for an open end."""
+    text = str(day)
+    if text in (_FIRST_DAY, _NO_END):
+        return None
+    return text
+
+
+def _one_of(text: str, kinds: Any) -> Any:
+    """Return a word of the table. Raises DataError: it is none of a Literal's."""
+    if text not in get_args(kinds):
+        raise DataError(
+            f"{_TABLE.name}: expected one of {', '.join(get_args(kinds))}, found {text!r}"
+        )
+
+    return text

@@ -1,0 +1,1 @@
+"""Snapshots: a market as one immutable value, and how it is stored."""

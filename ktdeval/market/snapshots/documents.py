@@ -1,0 +1,388 @@
+"""News, filings and macro releases as dated items, in the order in which they became known, behind
+the market's cursor.
+
+An item is known at the close of a day when its `known_at` is not after that day's close: an
+instant, given by a wall-clock time and a zone (`Close`), whatever the zones of the items. An early
+close of the exchange does not move it: the next fill is later anyhow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.venues.close_times import EPOCH, MICROSECOND, Close
+from ktdeval.values.hashes import content_hash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IntArray = npt.NDArray[np.int64]
+EntityKind = Literal["name", "former", "ticker", "product", "person"]
+_BATCH = 50_000
+TEXT_FIELDS = ("source", "kind", "assets", "title", "text", "sentiment")
+_ORDER = ("known_at", "published_at", *TEXT_FIELDS, "utc_offset")
+DOCUMENT_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
+"""Columns of a stored table of documents."""
+
+
+# a tuple: a row of a table, sorted
+class Entity(NamedTuple):
+    """Words that give an asset away in a text."""
+
+    code: str  #: code of the asset's column
+    kind: EntityKind
+    text: str  #: as it is spelled; one without capitals is found in any case
+
+
+# a tuple: a row of a table, of which a market has hundreds of thousands
+class Document(NamedTuple):
+    """One dated item."""
+
+    published_at: datetime  #: with a time zone
+    #: with a time zone: from when on anybody could have read it where the data come from
+    known_at: datetime
+    source: str  #: who published it
+    kind: str  #: such as `news`, `filing`, `macro`
+    #: codes of the assets that it is filed under; empty for the market as a whole
+    assets: tuple[str, ...]
+    title: str
+    text: str
+    sentiment: str = ""  #: label or score in the words of the source; empty if it gives none
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Content without times and codes."""
+        words = (self.source, self.kind, self.title, self.text)
+        if self.sentiment:
+            return (*words, self.sentiment)
+        return words
+
+
+@dataclass(frozen=True)
+class Documents:
+    """K items sorted by `known_at` (then by the rest of their content), columnar and immutable;
+    empty by default.
+    """
+
+    #: K rows: known_at and published_at (microseconds since 1970 UTC), utc_offset (minutes, of
+    #: published_at), source, kind, assets (codes with a space between), title, text, sentiment;
+    #: None for no items
+    table: pa.Table | None = None
+    close: Close = field(default_factory=Close)  #: when a day's cursor stands
+    #: what text masks look for besides codes, names and industries of the snapshot, sorted
+    entities: tuple[Entity, ...] = ()
+
+    @classmethod
+    def of(
+        cls, items: Iterable[Document], close: Close | None = None, entities: Iterable[Entity] = ()
+    ) -> Documents:
+        """Make documents from items in any order. Raises DataError on a time without a zone."""
+        import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
+
+        table = None
+        batches = list(_batches(items))
+        if batches:
+            table = _sorted(pa.Table.from_batches(batches))
+
+        return cls(table, close or Close(), tuple(sorted(set(entities))))
+
+    def first(self, count: int) -> Documents:
+        """Return the `count` items that were known first."""
+        if self.table is None or count == len(self):
+            return self
+
+        table = None
+        if count:
+            table = self.table.slice(0, count)
+        return Documents(table, self.close, self.entities)
+
+    def with_items(self, items: Iterable[Document]) -> Documents:
+        """Return these documents and further items. Raises DataError on a time without a zone."""
+        import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
+
+        batches = list(_batches(items))
+        if not batches:
+            return self
+
+        tables = [pa.Table.from_batches(batches)]
+        if self.table is not None:
+            tables.insert(0, self.table)
+        return Documents(_sorted(pa.concat_tables(tables)), self.close, self.entities)
+
+    @classmethod
+    def stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
+        """Return a table that was stored by `table`. Raises DataError: an absent or other column,
+        or rows out of order.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        try:
+            table = table.select(DOCUMENT_COLUMNS).cast(_schema())
+        except (KeyError, pa.ArrowException, ValueError) as error:
+            raise DataError(
+                f"documents: not a table of documents: {' '.join(str(error).split())}"
+            ) from error
+
+        documents = cls(table if len(table) else None, close, tuple(sorted(set(entities))))
+        if (
+            any(column.null_count for column in table.columns)
+            or (np.diff(documents.known_at) < 0).any()
+        ):
+            raise DataError("documents: empty cells, or rows that are not sorted by known_at")
+
+        return documents
+
+    @cached_property
+    def known_at(self) -> IntArray:
+        """[K] microseconds since 1970 UTC, ascending."""
+        if self.table is None:
+            return np.empty(0, np.int64)
+        return np.asarray(self.table["known_at"].to_numpy())
+
+    @cached_property
+    def rows_of(self) -> dict[str, IntArray]:
+        """Code -> rows of the items filed under it, ascending; the empty code has those of the
+        market as a whole.
+        """
+        if self.table is None:
+            return {}
+
+        column = self.table["assets"].combine_chunks().dictionary_encode()
+        groups = column.indices.to_numpy()
+        texts = column.dictionary.to_pylist()
+        order = np.argsort(groups, kind="stable")
+        starts = np.searchsorted(groups[order], np.arange(len(texts) + 1))
+        parts_of: dict[str, list[IntArray]] = {}
+
+        for index, text in enumerate(texts):
+            rows = order[starts[index] : starts[index + 1]]
+            for code in set(text.split()) or {""}:
+                parts_of.setdefault(code, []).append(rows)
+
+        return {code: np.sort(np.concatenate(parts)) for code, parts in parts_of.items()}
+
+    @cached_property
+    def digest(self) -> dict[str, str]:
+        """SHA-256 of each part of the content: the columns (that of the sentiments if an item has
+        one), the close and the entities.
+        """
+        parts = {}
+        if self.table is not None:
+            parts = {name: _column_hash(self.table[name]) for name in DOCUMENT_COLUMNS}
+            if not self.has_sentiment:
+                del parts["sentiment"]
+
+        return {
+            **parts,
+            "close": content_hash(str(self.close)),
+            "entities": content_hash(list(map(list, self.entities))),
+        }
+
+    @cached_property
+    def has_sentiment(self) -> bool:
+        """Whether the source gives any item a sentiment."""
+        if self.table is None:
+            return False
+
+        import pyarrow.compute as pc  # noqa: PLC0415 - most markets have no documents
+
+        return bool(pc.any(pc.not_equal(self.table["sentiment"], "")).as_py())
+
+    def __bool__(self) -> bool:
+        """Is there anything to store?"""
+        return self.table is not None or bool(self.entities)
+
+    def __len__(self) -> int:
+        return len(self.known_at)
+
+    def __getitem__(self, row: int) -> Document:
+        """Item of a row. Raises DataError: there is no such row."""
+        if self.table is None or not 0 <= row < len(self):
+            raise DataError(f"there is no document {row}; the market has {len(self)}")
+        cells = {name: self.table[name][row].as_py() for name in TEXT_FIELDS}
+        published, offset = (
+            self.table[name][row].as_py() for name in ("published_at", "utc_offset")
+        )
+        return Document(
+            _moment_of_stamp(published).astimezone(timezone(timedelta(minutes=offset))),
+            _moment_of_stamp(int(self.known_at[row])),
+            **{**cells, "assets": tuple(cells["assets"].split())},
+        )
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self.__getitem__, range(len(self)))
+
+    def as_of(self, days: npt.NDArray[np.datetime64]) -> DocumentsView:
+        """Return what is known at the close of the last of `days` ([T] trading days up to the
+        cursor).
+        """
+        return DocumentsView(self, days)
+
+
+class DocumentsView:
+    """Documents known at the close of the last of `days`; no later document can be reached."""
+
+    __slots__ = ("_days", "_documents", "_end")
+
+    def __init__(self, documents: Documents, days: npt.NDArray[np.datetime64]) -> None:
+        self._documents = documents
+        self._days = days
+        self._end = 0
+        if len(documents):
+            self._end = self._known_by(len(days) - 1)
+
+    def __len__(self) -> int:
+        return self._end
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self.__getitem__, range(self._end))
+
+    def __getitem__(self, row: int) -> Document:
+        """Item of a row. Raises LookAheadError: it is not known yet; DataError: a row below
+        zero.
+        """
+        self._check(row)
+        return self._documents[row]
+
+    def day_of(self, row: int) -> int:
+        """Row of the trading day at whose close an item was first known. Raises as of indexing."""
+        self._check(row)
+        return bisect_left(
+            range(len(self._days)), int(self._documents.known_at[row]), key=self._close_of
+        )
+
+    def known_at(self, row: int) -> int:
+        """Microseconds since 1970 UTC from which on an item is known. Raises as of indexing."""
+        self._check(row)
+        return int(self._documents.known_at[row])
+
+    def rows(self, days: int, codes: Sequence[str] | None = None) -> IntArray:
+        """Return rows of the documents that became known in the last `days` trading days, newest
+        first. `codes`: only documents of these assets.
+        """
+        last = len(self._days) - 1
+        first = 0
+        if days <= last and self._end:
+            first = self._known_by(last - days)
+
+        if codes is None:
+            return np.arange(self._end - 1, first - 1, -1)
+
+        filed = (self._documents.rows_of.get(code, _NO_ROWS) for code in codes)
+        parts = [
+            rows[np.searchsorted(rows, first) : np.searchsorted(rows, self._end)] for rows in filed
+        ]
+        return np.unique(np.concatenate([_NO_ROWS, *parts]))[::-1]
+
+    def _known_by(self, day: int) -> int:
+        return int(np.searchsorted(self._documents.known_at, self._close_of(day), side="right"))
+
+    def _close_of(self, day: int) -> int:
+        return self._documents.close.instant(self._days[day])
+
+    def _check(self, row: int) -> None:
+        if row >= self._end:
+            raise LookAheadError(
+                f"document {row} asked for at a close at which {self._end} are known"
+            )
+
+
+def _moment_of_stamp(stamp: int) -> datetime:
+    return EPOCH + stamp * MICROSECOND
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415
+
+    numbers = [("known_at", pa.int64()), ("published_at", pa.int64()), ("utc_offset", pa.int32())]
+    return pa.schema([*numbers, *((name, pa.large_string()) for name in TEXT_FIELDS)])
+
+
+def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
+    """Record batches of so many items at a time: as Python objects a million texts take several
+    times their memory.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    schema = _schema()
+    iterator = iter(items)
+    while rows := [_document_cells(item) for item in islice(iterator, _BATCH)]:
+        columns = zip(*rows, strict=True)
+        yield pa.record_batch(
+            [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)],
+            schema=schema,
+        )
+
+
+def _document_cells(item: Document) -> tuple[int | str, ...]:
+    offset = item.published_at.utcoffset()
+    if offset is None or item.known_at.utcoffset() is None:
+        raise DataError(
+            f"document {item.title[:40]!r}: a time has no time zone; give published_at and"
+            " known_at one"
+        )
+    known, published = (
+        (moment - EPOCH) // MICROSECOND for moment in (item.known_at, item.published_at)
+    )
+    return (
+        known,
+        published,
+        offset // timedelta(minutes=1),
+        item.source,
+        item.kind,
+        " ".join(item.assets),
+        item.title,
+        item.text,
+        item.sentiment,
+    )
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Return the rows in an order that depends on their content alone."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    # A table that is sorted already is not copied: its texts may be large.
+    if (np.diff(table["known_at"].to_numpy()) > 0).all():
+        return table
+
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in _ORDER])
+    if (np.diff(order.to_numpy()) == 1).all():
+        return table
+    return table.take(order)
+
+
+def _column_hash(column: pa.ChunkedArray) -> str:
+    """SHA-256 over the values of a column, however it is cut into chunks: numbers as little-endian
+    int64, texts as their lengths in bytes followed, in a hash of their own, by their UTF-8.
+    """
+    lengths = hashlib.sha256()
+    content = hashlib.sha256()
+    for chunk in column.chunks:
+        if not len(chunk):
+            continue
+
+        if len(chunk.buffers()) == 2:  # numbers
+            lengths.update(chunk.to_numpy().astype("<i8").tobytes())
+            continue
+
+        offsets = np.frombuffer(chunk.buffers()[1], np.int64, len(chunk) + 1, chunk.offset * 8)
+        lengths.update(np.diff(offsets).astype("<i8").tobytes())
+        if offsets[-1] > offsets[0]:
+            content.update(memoryview(chunk.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
+
+    return content_hash([lengths.hexdigest(), content.hexdigest()])
+
+
+_NO_ROWS: IntArray = np.empty(0, np.int64)
+NO_DOCUMENTS = Documents()

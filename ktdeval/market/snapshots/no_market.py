@@ -1,0 +1,28 @@
+"""Market without assets, for tasks that ask about none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot_facts import SnapshotMeta
+
+_NOTHING = np.empty((1, 0))
+NO_MARKET = MarketSnapshot(
+    SnapshotMeta(name="none", source="no market", synthetic=False, has_factor=True, benchmark=""),
+    days=np.zeros(1, "datetime64[D]"),
+    codes=(),
+    names=(),
+    industries=(),
+    open=_NOTHING,
+    high=_NOTHING,
+    low=_NOTHING,
+    close=_NOTHING,
+    volume=_NOTHING,
+    amount=_NOTHING,
+    factor=_NOTHING,
+    member=np.empty((1, 0), dtype=bool),
+    indices={"": np.ones(1)},
+    index_names={},
+)
+"""Stands where a task asks about no market: a day without assets, and without an id."""

@@ -1,0 +1,585 @@
+"""Market as one immutable value, and the only window through which a decision may look at it."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property, lru_cache, partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError, LookAheadError
+from ktdeval.market.snapshots.array_cache import ArrayCache, Arrays, StoredRows
+from ktdeval.market.snapshots.documents import NO_DOCUMENTS, Documents
+from ktdeval.market.snapshots.minutes import NO_MINUTES, MinuteBars
+from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
+from ktdeval.market.snapshots.snapshot_facts import (
+    LABELS as LABELS,
+    Instrument as Instrument,
+    NameSpell as NameSpell,
+    SnapshotMeta as SnapshotMeta,
+)
+from ktdeval.market.snapshots.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
+from ktdeval.market.venues.venue import Venue, find_venue
+
+T = TypeVar("T")
+
+
+class Board(StrEnum):
+    """Boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix
+    H).
+    """
+
+    MAIN = "main"
+    CHINEXT = "chinext"
+    STAR = "star"
+    BSE = "bse"
+
+
+# KTD-Fin Appendix H; limits of each day are in `board_rules.csv`
+DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
+_DIGITS_FIRST = re.compile(
+    r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SHG|SZ|SZSE|XSHE|SHZ|SHE|BJ|BSE|XBSE))?", re.IGNORECASE
+)
+_LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)(?:SE)?[.\-_ ]?(\d{6})", re.IGNORECASE)
+_OF_BLOOMBERG = re.compile(r"(\d{6}) (CH|CG|CS|C1|C2)(?: Equity)?", re.IGNORECASE)
+_BLOOMBERG = {"CG": "SH", "C1": "SH", "CS": "SZ", "C2": "SZ"}  # CH is any exchange of China
+_BY_FIRST = {"5": "SH", "6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}  # digit; others: SZ
+_EXCHANGE = {
+    "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH", "SHG": "SH",
+    "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ", "SHE": "SZ",
+    "BJ": "BJ", "BSE": "BJ", "XBSE": "BJ",
+}  # fmt: skip
+
+
+_BY_DIGITS = (
+    (("688", "689"), Board.STAR, "SH"),
+    (("30",), Board.CHINEXT, "SZ"),
+    (("6",), Board.MAIN, "SH"),
+    (("00",), Board.MAIN, "SZ"),
+    (("8", "4", "92"), Board.BSE, "BJ"),
+)
+"""First digits of a code, the board that it belongs to, and its exchange; the first row that fits
+counts.
+"""
+
+
+@lru_cache(maxsize=1 << 14)
+def board_of(code: str) -> Board:
+    """Return the board of a normalised code. Raises DataError: the digits belong to no board of the
+    A-share market.
+    """
+    for digits, board, _ in _BY_DIGITS:
+        if code.startswith(digits):
+            return board
+    raise DataError(
+        f"code {code!r} belongs to no A-share board (6, 00, 30, 688, 8, 4 or 92 at its start)"
+    )
+
+
+def parse_code(text: str) -> str | None:
+    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519,
+    600519 CH Equity), or None. Digits alone get the exchange of their board.
+    """
+    text = text.strip()
+    match = _LETTERS_FIRST.fullmatch(text)
+    if match is not None:
+        return f"{match[2]}.{match[1].upper()}"
+
+    match = _OF_BLOOMBERG.fullmatch(text)
+    if match is not None:
+        return f"{match[1]}.{_bloomberg_exchange(match[1], match[2].upper())}"
+
+    match = _DIGITS_FIRST.fullmatch(text)
+    if match is None:
+        return None
+
+    digits = match[1]
+    suffix = match[2]
+    if suffix is not None:
+        return f"{digits}.{_EXCHANGE[suffix.upper()]}"
+
+    return next(
+        (f"{digits}.{exchange}" for first, _, exchange in _BY_DIGITS if digits.startswith(first)),
+        None,
+    )
+
+
+def _bloomberg_exchange(digits: str, suffix: str) -> str:
+    """Return the exchange of a code in Bloomberg's form, whose `CH` names none: by its digits."""
+    if suffix in _BLOOMBERG:
+        return _BLOOMBERG[suffix]
+    return "BJ" if digits.startswith("92") else _BY_FIRST.get(digits[0], "SZ")
+
+
+_SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,23}")
+
+
+def parse_symbol(text: str) -> str | None:
+    """Return a symbol of a market without A-share codes in upper case (TSLA, BRK.B, BTC-USD), or
+    None: the text is longer than 24 characters, or has others than letters, digits and `._-`.
+    """
+    symbol = text.strip().upper()
+    return symbol if _SYMBOL.fullmatch(symbol) else None
+
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+DayArray = npt.NDArray[np.datetime64]
+BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
+
+
+@dataclass(frozen=True)
+class MarketSnapshot:
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in
+    units of currency, NaN without a bar. With several calendars the days are those of all of them:
+    while its exchange is closed an asset has no bar.
+
+    Example:
+        snapshot.close[-1, snapshot.asset_index["609001.SH"]]  # 11.0
+    """
+
+    meta: SnapshotMeta
+    days: DayArray  #: [T] datetime64[D], ascending
+    codes: tuple[str, ...]  #: N codes such as `600519.SH`, ascending
+    names: tuple[str, ...]  #: N company names (may repeat the code where unknown)
+    industries: tuple[str, ...]  #: N industry names (`unknown` where unknown)
+    open: FloatArray
+    high: FloatArray
+    low: FloatArray
+    close: FloatArray
+    #: [T, N] shares or coins. 0 marks a day recorded as suspended; NaN a day with no record at all.
+    volume: FloatArray
+    amount: FloatArray  #: [T, N] turnover in units of currency, NaN where unknown
+    #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0
+    #: before the first bar
+    factor: FloatArray
+    member: BoolArray  #: [T, N] True where the asset is in the index that day
+    #: index code -> [T] closing levels. Contains `meta.benchmark` unless that is empty.
+    indices: Mapping[str, FloatArray]
+    index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
+    id: str = (
+        ""  #: SHA-256 over canonical content (`ktdeval.market.snapshots.manifest.snapshot_id`)
+    )
+    #: dated names, by code and first day; empty where only names of one day are known
+    spells: tuple[NameSpell, ...] = ()
+    instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
+    #: name -> value of each venue; the built-in one where none is given
+    rules: Mapping[str, Venue] = field(default_factory=dict)
+    #: news, filings, macro releases; part of the identity only where there are some
+    documents: Documents = NO_DOCUMENTS
+    #: bars within days; part of the identity only where there are some
+    minutes: MinuteBars = NO_MINUTES
+    #: special treatment, limit prices, listings; part of the identity only where there are some
+    price_limits: PriceLimits = NO_PRICE_LIMITS
+    quotes: Quotes = NO_QUOTES  #: last bid and ask; part of the identity only where there are some
+
+    def __post_init__(self) -> None:
+        where = f"snapshot {self.meta.name}"
+        shape = (len(self.days), len(self.codes))
+        arrays = {name: (getattr(self, name), shape) for name in (*BAR_FIELDS, "member")} | {
+            "days": (self.days, shape[:1])
+        }
+        beside = {**self.price_limits.arrays, **self.quotes.arrays}
+        arrays |= {f"{name} (beside bars)": (array, shape) for name, array in beside.items()}
+
+        for name, (array, expected) in {
+            **arrays,
+            **{code: (levels, shape[:1]) for code, levels in self.indices.items()},
+        }.items():
+            if (actual := getattr(array, "shape", type(array).__name__)) != expected:
+                raise DataError(f"{where}: {name} has shape {actual}, expected {expected}")
+            if array.dtype.kind == "O":
+                raise DataError(f"{where}: {name} has objects, expected numbers")
+
+            array.setflags(write=False)
+
+        if (
+            self.days.dtype != np.dtype("datetime64[D]")
+            or not (np.diff(self.days) > np.timedelta64(0, "D")).all()
+        ):
+            raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
+        if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
+            raise DataError(f"{where}: a code appears twice, or lacks its name or industry")
+        self._check_listed(where)
+        if list(self.codes) != sorted(self.codes):
+            fix = "sort the columns of all arrays by code"
+            raise DataError(f"{where}: codes are not in ascending order; {fix}")
+
+        if self.member.dtype != np.dtype(bool):
+            raise DataError(f"{where}: member has type {self.member.dtype}, expected bool")
+        if self.meta.benchmark and self.meta.benchmark not in self.indices:
+            raise DataError(
+                f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series"
+            )
+
+        self._check_texts(where)
+        if self.instruments:
+            self._check_instruments(where)
+
+        own = self.rules if self.instruments else {}
+        rules = {
+            name: own.get(name) or find_venue(name)
+            for name in sorted({*self.venues}) or ["a_share"]
+        }
+        object.__setattr__(self, "rules", rules)
+
+    def _check_listed(self, where: str) -> None:
+        count = len(self.price_limits.listed)
+        if count not in (0, len(self.codes)):
+            raise DataError(f"{where}: {count} days of listing for {len(self.codes)} assets")
+
+    def _check_texts(self, where: str) -> None:
+        meta = self.meta
+        try:
+            "".join(
+                (
+                    *self.codes,
+                    *self.names,
+                    *self.industries,
+                    meta.name,
+                    meta.source,
+                    *meta.repairs,
+                    *meta.notes,
+                )
+            ).encode()
+        except (TypeError, UnicodeEncodeError) as error:
+            raise DataError(
+                f"{where}: a code, name, industry or text of its meta is not text: {error}"
+            ) from error
+
+        if {type(meta.synthetic), type(meta.has_factor), type(meta.placebo)} != {bool}:
+            raise DataError(f"{where}: synthetic, has_factor and placebo are True or False")
+
+    def _check_instruments(self, where: str) -> None:
+        if len(self.instruments) != len(self.codes):
+            raise DataError(
+                f"{where}: {len(self.instruments)} instruments for {len(self.codes)} assets; give"
+                " one an asset"
+            )
+
+        if set(self.instruments) == {Instrument()}:
+            object.__setattr__(self, "instruments", ())
+            return
+
+        for code in self.codes:
+            if parse_symbol(code) != code:
+                raise DataError(
+                    f"{where}: {code!r} is not a symbol (at most 24 of A-Z, 0-9, '.', '-', '_');"
+                    " correct the code column"
+                )
+
+        currencies = set(self.currencies)
+        if len(currencies) > 1:
+            raise DataError(
+                f"{where}: prices in {' and '.join(sorted(currencies))}; convert them by --fx RATES"
+                " --currency CODE"
+            )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kind of each asset: stock, etf, crypto …"""
+        return tuple(instrument.kind for instrument in self.instruments) or ("stock",) * len(
+            self.codes
+        )
+
+    @property
+    def currencies(self) -> tuple[str, ...]:
+        """Currency of each asset's prices: one and the same today."""
+        return tuple(instrument.currency for instrument in self.instruments) or ("CNY",) * len(
+            self.codes
+        )
+
+    @property
+    def venues(self) -> tuple[str, ...]:
+        """Name of the venue of each asset."""
+        return tuple(instrument.venue for instrument in self.instruments) or ("a_share",) * len(
+            self.codes
+        )
+
+    @cached_property
+    def calendars(self) -> tuple[str, ...]:
+        """Calendar of each asset's sessions; empty where it is not known."""
+        kinds = zip(self.venues, self.kinds, strict=True)
+        return tuple(self.rules[venue].calendar_of(kind) for venue, kind in kinds)
+
+    @property
+    def currency(self) -> str:
+        """Currency of the market."""
+        return next(iter(self.currencies), "CNY")
+
+    @property
+    def days_a_year(self) -> int:
+        """Days that annualised figures count with: those of the venue with most, as the market's
+        days are those of all venues.
+        """
+        return max(venue.days_a_year for venue in self.rules.values())
+
+    def days_a_year_of(self, days: DayArray) -> int:
+        """Days that annualised figures of these days count with: a venue without a close on any of
+        them adds none to them.
+        """
+        traded = np.any(np.isfinite(self.close[np.isin(self.days, days)]), axis=0)
+        venues = {venue for venue, has_close in zip(self.venues, traded, strict=True) if has_close}
+        return max((self.rules[venue].days_a_year for venue in venues), default=self.days_a_year)
+
+    @property
+    def minor_per_unit(self) -> int:
+        """Minor units in a unit of the currency, the finest of its venues."""
+        return max(venue.minor_per_unit for venue in self.rules.values())
+
+    def units_of(self, days: DayArray) -> dict[str, Any]:
+        """Units of money and years in a ledger of these days, by the names of `Ledger`'s fields."""
+        return {
+            "currency": self.currency,
+            "minor_per_unit": self.minor_per_unit,
+            "days_a_year": self.days_a_year_of(days),
+        }
+
+    @cached_property
+    def boards(self) -> tuple[Board, ...]:
+        """Return the exchange board of each asset, from its code. Raises DataError: an asset's
+        venue has no boards.
+        """
+        for code, venue in zip(self.codes, self.venues, strict=True):
+            if not self.rules[venue].has_boards:
+                raise DataError(
+                    f"snapshot {self.meta.name}: {code} trades on {venue}, which has no boards; use"
+                    " A-shares"
+                )
+        return tuple(board_of(code) for code in self.codes)
+
+    @cached_property
+    def close_only(self) -> BoolArray:
+        """[N] assets that have closes but never an open, high or low: they can be filled at a close
+        only.
+        """
+        prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))
+        return np.asarray(~prices & np.isfinite(self.close).any(axis=0))
+
+    @cached_property
+    def adjusted_close(self) -> FloatArray:
+        """[T, N] close * factor: comparable across splits and dividends. NaN where there is no
+        bar.
+        """
+        return _read_only(self.close * self.factor)
+
+    @cached_property
+    def adjusted_open(self) -> FloatArray:
+        """[T, N] open * factor."""
+        return _read_only(self.open * self.factor)
+
+    @cached_property
+    def _derived(self) -> OrderedDict[tuple[int, str], Any]:
+        return OrderedDict()
+
+    def share(self, cache: ArrayCache) -> None:
+        """Keep what follows from this snapshot, whose id must be that of its content, in a cache
+        for all processes. A changed copy of the snapshot has none.
+        """
+        self._stored.cache = cache
+
+    @cached_property
+    def _stored(self) -> StoredRows:
+        return StoredRows(self.id, self.meta.name, self.days, len(self.codes))
+
+    @cached_property
+    def asset_index(self) -> dict[str, int]:
+        """Code -> column."""
+        return {code: column for column, code in enumerate(self.codes)}
+
+    @cached_property
+    def _spells_of(self) -> dict[str, list[NameSpell]]:
+        return {
+            code: list(spells)
+            for code, spells in groupby(self.spells, key=lambda spell: spell.code)
+        }
+
+    def called(self, asset: int, row: int) -> tuple[str, str]:
+        """Code and name of an asset on day `row`. Where names are dated and none is known for the
+        day, the last code before it, or else the first one, is the name, too; where they are not,
+        both are those of the only day known.
+        """
+        code = self.codes[asset]
+        day = str(self.days[row])
+        if not self.spells:
+            return code, self.names[asset]
+
+        spells = self._spells_of.get(code) or [NameSpell(code, "", day, code, code)]
+        spell = next((spell for spell in reversed(spells) if spell.first <= day), spells[0])
+        return spell.code_then, spell.name if spell.first <= day <= spell.last else spell.code_then
+
+    @cached_property
+    def former_codes(self) -> dict[str, str]:
+        """Codes that assets had before they were renumbered -> codes of their columns."""
+        return {
+            spell.code_then: spell.code
+            for spell in self.spells
+            if spell.code_then not in self.asset_index
+        }
+
+    def canonical(self, code: str) -> str:
+        """Code of the column of an asset that has, or had, this code; any other text is returned as
+        it is.
+        """
+        return self.former_codes.get(code, code)
+
+    def asset_of(self, code: str, row: int) -> int | None:
+        """Column of the asset that trades, or traded before, under `code` by day `row`; None where
+        none does yet.
+        """
+        column = self.asset_index.get(self.canonical(code))
+        if column is None or not self.spells or self.called(column, row)[0] == code:
+            return column
+
+        day = str(self.days[row])
+        spells = self._spells_of[self.codes[column]]
+        if any(spell.code_then == code and spell.first <= day for spell in spells):
+            return column
+        return None
+
+    @property
+    def benchmark(self) -> FloatArray:
+        """[T] closing levels of the benchmark index; NaN throughout where the market has no
+        index.
+        """
+        if not self.meta.benchmark:
+            return np.full(len(self.days), np.nan)
+        return self.indices[self.meta.benchmark]
+
+    def day_index(self, day: np.datetime64 | str) -> int:
+        """Row of a trading day. Raises DataError: the day is not a trading day of this snapshot."""
+        date = np.datetime64(str(day), "D")
+        row = int(np.searchsorted(self.days, date))
+        if row == len(self.days) or self.days[row] != date:
+            raise DataError(
+                f"{day} is not a trading day of snapshot {self.meta.name}"
+                f" ({self.days[0]}…{self.days[-1]})"
+            )
+        return row
+
+    def as_of(self, day: int) -> MarketView:
+        """Return the market as known at the close of row `day`: nothing later can be reached
+        through the view.
+        """
+        if not 0 <= day < len(self.days):
+            raise LookAheadError(
+                f"day {day} is outside the snapshot's {len(self.days)} trading days"
+            )
+        return MarketView(self, day)
+
+
+_MOST_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array.setflags(write=False)
+    return array
+
+
+class MarketView:
+    """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that
+    day's row.
+    """
+
+    __slots__ = (
+        "_derived",
+        "_stored",
+        "adjusted_close",
+        "adjusted_open",
+        "amount",
+        "benchmark_code",
+        "boards",
+        "calendars",
+        "close",
+        "codes",
+        "day",
+        "days",
+        "documents",
+        "factor",
+        "high",
+        "index_names",
+        "indices",
+        "industries",
+        "low",
+        "member",
+        "minutes",
+        "names",
+        "open",
+        "volume",
+    )
+
+    def __init__(self, snapshot: MarketSnapshot, day: int) -> None:
+        end = day + 1
+        self.day = day
+        self.days = snapshot.days[:end]
+        self.codes = snapshot.codes
+        columns = range(len(snapshot.codes)) if snapshot.spells else ()
+        self.names = tuple(snapshot.called(asset, day)[1] for asset in columns) or snapshot.names
+        self.industries = snapshot.industries
+        self.boards = () if snapshot.instruments else snapshot.boards
+        self.calendars = snapshot.calendars
+        self.open = snapshot.open[:end]
+        self.high = snapshot.high[:end]
+        self.low = snapshot.low[:end]
+        self.close = snapshot.close[:end]
+        self.volume = snapshot.volume[:end]
+        self.amount = snapshot.amount[:end]
+        self.factor = snapshot.factor[:end]
+        self.member = snapshot.member[:end]
+        self.adjusted_close = snapshot.adjusted_close[:end]
+        self.adjusted_open = snapshot.adjusted_open[:end]
+        self.indices = {code: levels[:end] for code, levels in snapshot.indices.items()}
+        self.index_names = snapshot.index_names
+        self.benchmark_code = snapshot.meta.benchmark
+        self.documents = snapshot.documents.as_of(self.days)
+        rules = snapshot.rules
+        venues = snapshot.venues
+        column = snapshot.asset_index
+        self._derived = snapshot._derived
+        self._stored = partial(snapshot._stored.row, snapshot.as_of, day)
+        self.minutes = partial(
+            snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
+        )
+
+    def derived(self, name: str, make: Callable[[], T]) -> T:
+        """Figures that `make` computes from this view and nothing else, kept by `name` for other
+        views of the market at this day: they are shared, and must not be changed. The latest days
+        are kept, fewer of a market of many assets.
+        """
+        figures: T | None = self._derived.get((self.day, name))
+        if figures is None:
+            figures = self._derived.setdefault((self.day, name), make())
+            if len(self._derived) * len(self.codes) > _MOST_DERIVED:
+                self._derived.popitem(last=False)
+
+        return figures
+
+    def stored(self, name: str, version: str, make: Callable[[MarketView], Arrays]) -> Arrays:
+        """Arrays that `make` computes from a view of this day and nothing else: kept in the user's
+        cache where the snapshot has one, for all processes and runs, and read-only. `version`: of
+        the code of `make` (`code_version`). Each array has the same shape on all days.
+        """
+        return self._stored(name, version, make)
+
+    def bar_row(self, asset: int, row: int) -> int | None:
+        """Return the latest row up to `row` on which the asset has a bar, None before its first."""
+        closes = self.close
+        while row >= 0 and (close := closes[row, asset]) != close:
+            row -= 1
+        return row if row >= 0 else None
+
+    def row(self, field_name: str, day: int) -> FloatArray:
+        """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""
+        if day > self.day:
+            raise LookAheadError(
+                f"{field_name} of day {day} asked for at the close of day {self.day}"
+            )
+        values: FloatArray = getattr(self, field_name)[day]
+        return values

@@ -1,0 +1,1 @@
+"""Sources: a vendor's tables and documents in one form."""

@@ -1,0 +1,158 @@
+"""How a source's columns are read: units by code, board and days, and the part of the factor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ktdeval.errors import UsageError
+from ktdeval.market.snapshots.snapshot import (
+    Board,
+    DayArray,
+    FloatArray,
+    board_of,
+    parse_code,
+    parse_symbol,
+)
+from ktdeval.values.config_options import near_matches
+
+VALUE = 0.0  #: Scale of a volume that is a traded value: shares follow from the prices of the day
+VOLUME_UNITS: Mapping[str, float] = {"share": 1.0, "lot": 100.0, "value": VALUE}
+AMOUNT_UNITS: Mapping[str, float] = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
+_DAY = r"(?:\d{4}-\d\d-\d\d)?"
+_SCOPE = re.compile(rf"(?P<name>[^@]*?)(?:@?(?P<first>{_DAY})\.\.(?P<last>{_DAY}))?")
+_HELP = "write a unit, or CODE=UNIT, BOARD=UNIT, FIRST..LAST=UNIT or CODE@FIRST..LAST=UNIT after it"
+
+
+@dataclass(frozen=True)
+class UnitScope:
+    """Bars for which a unit holds: of a code, a board or all, from one day to another."""
+
+    name: str = ""  #: a code, a board (main, chinext, star, bse), or empty: all
+    first: str = ""  #: ISO date, empty: from the start
+    last: str = ""  #: ISO date, empty: to the end
+
+    def __str__(self) -> str:
+        if not self.first and not self.last:
+            return self.name
+
+        days = f"{self.first}..{self.last}"
+        return f"{self.name}@{days}" if self.name else days
+
+    def has(self, code: str) -> bool:
+        """Whether a code is one of the scope's."""
+        if not self.name:
+            return True
+
+        if self.name in set(Board):
+            return parse_code(code) == code and board_of(code) == self.name
+        return code in (self.name, parse_code(self.name), parse_symbol(self.name))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Unit of one column: a scale for all bars, and those of scopes that differ from it."""
+
+    scale: float = 1.0
+    scopes: tuple[tuple[UnitScope, float], ...] = ()  #: a later one counts where two hold for a bar
+
+    @classmethod
+    def parse(cls, text: str, units: Mapping[str, float], where: str) -> Unit:
+        """Read `lot,688981.SH=share`. `units`: known words. Raises UsageError: it is no such."""
+        scale = 1.0
+        scopes = []
+        for part in filter(None, map(str.strip, text.split(","))):
+            scope, equals, word = part.rpartition("=")
+            value = _scale(word, units, where)
+
+            if equals:
+                scopes.append((_scope(scope, where), value))
+            else:
+                scale = value
+
+        return cls(scale, tuple(scopes))
+
+    def check(self, codes: Sequence[str], where: str) -> None:
+        """Raise UsageError: a scope names no board, and none of the codes."""
+        for scope, _ in self.scopes:
+            if scope.name in set(Board) or any(scope.has(code) for code in codes):
+                continue
+
+            boards = [board.value for board in Board]
+            near = near_matches(scope.name, (*codes, *boards)) or f"; boards: {', '.join(boards)}"
+            raise UsageError(
+                f"{where}: {scope.name!r} is neither a code of the bars nor a board{near}"
+            )
+
+    def scales(self, codes: Sequence[str], column: np.ndarray, days: DayArray) -> FloatArray:
+        """[rows] scale of each bar. `codes`: distinct; `column`, `days`: code and day of a bar."""
+        scales = np.full(len(column), self.scale)
+        for scope, scale in self.scopes:
+            own = np.array([scope.has(code) for code in codes], dtype=np.bool_)[column]
+
+            if scope.first:
+                own &= days >= np.datetime64(scope.first)
+
+            if scope.last:
+                own &= days <= np.datetime64(scope.last)
+
+            scales[own] = scale
+
+        return scales
+
+
+def _scale(word: str, units: Mapping[str, float], where: str) -> float:
+    if word in units:
+        return units[word]
+
+    try:
+        scale = float(word)
+    except ValueError:
+        scale = np.nan
+
+    if not (0 < scale < np.inf):
+        known = near_matches(word, units) or f"; units: {', '.join(units)}, or a number above 0"
+        raise UsageError(f"{where}: {word!r} is not a unit{known}; {_HELP}")
+
+    return scale
+
+
+def _scope(text: str, where: str) -> UnitScope:
+    match = _SCOPE.fullmatch(text.strip())
+    name = (match["name"] if match else "").strip()
+    first = (match and match["first"]) or ""
+    last = (match and match["last"]) or ""
+
+    if not (name or first or last):
+        raise UsageError(f"{where}: {text!r} names no code, board or days; {_HELP}")
+
+    for day in filter(None, (first, last)):
+        _check_day(day, where)
+
+    return UnitScope(name, first, last)
+
+
+def _check_day(text: str, where: str) -> None:
+    try:
+        np.datetime64(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: {text!r} is not a day; write 2024-01-02") from error
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """How the columns of bars were read."""
+
+    prices: Literal["unadjusted", "adjusted"] = "unadjusted"  #: adjusted: divided by the factor
+    volume: Literal["raw", "divided"] = "raw"  #: divided: multiplied by the factor
+    volume_unit: Unit = Unit()
+    amount_unit: Unit = Unit()
+    stored_in_fen: bool = False  #: closes were in whole fen before they were divided by the factor
+    has_options: bool = False  #: whether the user can name units by options
+
+
+AS_THEY_ARE = Conventions()

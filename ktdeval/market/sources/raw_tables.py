@@ -1,0 +1,533 @@
+"""Market data as sources give them: plain tables in one form of codes and units, nothing judged or
+repaired yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.documents import NO_DOCUMENTS, Documents
+from ktdeval.market.snapshots.minutes import NO_MINUTES, MinuteBars
+from ktdeval.market.snapshots.quotes import QUOTE_COLUMNS
+from ktdeval.market.snapshots.snapshot import (
+    BAR_FIELDS,
+    DAILY_LIMIT_PCT,
+    BoolArray,
+    DayArray,
+    FloatArray,
+    Instrument,
+    MarketSnapshot,
+    board_of,
+    parse_code,
+    parse_symbol,
+)
+from ktdeval.market.sources.column_units import AS_THEY_ARE, Conventions
+from ktdeval.market.venues.venue import Venue, find_venue
+
+IntArray = npt.NDArray[np.signedinteger[Any]]
+PRICE_FIELDS = ("open", "high", "low", "close")
+INDEX_NAMES = {
+    "000001.SH": "SSE Composite",
+    "000016.SH": "SSE50",
+    "000300.SH": "CSI300",
+    "000688.SH": "STAR50",
+    "000852.SH": "CSI1000",
+    "000905.SH": "CSI500",
+    "399001.SZ": "SZSE Component",
+    "399006.SZ": "ChiNext Index",
+}
+UNKNOWN_INDUSTRY = "unknown"
+_NO_MEMBERS = "no membership file: "
+#: of the market, for which an asset without a bar stays a member where no file says who is one
+SILENT_DAYS = 60
+EVERY_ASSET = f"{_NO_MEMBERS}every asset is a member from its first bar to its last"
+"""Note of a market whose universe is not an index's, and whose assets all end with it."""
+UNTIL_SILENT = (
+    f"{_NO_MEMBERS}every asset is a member from its first bar until it has had none for"
+    f" {SILENT_DAYS} days of the market"
+)
+"""Note of a market whose universe is that of `members_by_bars`."""
+NO_INDEX = (
+    "no index: figures against a benchmark are null, and tasks about an index refuse the market"
+)
+"""Note of a market that was imported without index levels."""
+LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
+"""Columns of bars, each optional, that say more of price limits than the board does."""
+_PART = 2**19  # rows, about
+PRICE_TOLERANCE = 1e-6
+"""Relative: adjusted prices in single precision disagree by that much."""
+_DAYS_WANTED = "give days, those on which bars end"
+_COLUMNS = {
+    "bars": ("date", "code", *BAR_FIELDS),
+    "indices": ("date", "code", "close"),
+    "members": ("code", "first", "last"),
+    "assets": ("code", "name", "industry"),
+    "names": ("code", "first", "last", "name", "code_then"),
+}
+
+
+@dataclass(frozen=True)
+class RawMarket:
+    """Tables of one market before any check."""
+
+    name: str  #: short name of the market, becomes the snapshot's
+    source: str  #: where the data come from, in words
+    benchmark: str  #: code of the benchmark index, empty where there is none
+    #: date (datetime64), code, open, high, low, close (unadjusted where there is a factor), volume
+    #: (shares), amount (units of currency), factor (NaN throughout where there is none), and
+    #: optionally traded (False on days recorded as suspended), special (True on days under special
+    #: treatment), limit_up and limit_down (unadjusted limit prices of the day), bid and ask (last
+    #: quotes of the day, unadjusted)
+    bars: pd.DataFrame
+    indices: pd.DataFrame  #: date, code, close
+    members: pd.DataFrame  #: intervals of membership: code, first, last, both ends included
+    assets: pd.DataFrame  #: code, name, industry; codes that it lacks are named by their code
+    has_factor: bool  #: False when prices came adjusted without a factor
+    synthetic: bool = False  #: True for generated markets
+    placebo: bool = False  #: True for a market made from another one, without anything to select
+    #: display names of indices other than `INDEX_NAMES`
+    index_names: Mapping[str, str] = field(default_factory=dict)
+    repairs: tuple[str, ...] = ()  #: what was changed so far, in words
+    #: dated names: code, first, last (both ends included), name, code_then (the code of those
+    #: days); empty where names have no days
+    names: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"]))
+    )
+    notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
+    #: by code; a code that it lacks is an A-share
+    instruments: Mapping[str, Instrument] = field(default_factory=dict)
+    #: venues by name; one that it lacks is built in
+    rules: Mapping[str, Venue] = field(default_factory=dict)
+    documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases
+    minutes: MinuteBars = NO_MINUTES  #: bars within days
+    #: ISO day of listing by code, where known
+    listed: Mapping[str, str] = field(default_factory=dict)
+    conventions: Conventions = AS_THEY_ARE  #: how the columns of bars were read
+
+    def __post_init__(self) -> None:
+        problems: list[str] = []
+        for table, columns in _COLUMNS.items():
+            problems += _column_problems(table, columns, getattr(self, table))
+
+        if problems:
+            raise DataError(
+                f"market {self.name}: {', '.join(problems)}; map columns of the source to these"
+                " (docs/data.md lists them)"
+            )
+
+        if self.bars.empty:
+            raise DataError(
+                f"market {self.name}: there are no bars; check the file and the range of days"
+            )
+
+    @cached_property
+    def table(self) -> BarTable:
+        """Return the bars as arrays, sorted by code and day."""
+        return BarTable(self.bars)
+
+    def instrument(self, code: str) -> Instrument:
+        """Kind, currency and venue of a code."""
+        return self.instruments.get(code, Instrument())
+
+    def venue(self, code: str) -> Venue:
+        """Rules under which a code trades. Raises UsageError: there is no venue of that name."""
+        name = self.instrument(code).venue
+        return self.rules.get(name) or find_venue(name)
+
+    @property
+    def has_members(self) -> bool:
+        """Whether a source says who is a member when."""
+        return not any(note.startswith(_NO_MEMBERS) for note in self.notes)
+
+    def fits_venue(self, code: str) -> bool:
+        """Whether a code is one of its venue: an A-share's where there are boards (not `000300.SH`,
+        an index), a symbol elsewhere.
+        """
+        if self.venue(code).has_boards:
+            return parse_code(code[:6]) == code
+        return parse_symbol(code) == code
+
+    @cached_property
+    def daily_limits(self) -> FloatArray:
+        """[codes of the table] daily price limit of the board of today, as a part of the price;
+        infinite where there is none.
+        """
+        limits = np.full(len(self.table.codes), np.inf)
+        for column, code in enumerate(self.table.codes):
+            if self.venue(code).has_boards and self.fits_venue(code):
+                limits[column] = DAILY_LIMIT_PCT[board_of(code)] / 100
+        return limits
+
+    @cached_property
+    def calendars(self) -> npt.NDArray[np.str_]:
+        """[codes of the table] calendar of each; empty where it is not known: of a share or fund at
+        a venue that never closes.
+        """
+        return np.array(
+            [self.venue(code).calendar_of(self.instrument(code).kind) for code in self.table.codes]
+        )
+
+    @cached_property
+    def in_fen(self) -> BoolArray:
+        """[codes of the table] prices are those of A-share boards in their own currency, and so in
+        whole fen.
+        """
+        own = ((self.venue(code), self.instrument(code).currency) for code in self.table.codes)
+        return np.array(
+            [venue.has_boards and venue.currency == currency for venue, currency in own], np.bool_
+        )
+
+    @cached_property
+    def close_only(self) -> BoolArray:
+        """[codes of the table] has closes but never an open, high or low; A-shares are never
+        such.
+        """
+        table = self.table
+        priced = table.judged(
+            lambda part: np.any(
+                [np.isfinite(part[name]) for name in ("open", "high", "low")], axis=0
+            )
+        )
+        has_prices = np.bincount(table.column[priced], minlength=len(table.codes)) > 0
+
+        return ~has_prices & np.array(
+            [not self.venue(code).has_boards for code in table.codes], dtype=np.bool_
+        )
+
+    def calendar_days(self, calendar: str) -> DayArray:
+        """Days with a row of any code of a calendar."""
+        return np.asarray(
+            self.table.days[
+                np.bincount(
+                    self.table.row[(self.calendars == calendar)[self.table.column]]
+                ).nonzero()
+            ]
+        )
+
+    def session_numbers(self) -> IntArray:
+        """[rows] number of a bar's day among the days of its calendar.
+
+        If the market has one calendar, its days are all days of the market; else the calendar's
+        sessions, and other days on which one of its assets has a row.
+        """
+        table = self.table
+        numbers = self.table.row.copy()
+        calendars = np.unique(self.calendars)
+        if len(calendars) == 1:
+            return numbers
+
+        for calendar in calendars.tolist():
+            is_open = np.isin(table.days, self.calendar_days(calendar))
+            if calendar:
+                # A calendar that does not cover all days is a finding of its own.
+                with suppress(DataError):
+                    all_sessions = sessions(table.days[0], table.days[-1], calendar)
+                    is_open |= np.isin(table.days, all_sessions)
+
+            own = (self.calendars == calendar)[table.column]
+            numbers[own] = np.cumsum(is_open)[table.row[own]]
+
+        return numbers
+
+    @cached_property
+    def codes(self) -> tuple[str, ...]:
+        """Codes that have bars or were members on a day with bars, ascending."""
+        days = self.table.days
+        intervals = zip(
+            self.members["code"],
+            as_days(self.members["first"]),
+            as_days(self.members["last"]),
+            strict=True,
+        )
+        present = {code for code, first, last in intervals if first <= days[-1] and last >= days[0]}
+
+        return tuple(sorted(present.union(self.table.codes)))
+
+
+def _column_problems(name: str, columns: Sequence[str], table: pd.DataFrame) -> Iterator[str]:
+    """Yield the columns that a table lacks, and those of bars that hold no numbers."""
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        yield f"table {name} lacks column{plural} {', '.join(map(repr, missing))}"
+
+    fields = (*BAR_FIELDS, *QUOTE_COLUMNS)
+    numbers = [column for column in fields if name == "bars" and column in table.columns]
+    for column in numbers:
+        if not pd.api.types.is_numeric_dtype(table[column]):
+            yield f"column {column!r} of {name} holds {table[column].dtype}, expected numbers"
+
+
+def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
+    """Return a column of texts as categories in ascending order, after `change` of each distinct
+    text. A missing text is read as `no code`.
+    """
+
+    def changed(text: Any) -> str:
+        if pd.isna(text):
+            return change("no code")
+        return change(str(text))
+
+    texts = pd.Categorical(column).map(changed, na_action=None)
+    values = pd.Categorical(texts).remove_unused_categories()
+    return values.reorder_categories(sorted(values.categories))
+
+
+def as_days(column: pd.Series) -> DayArray:
+    """Return a column of dates as datetime64[D]. Raises DataError: one has a time zone, or a time
+    of day. Cut to its day, a bar that begins at 16:00 of UTC would be known before it ends.
+    """
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        raise DataError(f"column {column.name}: times have a zone; {_DAYS_WANTED}")
+
+    values = column.to_numpy()
+    days = np.asarray(values, dtype="datetime64[D]")
+    if values.dtype.kind == "M" and values.dtype != days.dtype:
+        for start in range(0, len(days), _PART):  # in parts: a copy of all would not be small
+            part = slice(start, start + _PART)
+            within = (days[part].astype(values.dtype) != values[part]) & ~np.isnat(values[part])
+            if within.any():
+                first = values[part][within][0]
+                raise DataError(f"column {column.name}: {first} is not a day; {_DAYS_WANTED}")
+
+    return days
+
+
+class BarTable:
+    """Bars as flat arrays sorted by code, then day (source order among duplicates): their indices
+    in `codes` and `days` (both ascending), values by field (`table["close"]`), and whether no trade
+    took place (marked so, or volume 0, or no volume and no or one flat price, unless a code has
+    nothing but such prices, and they move). Values stay in the source's columns and are sorted when
+    they are asked for, so that nothing is held twice.
+    """
+
+    def __init__(self, bars: pd.DataFrame) -> None:
+        code = categories(bars["code"])
+        rows, days = pd.factorize(as_days(bars["date"]), sort=True)
+        self.codes: tuple[str, ...] = tuple(code.categories)
+        self.days: DayArray = np.asarray(days, dtype="datetime64[D]")
+        self._source: dict[str, npt.NDArray[Any]] = {
+            name: bars[name].to_numpy(dtype=np.float64) for name in BAR_FIELDS
+        }
+
+        for name in QUOTE_COLUMNS:
+            if name in bars.columns:
+                self._source[name] = bars[name].to_numpy(dtype=np.float64)
+
+        if "traded" in bars.columns:
+            self._source["traded"] = bars["traded"].to_numpy(dtype=np.bool_)
+
+        key = code.codes * np.int64(len(days)) + rows
+        #: rows of the source: a slice if it is sorted already, which copies no column
+        self.order: slice | npt.NDArray[np.int32] = slice(0, len(key))
+        if (key[1:] < key[:-1]).any():
+            self.order = np.argsort(key, kind="stable").astype(np.int32)
+
+        del key  # frees eight bytes a row before further arrays are made
+        self.column = code.codes[self.order]
+        self.row = rows.astype(np.int32)[self.order]
+        self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
+        self.suspended: BoolArray = self.judged(BarTable._suspended)
+
+    def __getitem__(self, name: str) -> FloatArray:
+        """[rows] values of a field."""
+        return np.asarray(self._source[name][self.order])
+
+    def parts(self) -> Iterator[BarTable]:
+        """Yield the table in parts of about `_PART` rows, each with whole codes. The parts share
+        `codes` and `days`.
+        """
+        # The first code that begins in each stretch of `_PART` rows begins a part.
+        starts = np.flatnonzero(self.new_code)
+        _, first_codes = np.unique(starts // _PART, return_index=True)
+        bounds = [*starts[first_codes].tolist(), len(self.row)]
+
+        for start, stop in pairwise(bounds):
+            part = copy(self)
+            rows = slice(start, stop)
+            part.order = rows if isinstance(self.order, slice) else self.order[rows]
+
+            for name in {"column", "row", "new_code", "suspended"}.intersection(vars(self)):
+                setattr(part, name, getattr(self, name)[rows])
+
+            yield part
+
+    def judged(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
+        """[rows] a judgement of each bar, taken part by part, so that its intermediate arrays are
+        small.
+        """
+        return np.concatenate([judge(part) for part in self.parts()])
+
+    def _suspended(self) -> BoolArray:
+        prices = np.stack([self[name] for name in PRICE_FIELDS])
+        present = np.isfinite(prices)
+        flat = present.all(axis=0) & (prices == prices[0]).all(axis=0)
+        volume = self["volume"]
+        close = self["close"]
+        quiet = np.isnan(volume) & (flat | ~present.any(axis=0))
+        moves = np.append(
+            False, (close[1:] != close[:-1]) & flat[1:] & flat[:-1] & ~self.new_code[1:]
+        )
+        has_volume = np.bincount(self.column[~quiet & (volume != 0)], minlength=len(self.codes)) > 0
+        is_moving = np.bincount(self.column[moves], minlength=len(self.codes)) > 0
+        without_trade = ~flat | (has_volume | ~is_moving)[self.column]
+        suspended = (volume == 0) | (quiet & without_trade)
+
+        if "traded" in self._source:
+            suspended |= self["traded"] == 0
+        return np.asarray(suspended)
+
+    @property
+    def traded(self) -> BoolArray:
+        """[rows] a bar of a day with trade."""
+        return np.asarray(~self.suspended)
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether rows are marked as traded or not."""
+        return "traded" in self._source
+
+    @property
+    def quotes(self) -> tuple[str, ...]:
+        """Fields of quotes that the source has."""
+        return tuple(name for name in QUOTE_COLUMNS if name in self._source)
+
+    def duplicated(self) -> BoolArray:
+        """[rows] the bar repeats code and day of the one before."""
+        return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
+
+    def label(self, bar: int) -> str:
+        """`600519.SH 2024-01-02` of one bar, for messages."""
+        return f"{self.codes[self.column[bar]]} {self.days[self.row[bar]]}"
+
+    def in_source(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values of these sorted bars in the order of the source table's rows."""
+        unsorted = np.empty_like(values)
+        unsorted[self.order] = values
+        return unsorted
+
+
+def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
+    """[T, N] True where a code is a member that day, from intervals code, first, last, both ends
+    included.
+    """
+    column_of = {code: column for column, code in enumerate(codes)}
+    grid = np.zeros((len(days), len(codes)), dtype=np.bool_)
+    starts = np.searchsorted(days, as_days(members["first"]), side="left")
+    stops = np.searchsorted(days, as_days(members["last"]), side="right")
+
+    for code, start, stop in zip(members["code"], starts, stops, strict=True):
+        if code in column_of:
+            grid[start:stop, column_of[code]] = True
+
+    return grid
+
+
+def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
+    """Intervals code, first, last of the members where no file says who is one: an asset is from
+    its first bar on, until it has had none for `SILENT_DAYS` days of the market. So membership
+    tells of no day to come: whether an asset will trade again.
+    """
+    code = pd.Categorical(bars["code"])
+    date = as_days(bars["date"])
+    days = np.unique(date)
+    keys = np.unique(
+        code.codes[code.codes >= 0] * np.int64(len(days))
+        + np.searchsorted(days, date[code.codes >= 0])
+    )
+    column, row = np.divmod(keys, len(days))
+    starts = np.flatnonzero(
+        np.append(True, (np.diff(column) > 0) | (np.diff(row) > SILENT_DAYS + 1))
+    )
+    last = np.minimum(row[np.append(starts[1:], len(row)) - 1] + SILENT_DAYS, len(days) - 1)
+
+    return pd.DataFrame(
+        {
+            "code": code.categories[column[starts]].astype(str),
+            "first": days[row[starts]],
+            "last": days[last],
+        }
+    )
+
+
+def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) -> pd.DataFrame:
+    """Intervals code, first, last of a [T, N] membership grid: the inverse of `membership`."""
+    padded = np.zeros((len(days) + 2, len(codes)), dtype=np.int8)
+    padded[1:-1] = member
+    change = np.diff(padded, axis=0)
+    columns, starts = np.nonzero(change.T == 1)
+    _, stops = np.nonzero(change.T == -1)
+
+    return pd.DataFrame(
+        {
+            "code": [codes[int(column)] for column in columns],
+            "first": days[starts],
+            "last": days[stops - 1],
+        }
+    )
+
+
+def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
+    """Return a stored market as tables again, so that the same checks judge sources and
+    snapshots.
+    """
+    # by code, then day: sorted as they are checked
+    recorded = (np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)).T
+    bars: dict[str, Any] = {name: getattr(snapshot, name).T[recorded] for name in BAR_FIELDS}
+    bars["code"] = pd.Categorical.from_codes(
+        np.nonzero(recorded)[0], categories=pd.Index(snapshot.codes)
+    )
+    bars["date"] = np.broadcast_to(snapshot.days, recorded.shape)[recorded]
+    limits = snapshot.price_limits
+
+    for name, grid in zip(LIMIT_COLUMNS, (limits.special, limits.upper, limits.lower), strict=True):
+        if grid is not None:
+            bars[name] = grid.T[recorded]
+
+    for name, grid in snapshot.quotes.arrays.items():
+        bars[name] = grid.T[recorded]
+
+    indices = [pd.DataFrame({"date": snapshot.days[:0], "code": [], "close": []})] * (
+        not snapshot.indices
+    ) + [
+        pd.DataFrame({"date": snapshot.days, "code": code, "close": levels})
+        for code, levels in sorted(snapshot.indices.items())
+    ]
+    return RawMarket(
+        name=snapshot.meta.name,
+        source=snapshot.meta.source,
+        benchmark=snapshot.meta.benchmark,
+        bars=pd.DataFrame(bars, copy=False),
+        indices=pd.concat(indices, ignore_index=True),
+        members=member_intervals(snapshot.member, snapshot.days, snapshot.codes),
+        assets=pd.DataFrame(
+            {"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}
+        ),
+        has_factor=snapshot.meta.has_factor,
+        synthetic=snapshot.meta.synthetic,
+        placebo=snapshot.meta.placebo,
+        index_names=snapshot.index_names,
+        repairs=snapshot.meta.repairs,
+        notes=snapshot.meta.notes,
+        names=pd.DataFrame(
+            map(dataclasses.astuple, snapshot.spells), columns=list(_COLUMNS["names"])
+        ),
+        instruments=dict(zip(snapshot.codes, snapshot.instruments, strict=False)),
+        rules=snapshot.rules,
+        documents=snapshot.documents,
+        minutes=snapshot.minutes,
+        listed={code: day for code, day in zip(snapshot.codes, limits.listed, strict=False) if day},
+    )

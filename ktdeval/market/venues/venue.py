@@ -1,0 +1,215 @@
+"""Venue: the rules under which an instrument trades, as one value. The built-in ones are files
+under `venues/`.
+
+Money is counted in minor units of the currency, quantities in steps, prices in ticks of the engine:
+all integers. With `ticks_per_minor` ticks of one step's price in a minor unit,
+
+    notional = price_ticks * steps / ticks_per_minor
+
+is exact except for the rounding to a minor unit, whatever the market. Costs of a fill:
+
+    fee = min(max(notional * bps + units * per_unit, minimum), notional * maximum_bps)  + on sells
+          notional * sell_levy_bps + min(units * sell_levy_per_unit, sell_levy_most)
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ktdeval.errors import ConfigError, DataError, UsageError
+from ktdeval.market.venues.close_times import Close
+from ktdeval.market.venues.execution import Execution, ExecutionName, find_execution
+from ktdeval.values.config_options import build, near_matches, option
+
+FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_day"]
+#: rules whose prices are of bars within the next day (`ktdeval.trading.minute_fills`)
+FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
+MAX_SCALE = 10**8
+#: From here on a price is an error of the source, and limit comparisons would leave 64-bit integers
+MAX_PRICE = 1e8
+_NEVER_CLOSES = "24/7"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fees:
+    """Costs of fills; money in units of the currency."""
+
+    buy_bps: float = option(
+        0.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000
+    )
+    sell_bps: float = option(
+        0.0, help="cost of a sell in basis points of its notional", minimum=0, maximum=1000
+    )
+    per_unit: float = option(0.0, help="cost of each share or coin bought or sold", minimum=0)
+    minimum: float = option(0.0, help="smallest cost of a filled order", minimum=0)
+    maximum_bps: float | None = option(
+        None, help="largest cost in basis points of the notional; null: none", minimum=0
+    )
+    sell_levy_bps: float = option(
+        0.0,
+        help="what the state or a regulator takes of a sell's notional",
+        minimum=0,
+        maximum=1000,
+    )
+    sell_levy_per_unit: float = option(0.0, help="what it takes of each share sold", minimum=0)
+    sell_levy_most: float | None = option(
+        None, help="and at most on one order; null: no bound", minimum=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shorting:
+    """Short sales: proceeds and a margin of the shorts' value stay in cash."""
+
+    borrow_pct_a_year: float = option(
+        help=(
+            "borrow rate on the value of a short, spread over the days that the market has in a"
+            " year"
+        ),
+        minimum=0,
+        maximum=1000,
+    )
+    initial_margin_pct: float = option(
+        help="cash to be left beside the shorts' own value after a short sale, in per cent of it",
+        minimum=0,
+        maximum=1000,
+    )
+    maintenance_margin_pct: float = option(
+        help="shorts are bought back at an open that finds less cash than this beside their value",
+        minimum=0,
+        maximum=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Venue:
+    """Rules of a market. Part of the config hash of every task that trades under it.
+
+    Raises:
+        ConfigError: a value that does not go with the others.
+    """
+
+    name: str = option(help="short name, such as us_equity")
+    summary: str = option(help="what it stands for, in a line")
+    currency: str = option(help="of prices and cash, ISO 4217 or a coin")
+    calendar: str = option(
+        help="ISO 10383 code of the exchange whose sessions are its days, or 24/7"
+    )
+    days_a_year: int = option(
+        help="trading days that annualised figures count with", minimum=1, maximum=366
+    )
+    close: str = option(
+        help="local time of the close, as 15:00; 24:00 for markets that never close"
+    )
+    zone: str = option(help="IANA time zone of the close")
+    minor_per_unit: int = option(
+        100, help="minor units in a unit of the currency", minimum=1, maximum=MAX_SCALE
+    )
+    ticks_per_unit: int = option(
+        10_000,
+        help="resolution of prices: ticks in a unit of the currency",
+        minimum=1,
+        maximum=MAX_SCALE,
+    )
+    steps_per_unit: int = option(
+        1, help="smallest quantity: steps in one share or coin", minimum=1, maximum=MAX_SCALE
+    )
+    lot_steps: int = option(1, help="buys are whole lots of so many steps", minimum=1)
+    minimum_notional: float = option(
+        0.0, help="smallest buy or short sale in units of the currency", minimum=0
+    )
+    settlement_lock: bool = option(False, help="what was bought on a day can't be sold on it (T+1)")
+    has_boards: bool = option(
+        False, help="codes and daily price limits are those of the A-share boards"
+    )
+    fill: FillRule = option(
+        "next_open",
+        help=(
+            "price of a fill; same_close is the very close that was decided on: a look-ahead;"
+            " vwap_30m (the next day's first 30 minutes) and twap_day (all of it) need bars within"
+            " days"
+        ),
+    )
+    fees: Fees = option(Fees(), help="costs of fills")
+    short: Shorting | None = option(None, help="short sales; null: long only")
+    execution: ExecutionName | Execution | None = option(
+        None,
+        help="spread, impact and participation of fills, or a preset's name; null: none",
+        is_silent=True,
+    )
+
+    def __post_init__(self) -> None:
+        if self.execution is not None:
+            object.__setattr__(self, "execution", find_execution(self.execution))
+
+        try:
+            Close.parse(f"{self.close} {self.zone}")
+        except DataError as error:
+            raise ConfigError(f"venue {self.name}: {error}") from error
+
+        if self.ticks_per_unit * self.steps_per_unit % self.minor_per_unit:
+            raise ConfigError(
+                f"venue {self.name}: ticks_per_unit * steps_per_unit must be a multiple of"
+                f" minor_per_unit ({self.minor_per_unit})"
+            )
+        if self.short and self.short.maintenance_margin_pct > self.short.initial_margin_pct:
+            raise ConfigError(
+                f"venue {self.name}: maintenance_margin_pct is more than initial_margin_pct; swap"
+                " them"
+            )
+        if self.has_boards and self.steps_per_unit != 1:
+            raise ConfigError(
+                f"venue {self.name}: A-share boards trade whole shares; leave steps_per_unit at 1"
+            )
+
+    def calendar_of(self, kind: str) -> str:
+        """Return the calendar of the sessions of a kind of asset; empty where it is not known: of a
+        share or fund at a venue that never closes.
+        """
+        if self.calendar == _NEVER_CLOSES and kind != "crypto":
+            return ""
+        return self.calendar
+
+    @property
+    def ticks_per_minor(self) -> int:
+        """Ticks of one step's price in a minor unit: what `price_ticks * steps` is divided by to
+        give money.
+        """
+        return self.ticks_per_unit * self.steps_per_unit // self.minor_per_unit
+
+
+def parse_venue(mapping: Mapping[str, Any], where: str) -> Venue:
+    """Return a venue from a mapping as a file has it. Raises ConfigError, which `where` starts."""
+    return build(Venue, mapping, where)
+
+
+@cache
+def built_in_venues() -> Mapping[str, Venue]:
+    """Return the built-in venues by name."""
+    folder = Path(__file__).with_name("built_in")
+    files = sorted(folder.glob("*.toml"))
+    return MappingProxyType(
+        {
+            path.stem: parse_venue(tomllib.loads(path.read_text("utf-8")), path.name)
+            for path in files
+        }
+    )
+
+
+def find_venue(name: str, known: Mapping[str, Venue] | None = None) -> Venue:
+    """Return the venue of a name, among the built-in ones unless others are given. Raises
+    UsageError: there is none.
+    """
+    known = built_in_venues() if known is None else known
+    if name not in known:
+        raise UsageError(
+            f"venue {name!r} is"
+            f" unknown{near_matches(name, known) or '; known: ' + ', '.join(sorted(known))}"
+        )
+    return known[name]

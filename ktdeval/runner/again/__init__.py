@@ -1,0 +1,1 @@
+"""Recorded decisions once more: asked again, or executed at other capitals."""

@@ -1,0 +1,395 @@
+"""Recorded steps asked again with one input changed.
+
+A step is opened as it was: the episode is traced from the recorded replies, and each line must be
+the recorded one, so that the prompt that is forked is the prompt that was sent. Then the step alone
+is decided again, by the run's own model and agent, with payloads changed before the mask
+(`ktdeval.observation.input_changes`), and nothing is settled.
+
+Each decision draws anew: seeds of calls and of chance follow from the change and its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from msgspec import UNSET
+
+from ktdeval.cards.recomputation_diff import value_difference
+from ktdeval.errors import LeakError, RunStop, StoreError, UsageError
+from ktdeval.harness.chat_messages import CallParams, Model
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.masking.leak_guard import LeakGuard
+from ktdeval.masking.payload_types import Payload
+from ktdeval.observation.input_changes import (
+    LABELS,
+    CannotChangeError,
+    ChangedPayloads,
+    InputChange,
+    is_state,
+)
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.again.fork_document import ForkedDecision, ForkPlace
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.models.model_connection import EpisodeAccess
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.records.episode_journal import JournalEntry
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.scoring.score import check_ran
+from ktdeval.runner.scoring.verify import RecordedModel, retrace_episode
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.trading_task import Task
+from ktdeval.trading.daily_settlement import value_minor
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import Order
+from ktdeval.values.seeds import derive_seed
+
+AGAIN = "asked again"  #: variant in which nothing is changed
+
+
+@dataclass(frozen=True)
+class Forked:
+    """Which variant of a step is asked, and which of its samples."""
+
+    change: InputChange | None  #: None: `AGAIN`
+    sample: int
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant."""
+        return AGAIN if self.change is None else self.change.text
+
+
+class Forker:
+    """Asks steps of a run's episodes of one task again."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        task: Task,
+        snapshot: MarketSnapshot,
+        plugins: Plugins,
+        manifest_sha256: str,
+    ) -> None:
+        self._folder = folder
+        self._task = task
+        self._snapshot = snapshot
+        self._manifest_sha256 = manifest_sha256
+        self._factory = EpisodeFactory({task.name: task}, plugins, snapshot)
+        self._tape = MarketTape.from_snapshot(snapshot, task.trading)
+        self._traces: dict[str, _Trace] = {}
+        specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
+        check_ran(folder, task, plugins, specs[0])
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether a step can call research tools."""
+        return bool(self._task.tools)
+
+    def entries(self, spec: EpisodeSpec, step: int) -> Sequence[JournalEntry[StepRecord]]:
+        """Return the steps of an episode up to one, traced from the recorded replies. Raises
+        StoreError: they do not give the recorded prompts and orders; UsageError: it can't be asked
+        again.
+        """
+        if spec.id not in self._traces:
+            self._traces[spec.id] = _Trace(self._folder, spec, self._factory)
+        return self._traces[spec.id].until(step)
+
+    def state(self, spec: EpisodeSpec, step: int) -> Mapping[str, Payload]:
+        """Return the state of a step before the mask. Raises UsageError: it shows none that can be
+        changed.
+        """
+        seen: list[Mapping[str, Payload]] = []
+
+        def keep(payload: Any) -> Any:
+            if is_state(payload):
+                seen.append(payload)
+            return payload
+
+        episode = self._opened(spec, step, RecordedModel(), {})
+        episode.lens.show_changed(keep)
+        episode.shown_bytes(step)
+        if not seen:
+            raise UsageError(f"{spec.label}: its task shows no state that a fork could change")
+
+        return seen[-1]
+
+    def check(self, spec: EpisodeSpec, step: int, change: InputChange) -> int | None:
+        """Return how many values a change makes other ones in a step's state; None where tools may
+        show what the state does not. Raises UsageError: it can't be made here; nobody is asked.
+        """
+        episode = self._opened(spec, step, RecordedModel(), {})
+        episode.shown_bytes(step)  # the mask parses what it has shown
+        self._check_words(episode, change)
+        if change.field == LABELS:
+            self._check_labels(episode, spec, step)
+            return None
+
+        changed = self._changed(episode, step, change, 0)
+        episode.lens.show_changed(changed)
+        episode.shown_bytes(step)
+        if changed.cells:
+            return changed.cells
+        if self.has_tools and not change.is_placebo:
+            return None
+
+        raise CannotChangeError("changes nothing that the step shows")
+
+    def _check_words(self, episode: TradingEpisode, change: InputChange) -> None:
+        """Refuse a value that names what the mask hides, in words or as a number."""
+        value = change.text.partition("=")[2]
+        guard = LeakGuard(episode.lens, self._snapshot)
+        try:
+            guard.check(value)
+            is_hidden = episode.lens.is_hidden_identity(value.strip("+*% "))
+        except LeakError:
+            is_hidden = True
+
+        if is_hidden:
+            raise UsageError(
+                f"--change {change.field}: its value names a stock, an industry or a day that the"
+                " mask hides"
+            )
+
+    def _check_labels(self, episode: TradingEpisode, spec: EpisodeSpec, step: int) -> None:
+        if not episode.lens.hides_assets:
+            raise CannotChangeError(
+                "the mask shows real codes, so there are no other labels to draw"
+            )
+        if step and self.entries(spec, step)[step - 1].memory is not None:
+            raise CannotChangeError("the agent remembers the labels of earlier steps")
+
+    def ask(
+        self, spec: EpisodeSpec, step: int, forked: Forked, access: EpisodeAccess
+    ) -> ForkedDecision:
+        """Ask a step again. A call that fails, or a change that a tool's result contradicts, is a
+        decision with its `failure`. Raises KtdevalError: the model can't be asked; LeakError.
+        """
+        change = forked.change
+        episode = self._opened(spec, step, access.model, access.further)
+        episode.draw_anew("fork", forked.variant, forked.sample)
+        changed: ChangedPayloads | None = None
+        if change is not None and change.field == LABELS:
+            episode.lens.relabel(derive_seed(spec.mask_seed, change.text, forked.sample, bits=128))
+        elif change is not None:
+            changed = self._changed(episode, step, change, forked.sample)
+            episode.lens.show_changed(changed)
+
+        place = self.place(spec, step)
+        access.counter.begin_step(step)
+        try:
+            decided = episode.decide_step(step)
+        except (RunStop, LeakError):
+            raise
+        except CannotChangeError as error:
+            return self._without_decision(place, forked, f"{forked.variant}: {error}")
+        finally:
+            access.counter.settle()
+            episode.close()
+
+        decision = decided.decision
+        counts = decided.counts
+        failure = None
+        if decision.provenance == "error":
+            failure = f"the call failed ({', '.join(sorted(counts.failures))})"
+
+        return ForkedDecision(
+            place=place,
+            variant=forked.variant,
+            sample=forked.sample,
+            manifest_sha256=self._manifest_sha256,
+            provenance=decision.provenance,
+            weights=self.weights(spec, step, decision.action),
+            sides=self._sides(decision.action),
+            cells=0 if changed is None else changed.cells,
+            differences={} if changed is None else self._differences(changed),
+            input_tokens=counts.input_tokens,
+            output_tokens=counts.output_tokens,
+            failure=failure,
+            is_call_failure=failure is not None,
+        )
+
+    def _without_decision(self, place: ForkPlace, forked: Forked, reason: str) -> ForkedDecision:
+        return ForkedDecision(
+            place=place,
+            variant=forked.variant,
+            sample=forked.sample,
+            manifest_sha256=self._manifest_sha256,
+            provenance="error",
+            weights={},
+            sides={},
+            cells=0,
+            differences={},
+            input_tokens=0,
+            output_tokens=0,
+            failure=reason,
+            is_call_failure=False,
+        )
+
+    def place(self, spec: EpisodeSpec, step: int) -> ForkPlace:
+        """Return where a step is."""
+        return ForkPlace(
+            episode=spec.id,
+            task=spec.task,
+            window=spec.window_name or "",
+            seed=spec.seed,
+            step=step,
+        )
+
+    def recorded(self, spec: EpisodeSpec, step: int) -> tuple[dict[str, float], dict[str, str]]:
+        """Return weights and sides of the recorded decision."""
+        columns = self._snapshot.asset_index
+        orders = []
+        for order in self.entries(spec, step)[step].step.orders:
+            asset = None if order.code is None else columns[order.code]
+            weight = order.target_weight
+            orders.append(
+                Order(asset, order.side, 0.0, "", weight, order.shares, order.limit_ticks)  # type: ignore[arg-type]  # as recorded
+            )
+
+        return self.weights(spec, step, orders), self._sides(orders)
+
+    def weights(self, spec: EpisodeSpec, step: int, orders: Sequence[Order]) -> dict[str, float]:
+        """Return by code the share of the NAV at the close that a decision asks for: the weight
+        held, the target of an order by weight, or what an order by shares adds at the close.
+        """
+        codes = self._snapshot.codes
+        tape = self._tape
+        last = self.entries(spec, step)[step - 1].step if step else None
+        weights: dict[str, float] = {}
+        nav_minor = 0
+        if last is not None:
+            nav_minor = last.nav_minor
+            for held in last.positions:
+                weights[held.code] = held.value_minor / max(1, nav_minor)
+        else:
+            nav_minor = self._task.trading.initial_cash * tape.rules.minor_per_unit
+
+        row = self._base_row(spec) + step
+        day = tape.day(row)
+        for order in orders:
+            if order.asset is None:
+                continue
+
+            code = codes[order.asset]
+            if order.target_weight is not None:
+                weights[code] = order.target_weight
+                continue
+
+            sign = 1 if order.side == "BUY" else -1
+            unit = day.rules.units[order.asset]
+            worth = value_minor(sign * (order.shares or 0), day.close_ticks[order.asset], unit)
+            weights[code] = weights.get(code, 0.0) + worth / max(1, nav_minor)
+
+        return {code: round(weight, 9) for code, weight in sorted(weights.items()) if weight}
+
+    def _differences(self, changed: ChangedPayloads) -> dict[str, float]:
+        codes = self._snapshot.codes
+        found = {codes[asset]: round(by, 9) for asset, by in changed.differences.items() if by}
+        return dict(sorted(found.items()))
+
+    def _sides(self, orders: Sequence[Order]) -> dict[str, str]:
+        codes = self._snapshot.codes
+        return {codes[order.asset]: order.side for order in orders if order.asset is not None}
+
+    def _base_row(self, spec: EpisodeSpec) -> int:
+        return window_rows(self._snapshot.days, spec.span.first, spec.span.last)[0] - 1
+
+    def _changed(
+        self, episode: TradingEpisode, step: int, change: InputChange, sample: int
+    ) -> ChangedPayloads:
+        """Return a change of this step. Raises CannotChangeError: its stock isn't shown."""
+        lens = episode.lens
+        asset = None
+        if change.stock:
+            episode.shown_bytes(step)
+            asset = lens.parse_asset(change.stock)
+            if asset is None:
+                shown = lens.shown[0] if lens.shown else "no stock"
+                raise CannotChangeError(
+                    f"no such stock is shown; name one as the mask shows it, such as {shown}"
+                )
+
+        seed = derive_seed("fork", change.text, sample)
+        return ChangedPayloads(change, asset, lens.base_row + step, seed, self.has_tools)
+
+    def _opened(
+        self, spec: EpisodeSpec, step: int, model: Model, further: Mapping[str, Model]
+    ) -> TradingEpisode:
+        """Return an episode at one of its steps, as it was."""
+        before = self.entries(spec, step)[:step]
+        episode = self._factory.open(spec, model, further or None)
+        assert isinstance(episode, TradingEpisode), "only trading tasks are forked"
+        if before:
+            episode.resume(before)
+        return episode
+
+
+class _Trace:
+    """Steps of an episode, traced from its recorded replies as far as somebody asks."""
+
+    def __init__(self, folder: RunFolder, spec: EpisodeSpec, factory: EpisodeFactory) -> None:
+        self._where = f"{folder.path}: {spec.label}"
+        self._label = spec.label
+        self._transcript = folder.load_transcript(spec)
+        self._ledger = folder.load_ledger(spec).steps
+        self._entries: list[JournalEntry[StepRecord]] = []
+        self._traced = retrace_episode(self._transcript, lambda model: factory.open(spec, model))
+
+    def until(self, step: int) -> Sequence[JournalEntry[StepRecord]]:
+        """Return the steps up to one, its own included. Errors as of `Forker.entries`."""
+        if not 0 <= step < len(self._ledger):
+            raise UsageError(f"--step {step}: {self._label} has steps 0 to {len(self._ledger) - 1}")
+
+        for number in range(len(self._entries), step + 1):
+            said = self._transcript[number]
+            if said.external is not UNSET:
+                raise UsageError(
+                    f"{self._label}: an agent outside of ktdeval decided; what it was shown can't"
+                    " be changed by a fork"
+                )
+
+            if said.predicted is not UNSET:
+                raise UsageError(
+                    f"{self._label}: its model was given factors of the market beside the prompt,"
+                    " which a change of the prompt does not reach; fork a run of a model that reads"
+                    " prompts"
+                )
+
+            # an agent may raise anything at wrong replies
+            entry = call_foreign(next, "can't be retraced", self._traced, None)
+            difference = value_difference(said, entry and entry.transcript)
+            difference = difference or value_difference(self._ledger[number], entry and entry.step)
+            if difference:
+                raise StoreError(
+                    f"{self._where}, step {number}: is not what the replies on record give:"
+                    f" {difference}"
+                )
+
+            self._entries.append(entry)
+
+        return self._entries
+
+
+def fork_config(spec: EpisodeSpec, changes: Mapping[str, Any]) -> RunConfig:
+    """Return the options by which the model of an episode is asked again; `changes`: where it is
+    now, and what may be spent.
+    """
+    names = {field.name for field in fields(CallParams)} - {"seed"}
+    call = {name: value for name, value in spec.call.items() if name in names}
+    return RunConfig(
+        **{
+            "model": spec.model,
+            "tasks": (spec.task,),
+            "agent": spec.agent,
+            "model_args": dict(spec.model_args),
+            "agent_args": dict(spec.agent_args),
+            **call,
+            **changes,
+        }
+    )

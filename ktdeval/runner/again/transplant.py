@@ -1,0 +1,412 @@
+"""Recorded decisions executed again at another capital and at other costs, without a model.
+
+Each episode is booked by the `Bookkeeper` that booked the run. Orders by a target weight are taken
+as they were decided. Orders by shares are scaled by the capital and cut to whole lots; one that
+closes a position closes what is held. Orders that a mask sized when they were decided are sized
+anew, at the prices that the mask showed; with costs of execution at the day's prices, since no
+account as shown can have both. Lots, limits and rules apply anew. As long as the account equals the
+recorded one, orders are the recorded ones: at the run's own capital and costs the ledger is the
+run's own.
+
+The model saw the fills of its run, not these. A step would have shown it another state where the
+names held differ, where an order of the step before ended under another rule, or where a weight
+differs by more than `WEIGHT_TOLERANCE`. Amounts of money differ from the first step on where the
+capital does, and are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from msgspec import structs
+
+from ktdeval.cards.card import TradingCard
+from ktdeval.cards.fields.fact_types import NO_ATTACHMENT
+from ktdeval.cards.fields.task import NEVER_RANKED, TRANSPLANTED
+from ktdeval.cards.trading_card import build_card
+from ktdeval.errors import StoreError
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episodes.episode import Bookkeeper, episode_ledger, recorded_decision
+from ktdeval.runner.episodes.shown_account import SeenBooks
+from ktdeval.runner.records.ledger_file import encode_ledger
+from ktdeval.runner.records.run_folder import LEDGER, RunFolder
+from ktdeval.runner.scoring.score import trading_inputs
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import is_scoring
+from ktdeval.task_api.trading_task import Task
+from ktdeval.trading.daily_settlement import value_minor
+from ktdeval.trading.ledger import Ledger, OrderRecord, StepRecord
+from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.types import Account, Action, Order, TradingConfig
+from ktdeval.trading.venue_terms import PPB, in_lots
+from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue, plain
+
+T = TypeVar("T")
+
+WEIGHT_TOLERANCE = 0.001
+"""Difference in a position's weight up to which a step is said to show the same state: whole lots
+alone change weights by less, in an account that is not small.
+"""
+NEVER = "the decisions of a run, executed again at another capital or cost: not what the model saw"
+FURTHER_METRICS = ("total_return", "selection_alpha", "trading_effect", "turnover")
+"""Metrics that each transplanted card has, besides those of its task and its run."""
+
+
+@dataclass(frozen=True)
+class FillFigures:
+    """What orders asked for and what their fills cost, in minor units; sums over steps."""
+
+    ordered_minor: int = 0  #: notional asked for, at the fill day's prices before any cost
+    filled_minor: int = 0  #: of it, filled, at the same prices
+    commission_minor: int = 0
+    duties_minor: int = 0
+    execution_minor: int = 0  #: fills against the prices of the day: spread and impact
+    financing_minor: int = 0  #: interest on shorts
+
+    def __add__(self, other: FillFigures) -> FillFigures:
+        """Return the sums of both."""
+        return FillFigures(
+            *(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__)
+        )
+
+
+@dataclass(frozen=True)
+class TransplantedEpisode:
+    """An episode at another capital or cost. `of`: the spec of the recorded one."""
+
+    of: EpisodeSpec
+    spec: EpisodeSpec
+    ledger: Ledger
+    figures: FillFigures
+    other_states: tuple[int, ...]  #: steps at which the model would have seen another state
+
+    @property
+    def path(self) -> str:
+        """Where its ledger lies in the folder of its capital."""
+        return f"episodes/{self.spec.id}/{LEDGER}"
+
+    def encode(self) -> bytes:
+        """Return the ledger as its file."""
+        return encode_ledger(self.ledger)
+
+
+@dataclass(frozen=True)
+class TransplantedTask:
+    """All episodes of a task at one capital, and the card of their figures."""
+
+    trading: TradingConfig
+    episodes: tuple[TransplantedEpisode, ...]
+    card: TradingCard
+
+
+def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
+    """Return the trading tasks of a run whose episodes are all complete. Raises StoreError: it has
+    none, or one is not complete.
+    """
+    specs = folder.manifest.specs
+    names = list(dict.fromkeys(spec.task for spec in specs))
+    made = [plugins.make_task(name) for name in names]
+    tasks = [task for task in made if not is_scoring(task)]
+    if not tasks:
+        raise StoreError(
+            f"{folder.path}: is not a trading run ({', '.join(names)}): its answers move no money, so"
+            " there is nothing to execute again"
+        )
+
+    own = [spec for spec in specs if spec.task in {task.name for task in tasks}]
+    done = sum(map(folder.is_complete, own))
+    if done < len(own):
+        raise StoreError(
+            f"{folder.path}: {done} of {len(own)} trading episodes are finished; run its command"
+            " again to resume it"
+        )
+
+    return tasks
+
+
+class Transplanter:
+    """Executes the decisions of a run's task again on its market."""
+
+    def __init__(
+        self, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
+    ) -> None:
+        self._folder = folder
+        self._task = task
+        self._snapshot = snapshot
+        self._plugins = plugins
+        self._specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
+        names = dict.fromkeys((*folder.manifest.metrics, *FURTHER_METRICS))
+        known = plugins.specs("metrics")
+        manifest = replace(folder.manifest, metrics=tuple(name for name in names if name in known))
+        self._inputs = trading_inputs(RunFolder(folder.path, manifest), task, snapshot, plugins)
+        self._description = self._inputs.task
+        ledgers = zip(self._specs, self._inputs.ledgers, strict=True)
+        self._recorded = {spec.id: ledger for spec, ledger in ledgers}
+
+    @property
+    def own_trading(self) -> TradingConfig:
+        """Rules that the run traded under."""
+        return self._task.trading
+
+    def at(
+        self,
+        trading: TradingConfig,
+        changes: Mapping[str, JsonValue],
+        tell: Tell = tell_nobody,
+    ) -> TransplantedTask:
+        """Execute every episode under other rules, and make their card. `changes`: what differs
+        from the task's `trading` options, as the card shows it.
+        """
+        tape = MarketTape.from_snapshot(self._snapshot, trading)
+        description = self._described(changes)
+        task_hash = content_hash(plain(description))
+        episodes = []
+        for done, spec in enumerate(self._specs):
+            tell(spec.label, done, len(self._specs))
+            own = replace(spec, task_hash=task_hash)
+            execution = _Execution(self._task, self._snapshot, tape, trading, spec)
+            records, figures, others = execution.run(self._recorded[spec.id])
+            ledger = episode_ledger(own, records, self._snapshot, tape, trading)
+            episodes.append(TransplantedEpisode(spec, own, ledger, figures, others))
+
+        return TransplantedTask(trading, tuple(episodes), self._card(description, episodes))
+
+    def _described(self, changes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return the task's description with other rules, and with what it was made from."""
+        trading = self._description["trading"]
+        assert isinstance(trading, Mapping), "every trading task describes its rules"
+        return {
+            **self._description,
+            "trading": {**trading, **changes},
+            TRANSPLANTED: {"task_hash": self._specs[0].task_hash},
+            NEVER_RANKED: NEVER,
+        }
+
+    def _card(
+        self, description: Mapping[str, JsonValue], episodes: Sequence[TransplantedEpisode]
+    ) -> TradingCard:
+        inputs = self._inputs
+        ids = {episode.of.id: episode.spec.id for episode in episodes}
+        artefacts = {}
+        for episode in episodes:
+            artefacts[episode.path] = sha256_hex(episode.encode())
+
+        return build_card(
+            replace(
+                inputs,
+                uncounted=_renamed(inputs.uncounted, ids),
+                roles=_renamed(inputs.roles, ids),
+                served=_renamed(inputs.served, ids),
+                makers=_renamed(inputs.makers, ids),
+                task=description,
+                specs=[episode.spec for episode in episodes],
+                ledgers=[episode.ledger for episode in episodes],
+                artefacts=artefacts,
+                certificate=NO_ATTACHMENT,
+                registration=None,
+            )
+        )
+
+
+def _renamed(by_id: Mapping[str, T], ids: Mapping[str, str]) -> dict[str, T]:
+    return {ids[old]: value for old, value in by_id.items()}
+
+
+class _Execution:
+    """One episode's decisions, executed under other rules."""
+
+    def __init__(
+        self,
+        task: Task,
+        snapshot: MarketSnapshot,
+        tape: MarketTape,
+        trading: TradingConfig,
+        spec: EpisodeSpec,
+    ) -> None:
+        self._snapshot = snapshot
+        self._tape = tape
+        self._base_row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
+        self._books = Bookkeeper(snapshot, tape, trading, self._base_row)
+        self._run_books = Bookkeeper(snapshot, tape, task.trading, self._base_row)
+        self._capital = (trading.initial_cash, task.trading.initial_cash)
+        lens = task.scene(spec, snapshot).lens
+        #: None: orders are sized by the executor, as it answers for prices that a coarse mask hides
+        self._seen: SeenBooks | None = None
+        if not lens.mask.is_coarse or tape.liquidity is None:
+            self._seen = SeenBooks(lens, snapshot, tape, trading)
+
+    def run(self, recorded: Ledger) -> tuple[list[StepRecord], FillFigures, tuple[int, ...]]:
+        """Return the records, their figures, and the steps that would have seen another state.
+        Raises InvariantError: the books don't add up.
+        """
+        books = self._books
+        records: list[StepRecord] = []
+        figures = FillFigures()
+        others = []
+        for step, was in enumerate(recorded.steps):
+            if _shows_another_state(books.last, self._run_books.last):
+                others.append(step)
+
+            decision = recorded_decision(self._snapshot, was)
+            if books.account != self._run_books.account:
+                decision = replace(decision, action=self._sized_anew(decision.action))
+
+            before = books.account
+            record = books.book(step, decision, was)
+            day = self._tape.day(self._base_row + step + 1)
+            figures += _fill_figures(record, before, day, self._snapshot.asset_index)
+            records.append(record)
+            if self._seen is not None:
+                self._seen.follow(books.account, record)
+
+            self._run_books.resume(was)
+
+        return records, figures, tuple(others)
+
+    def _sized_anew(self, action: Action) -> Action:
+        """Return recorded orders for this account."""
+        orders = []
+        for order in action:
+            if order.shares is None or order.asset is None:
+                orders.append(order)
+            elif order.target_weight is not None:
+                # sized when it was decided: by its weight, which is what it asked for
+                orders.append(structs.replace(order, shares=None))
+            else:
+                orders.append(structs.replace(order, shares=self._scaled(order, order.asset)))
+
+        if self._seen is None:
+            return tuple(orders)
+        return self._seen.sized(tuple(orders))
+
+    def _scaled(self, order: Order, asset: int) -> int:
+        """Return the shares of an order by shares at this capital, in whole lots; at least 1, so
+        that the executor judges it.
+        """
+        ordered = order.shares or 0
+        sign = -1 if order.side == "SELL" else 1
+        own = _held(self._books.account, asset)
+        was = _held(self._run_books.account, asset)
+
+        # what brings a position to nothing, and what goes beyond
+        closing = 0
+        beyond = ordered
+        if was * sign < 0 and ordered >= abs(was):
+            closing = max(0, -sign * own)
+            beyond = ordered - abs(was)
+
+        now, then = self._capital
+        lot = self._tape.rules_on(self._base_row).terms[asset].lot
+        return max(1, closing + in_lots(beyond * now // then, lot))
+
+
+def _held(account: Account, asset: int) -> int:
+    position = account.positions.get(asset)
+    return 0 if position is None else position.shares
+
+
+# ---- what the model would have seen
+
+
+def _shows_another_state(own: StepRecord | None, recorded: StepRecord | None) -> bool:
+    """Whether the state after a step is another one than that on record (see the module)."""
+    if own is None or recorded is None:
+        return own is not recorded
+    if _endings(own) != _endings(recorded):
+        return True
+
+    weights = _weights(own)
+    known = _weights(recorded)
+    if weights.keys() != known.keys():
+        return True
+
+    return any(abs(weights[code] - known[code]) > WEIGHT_TOLERANCE for code in known)
+
+
+def _endings(record: StepRecord) -> list[tuple[str, str | None]]:
+    return [(order.status, order.rule) for order in record.orders]
+
+
+def _weights(record: StepRecord) -> dict[str, float]:
+    """Share of the NAV of each position; of an account without a NAV its value."""
+    nav = max(1, record.nav_minor)
+    return {held.code: held.value_minor / nav for held in record.positions}
+
+
+# ---- what fills cost
+
+
+def _fill_figures(
+    record: StepRecord, before: Account, day: TradingDay, columns: Mapping[str, int]
+) -> FillFigures:
+    """Return the figures of one step; `before`: the account at the close before."""
+    held = {asset: position.shares for asset, position in before.positions.items()}
+    for action in record.corporate_actions:
+        held[columns[action.code]] = action.shares_after
+
+    commission = 0
+    duties = 0
+    financing = 0
+    execution = 0
+    for charge in record.charges:
+        if charge.kind == "borrow":
+            financing += charge.costs_minor
+            continue
+
+        asset = columns[charge.code]
+        held[asset] = held.get(asset, 0) + charge.shares
+        duties += sum(charge.duties.values())
+        commission += charge.fee_minor - sum(charge.duties.values())
+        execution += _execution_minor(charge.shares, charge.price_ticks, asset, day)
+
+    ordered = 0
+    filled = 0
+    carried = len(record.carried)
+    # the executor fills sells first
+    numbered = sorted(enumerate(record.fills), key=lambda each: each[1].side != "SELL")
+    for number, order in numbered:
+        if order.code is None:
+            continue
+
+        asset = columns[order.code]
+        shares = order.filled_shares if order.side == "BUY" else -order.filled_shares
+        own = value_minor(order.filled_shares, day.open_ticks[asset], day.rules.units[asset])
+        if number >= carried:  # the rest of an earlier order was asked for then
+            asked = _asked_minor(order, held.get(asset, 0), record.open_nav_minor, asset, day)
+            # whole lots may come to more than was asked for
+            ordered += max(asked, own)
+
+        filled += own
+        held[asset] = held.get(asset, 0) + shares
+        duties += sum(order.duties.values())
+        commission += order.fee_minor - sum(order.duties.values())
+        execution += _execution_minor(shares, order.price_ticks, asset, day)
+
+    return FillFigures(ordered, filled, commission, duties, execution, financing)
+
+
+def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day: TradingDay) -> int:
+    """Return the notional that an order asks for, at the prices of the day before any cost."""
+    price = day.open_ticks[asset]
+    unit = day.rules.units[asset]
+    if order.target_weight is None or order.shares:
+        return value_minor(order.shares or 0, price, unit)
+
+    goal = round(order.target_weight * PPB) * nav_minor // PPB
+    gap = goal - value_minor(held, price, unit)
+    return max(0, gap if order.side == "BUY" else -gap)
+
+
+def _execution_minor(shares: int, price_ticks: int, asset: int, day: TradingDay) -> int:
+    """Return what a fill cost against the price of the day; `shares` are below 0 in a sell."""
+    if not shares:
+        return 0
+
+    unit = day.rules.units[asset]
+    return value_minor(shares, price_ticks, unit) - value_minor(shares, day.open_ticks[asset], unit)

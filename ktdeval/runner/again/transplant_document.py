@@ -1,0 +1,192 @@
+"""Folder of a transplant: the figures of a run's decisions at other capitals, and the ledgers and
+cards that they are from.
+
+OUT/transplant.json                          all figures, and where they are from
+OUT/curve.svg                                the same as a plot, where matplotlib is installed
+OUT/at/<capital>/cards/<task>.json           card of a task at a capital, never ranked
+OUT/at/<capital>/episodes/<id>/ledger.parquet
+
+What reads a card there checks it as any card; the document is only shown.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ktdeval.cards.table_types import UNDEFINED, count
+from ktdeval.errors import UsageError
+from ktdeval.runner.records.result_documents import load_result
+from ktdeval.runner.records.run_file_names import MANIFEST
+from ktdeval.values.format_versions import format_version
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value
+
+FORMAT = "transplant"
+TRANSPLANT_VERSION = format_version(FORMAT)
+TRANSPLANT = "transplant.json"
+LEAST_FILLED = 0.8
+"""Filled share below which an account is mostly what could not be bought: its returns are no figures
+of the decisions.
+"""
+_SUFFIX = "-transplanted"
+_MEASURE_WORDS = {
+    "excess_return": "excess over the benchmark",
+    "net_selection": "selection net of costs",
+}
+
+
+class MeanLine(Value):
+    """Mean over windows of each window's mean over its seeds, with its 95 % interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    windows: int  #: that have the figure
+    reason: str | None  #: why there is no value, or no interval
+
+
+class CostsLine(Value):
+    """Costs as fractions of the first capital; means over episodes."""
+
+    commission: float
+    duties: float  #: stamp duties, transfer fees and the like
+    execution: float  #: spread and impact: fills against the prices of the day
+    financing: float  #: interest on shorts
+
+
+class OtherStates(Value):
+    """Steps at which the model would have seen another state than it saw."""
+
+    first_step: int | None  #: earliest of any episode; null: none
+    share: float  #: of all steps
+
+
+class CapitalLine(Value):
+    """Figures of a task's decisions at one capital; returns are net of all costs, and withheld where
+    less than `LEAST_FILLED` of what orders asked for was filled.
+    """
+
+    task: str
+    capital: int  #: first cash, in units of `currency`
+    currency: str
+    episodes: int
+    total_return: MeanLine
+    annualised_return: MeanLine  #: of windows of half a year and more
+    excess_return: MeanLine  #: over the benchmark
+    selection_alpha: MeanLine
+    net_selection: MeanLine  #: with the trading effect: less what fills and fees took
+    turnover: MeanLine  #: a year, two-way
+    #: share of the notional that orders asked for, at the prices of the day; null: none did
+    filled_share: float | None
+    withheld: str | None  #: why returns are withheld
+    costs: CostsLine
+    other_states: OtherStates
+
+
+class BreakEven(Value):
+    """Capital at which a mean over windows falls to zero, by interpolation on the logarithm of the
+    capital.
+    """
+
+    task: str
+    measure: str  #: `excess_return` or `net_selection`
+    capital: float | None
+    #: 95 % interval: where the ends of the mean's interval fall to zero; null: beyond the capitals
+    low: float | None
+    high: float | None
+    windows: int
+    reason: str | None  #: why there is no capital, or no interval
+
+    def words(self, currency: str) -> str:
+        """Return the sentence on it."""
+        name = _MEASURE_WORDS.get(self.measure, self.measure)
+        over = f"over {count(self.windows, 'window')}"
+        if self.capital is None:
+            return f"break-even by {name}: {UNDEFINED} ({self.reason}; {over})"
+
+        sentence = f"break-even by {name}: {currency} {self.capital:,.0f}"
+        if self.low is None and self.high is None:
+            why = self.reason or "no end of its interval lies within the capitals"
+            return f"{sentence} ({why}; {over})"
+
+        low = "below all" if self.low is None else f"{self.low:,.0f}"
+        high = "above all" if self.high is None else f"{self.high:,.0f}"
+        return f"{sentence} (95 % interval {low} … {high}, {over})"
+
+
+class TransplantFile(Value):
+    """What `ktdeval transplant` found (`transplant.json`)."""
+
+    version: int
+    run: str  #: name of the run's folder
+    manifest_sha256: str  #: of its manifest.json, by which it is known again
+    model: str
+    agent: str
+    own_capital: dict[str, int]  #: first cash of the run, by task
+    #: coefficients of execution by task; null: the venue's own, which is none unless it says so
+    execution: dict[str, dict[str, JsonValue] | None]
+    own_execution: dict[str, dict[str, JsonValue] | None]  #: the run's
+    weight_tolerance: float  #: difference in a weight up to which a state is the same
+    lines: tuple[CapitalLine, ...]
+    break_even: tuple[BreakEven, ...]
+    notes: tuple[str, ...]
+
+    def break_even_words(self, task: str) -> list[str]:
+        """Return a sentence on each measure of a task."""
+        currency = next((line.currency for line in self.lines if line.task == task), "")
+        return [found.words(currency) for found in self.break_even if found.task == task]
+
+
+def capital_folder(folder: Path, capital: int) -> Path:
+    """Return the folder of one capital in that of a transplant."""
+    return folder / "at" / str(capital)
+
+
+def transplant_beside(run: Path) -> Path:
+    """Return where the transplant of a run lies unless another folder is named."""
+    run = run.resolve()
+    return run.with_name(f"{run.name}{_SUFFIX}")
+
+
+def load_transplant(folder: Path) -> TransplantFile:
+    """Read the document of a transplant. Raises StoreError: there is none, or it is not readable."""
+    return load_result(folder, TRANSPLANT, TransplantFile, FORMAT)
+
+
+def known_transplant(run: Path) -> TransplantFile | None:
+    """Return the transplant that lies beside a run; None where there is none, or that of another
+    run.
+    """
+    folder = transplant_beside(run)
+    if not (folder / TRANSPLANT).exists():
+        return None
+
+    file = load_transplant(folder)
+    return file if file.manifest_sha256 == file_sha256(run / MANIFEST) else None
+
+
+def transplanted_at(path: Path, capital: int) -> Path:
+    """Return the folder of cards at a capital, of a transplant or of the run beside which it lies.
+    Raises UsageError: there is none at this capital, or its figures are withheld.
+    """
+    folder = path
+    if not (path / TRANSPLANT).exists():
+        folder = transplant_beside(path)
+
+    found = capital_folder(folder, capital)
+    if found.is_dir():
+        for line in load_transplant(folder).lines:
+            if line.capital == capital and line.withheld is not None:
+                raise UsageError(
+                    f"{path}: {line.task} at {capital:,}: {line.withheld}; name another capital"
+                )
+
+        return found
+
+    tried = sorted(int(each.name) for each in folder.glob("at/*") if each.name.isdigit())
+    has = f"it has {', '.join(f'{each:,}' for each in tried)}" if tried else "it has none"
+    raise UsageError(
+        f"{path}: no transplant at {capital:,} ({has}); `ktdeval transplant RUN --cash {capital}`"
+        " makes one"
+    )

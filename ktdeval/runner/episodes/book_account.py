@@ -1,0 +1,107 @@
+"""Account at book: what an episode's own orders come to, and nothing that the market made of them.
+
+A mode that hides prices must hide all that follows from one. Cash, NAV and the return of an account
+do, and so does whether an order was filled (a limit, a suspension, a lot too dear): each tells a
+price to whoever orders for it. So a scene of such a task gets these books instead of the true ones.
+They are a function of the orders alone, and the same on every market.
+
+The account's unit is a billionth of NAV: a position of 50,000,000 is the weight 0.05 that it was
+ordered at, whether or not it was filled, and cash is the rest. Orders are executed on the true
+market as ever; the ledger has what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import structs
+
+from ktdeval.trading.ledger import OrderRecord, StepRecord
+from ktdeval.trading.rule_breaches import RuleBreach, known_breaches
+from ktdeval.trading.types import BOOK_NAV, Account, Action, Position, TradingConfig
+
+
+class BookAccount:
+    """Account of an episode at book, in the place of `ktdeval.runner.episodes.shown_account.SeenBooks`.
+    `columns`: code -> asset.
+    """
+
+    def __init__(self, trading: TradingConfig, columns: Mapping[str, int]) -> None:
+        #: cash and positions as weights, in parts of `BOOK_NAV`
+        self.account = Account(BOOK_NAV, {})
+        self.last: StepRecord | None = None  #: the last record, with its orders and no outcome
+        self._trading = trading
+        self._columns = columns
+        self._ordered: set[int] = set()  # every asset that an order has named
+
+    def follow(self, _account: Account, record: StepRecord) -> None:
+        """Take up the orders of a record."""
+        self.account = self._after(record.orders)
+        self.last = structs.replace(
+            record,
+            orders=tuple(map(_without_outcome, record.orders)),
+            corporate_actions=(),
+            charges=(),
+            positions=(),
+            cash_minor=0,
+            holdings_minor=0,
+            nav_minor=0,
+            open_nav_minor=0,
+            carried=(),
+            working=(),
+        )
+
+    def sized(self, action: Action) -> Action:
+        """Return orders as they are: the executor turns weights into shares."""
+        return action
+
+    def breaches(self, action: Action) -> list[RuleBreach]:
+        """Return the orders that break a rule at book; none where the task gives no feedback on
+        them. A name that was ordered before can be sold: an earlier sale may have found no buyer.
+        """
+        if not self._trading.constraint_feedback:
+            return []
+
+        weights = {asset: held.shares for asset, held in self.account.positions.items()}
+        found = known_breaches(self.account, weights, action, self._trading)
+        return [breach for breach in found if not self._may_be_held(breach, action)]
+
+    def _may_be_held(self, breach: RuleBreach, action: Action) -> bool:
+        return breach.rule == "holding" and action[breach.order].asset in self._ordered
+
+    def _after(self, orders: Iterable[OrderRecord]) -> Account:
+        """Return the account after orders, sells first: a sale lowers a weight to its target, a buy
+        raises it as far as the cash goes.
+        """
+        weights = {asset: held.shares for asset, held in self.account.positions.items()}
+        cash = self.account.cash_minor
+        for order in sorted(orders, key=lambda order: order.side != "SELL"):
+            if order.code is None or order.target_weight is None:
+                continue
+
+            asset = self._columns[order.code]
+            self._ordered.add(asset)
+            held = weights.get(asset, 0)
+            target = round(order.target_weight * BOOK_NAV)
+            after = min(held, target)
+            if order.side == "BUY":
+                after = min(max(held, target), held + cash)
+
+            weights[asset] = after
+            cash += held - after
+
+        return Account(cash, {asset: Position(held) for asset, held in weights.items() if held})
+
+
+def _without_outcome(order: OrderRecord) -> OrderRecord:
+    return structs.replace(
+        order,
+        status="filled",
+        rule=None,
+        message="",
+        filled_shares=0,
+        price_ticks=0,
+        notional_minor=0,
+        fee_minor=0,
+        duties={},
+    )

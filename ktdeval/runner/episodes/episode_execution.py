@@ -1,0 +1,270 @@
+"""Execute an episode from its first step that is not recorded yet to its files.
+
+Each step is on disk before the next one begins.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from traceback import walk_tb
+
+from msgspec import structs
+
+from ktdeval.calls.call_counts import CallCounter
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.cards.fields.episode_parts import Maker
+from ktdeval.errors import (
+    BudgetError,
+    DataError,
+    KtdevalError,
+    PluginError,
+    ProviderError,
+    RunStop,
+    UsageError,
+)
+from ktdeval.harness.agent import Agent
+from ktdeval.harness.chat_messages import Model
+from ktdeval.harness.external_acts import NOT_A_RUN, Outside
+from ktdeval.harness.tool_definition import Tool
+from ktdeval.hookspecs import COMPACT
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisode, ScoringParts
+from ktdeval.runner.plans.plan import target_task_of
+from ktdeval.runner.records.episode_journal import Entry
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
+from ktdeval.task_api.scoring import ScoringTask, TargetTask, is_scoring
+from ktdeval.task_api.trading_task import Task
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import TradingConfig
+
+Episode = TradingEpisode | ScoringEpisode  #: step by step, whether it trades or answers
+
+
+class EpisodeFactory:
+    """Factory of the episodes of some tasks on one market (None if no task needs it).
+
+    Tapes, tools and other things that episodes share are made once.
+    """
+
+    def __init__(
+        self, tasks: Mapping[str, Task], plugins: Plugins, snapshot: MarketSnapshot | None
+    ) -> None:
+        self._plugins = plugins
+        self._snapshot = snapshot
+        self._scoring: dict[str, tuple[ScoringTask, TargetTask | None]] = {}
+        self._trading: dict[str, tuple[Task, tuple[Tool, ...], MarketTape]] = {}
+        tapes: dict[TradingConfig, MarketTape] = {}
+        for name, task in tasks.items():
+            if is_scoring(task):
+                self._scoring[name] = (task, target_task_of(task, plugins))
+                continue
+
+            # Tasks with the same rules share a tape.
+            if task.trading not in tapes:
+                tapes[task.trading] = MarketTape.from_snapshot(self._market, task.trading)
+
+            self._trading[name] = (task, plugins.tools(task.tools), tapes[task.trading])
+
+    def open(
+        self,
+        spec: EpisodeSpec,
+        model: Model,
+        further: Mapping[str, Model] | None = None,
+        outside: Outside = NOT_A_RUN,
+    ) -> Episode:
+        """Return an episode, ready to be run, resumed or retraced. `further`: models besides the
+        run's own by the name that the agent asks them by; None: `model` answers for them. `outside`:
+        what the run gives to agents outside of this code. Raises KtdevalError: task or agent refuse
+        the spec.
+        """
+        if spec.task not in self._scoring:
+            trading = self.trading_parts(spec, model, outside)
+            trading = replace(trading, further=further)
+            return TradingEpisode(spec, trading)
+
+        agent = self._agent(spec, outside)
+        snapshot = None if spec.snapshot is None else self._market
+        task, target_task = self._scoring[spec.task]
+        parts = ScoringParts(task, target_task, snapshot, model, agent, further, outside)
+        return ScoringEpisode(spec, parts)
+
+    @property
+    def _market(self) -> MarketSnapshot:
+        if self._snapshot is None:
+            raise DataError("a task of this run asks about a market, and the run has none")
+        return self._snapshot
+
+    def task(self, name: str) -> Task | ScoringTask:
+        """Return one of the tasks."""
+        if name in self._trading:
+            return self._trading[name][0]
+        return self._scoring[name][0]
+
+    def compacted(self, name: str) -> EpisodeFactory | None:
+        """Return the factory of a task with a compact prompt, named as in `hookspecs.COMPACT`; None
+        where there is none, or where the task is one.
+        """
+        compact = f"{name}{COMPACT}"
+        try:
+            task = self._plugins.make_task(compact)
+        except UsageError:
+            return None
+        return EpisodeFactory({compact: task}, self._plugins, self._snapshot)
+
+    def trading_parts(
+        self, spec: EpisodeSpec, model: Model, outside: Outside = NOT_A_RUN
+    ) -> EpisodeParts:
+        """Return the parts of a trading episode."""
+        task, tools, tape = self._trading[spec.task]
+        agent = self._agent(spec, outside)
+        return EpisodeParts(task, tools, self._market, tape, model, agent, outside=outside)
+
+    def _agent(self, spec: EpisodeSpec, outside: Outside) -> Agent:
+        return self._plugins.make_agent(spec.agent, {**spec.agent_args, **outside.agent_args})
+
+
+@dataclass(frozen=True)
+class EpisodeContext:
+    """What an episode needs from its run."""
+
+    open: Callable[[], Episode]  #: opens it; its first steps may be recorded already
+    folder: RunFolder  #: folder of its records
+    emit: Callable[[Event], None]  #: called with each event
+    stop: StopSignal  #: checked between steps; set by an episode after which none can go on
+    redact: Callable[[str], str]  #: removes secrets from a message
+    #: steps in a row that may end in a failed call before the run stops; None sets no limit
+    max_errors: int | None = None
+    counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
+    fence: Fence = no_fence  #: called before each step, and before each write
+    maker: Maker | None = None  #: what makes its steps; None records none
+    #: whether its steps can be played again for nothing, and give the same bytes
+    is_repeatable: bool = False
+
+
+def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
+    """Run an episode from the end of its journal to its own end. Raises KeyboardInterrupt only.
+
+    A failure becomes the outcome of this episode: others go on, and what was recorded stays.
+    """
+    outcome = _run_to_outcome(spec, context)
+    if outcome.error is None:
+        context.emit(EpisodeFinished(spec, already_done=False))
+        return outcome
+
+    problem = " ".join(context.redact(outcome.error).split())
+    context.emit(EpisodeFailed(spec, problem, outcome.is_stopped))
+    return replace(outcome, error=problem)
+
+
+def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
+    """Run an episode to its end; return its outcome, with the reason if it failed.
+
+    It catches everything but an interrupt, because agents, models and tasks come from plugins:
+    their code may raise anything, and `sys.exit` in it must not end the run.
+    """
+    try:
+        _run_to_end(spec, context)
+    except RunStop as error:
+        context.stop.stop(error)
+        return EpisodeOutcome(spec, str(error), is_stopped=isinstance(error, BudgetError))
+    except PluginError as error:
+        return EpisodeOutcome(spec, str(error), is_defect=True)
+    except KtdevalError as error:
+        return EpisodeOutcome(spec, str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - see above
+        text = f"{_location(error)}: {type(error).__name__}: {error}"
+        return EpisodeOutcome(spec, text, is_defect=True)
+
+    return EpisodeOutcome(spec)
+
+
+def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
+    """Return why a run stops after steps that each ended in a failed call.
+
+    Other calls of these steps may have succeeded.
+    """
+    steps = f"{errors} steps in a row" if errors > 1 else "a step"
+    kinds = ", ".join(sorted(failures))
+    return (
+        f"{steps} ended in a failed call ({kinds}); fix it, then run the same command again to"
+        " resume (--max-failures)"
+    )
+
+
+def _location(error: BaseException) -> str:
+    """Return file and line of the innermost call outside of Python's own library.
+
+    If that is in ktdeval and a plugin called it, the plugin's file and line come first.
+    """
+    plugin = ""
+    location = ""
+    for frame, line in walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in sys.stdlib_module_names:
+            continue
+
+        location = f"{Path(frame.f_code.co_filename).name}:{line}"
+        if package != "ktdeval":
+            plugin = location
+
+    if plugin in ("", location):
+        return location
+    return f"{plugin} → {location}"
+
+
+def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
+    """Run the steps that are not recorded, then write the episode's files."""
+    episode = context.open()
+    with closing(episode):
+        _run_steps(spec, context, episode)
+
+    context.fence()
+    counter = context.counter
+    context.folder.complete(spec, episode.entry_type, episode.encode, counter.calls())
+
+
+def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> None:
+    """Run the steps that are not recorded."""
+    counter = context.counter
+
+    def is_own(index: int, entry: Entry) -> bool:
+        return index < episode.total_steps and episode.is_own(index, entry)
+
+    with context.folder.open_journal(
+        spec, episode.entry_type, is_own, is_repeatable=context.is_repeatable
+    ) as journal:
+        done = len(journal.recovered)
+        if done:
+            episode.resume(journal.recovered)
+
+        recorded = tuple(episode.event(entry.step) for entry in journal.recovered)
+        context.emit(EpisodeStarted(spec, episode.total_steps, done, recorded))
+        errors = 0
+
+        for step in range(done, episode.total_steps):
+            context.stop.check()
+            context.fence()
+            counter.begin_step(step)
+            began = time.perf_counter()
+            entry: Entry = episode.run_step(step)
+            errors = errors + 1 if entry.step.provenance == "error" else 0
+            if errors == context.max_errors:
+                raise ProviderError(_too_many_errors(errors, entry.step.failures))
+
+            # Calls first: after a kill, no recorded step may lack the record of its calls.
+            counter.settle()
+            wall_s = round(time.perf_counter() - began, 6)
+            context.fence()
+            journal.append(structs.replace(entry, wall_s=wall_s, made_by=context.maker))
+            context.emit(episode.event(entry.step))

@@ -1,0 +1,393 @@
+"""Account as a model may know it: its shares are true, its money follows from prices as the mask
+shows them.
+
+Under a mask that rounds prices or adds noise to them, an account in true money would answer
+questions that the mask does not: the cost of a fill, the value of a holding, the lots that a weight
+buys. Asked day by day with other quantities, each tells the price to its last digit. So a scene gets
+these books instead of the true ones. They are a function of the prices shown and of the shares that
+were filled, and differ from the true ones by no more than the rounding of the fills. The ledger
+records the true market.
+
+For the same reason an order is sized when it is decided: its weight is cut to the digits of the
+mask and turned into shares at the prices as known, and this weight is compared with the limit. The
+ledger has the weight and the shares, so that it can be settled again. True prices still decide how
+much of a buy the cash covers, and outside A-shares the margin and the smallest order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from ktdeval.errors import ConfigError
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.venues.venue import FILLS_OF_MINUTES
+from ktdeval.masking.aliases_and_noise import Part
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload_types import Shares
+from ktdeval.runner.episodes.book_account import BookAccount
+from ktdeval.task_api.trading_task import Task
+from ktdeval.task_api.traits import task_traits
+from ktdeval.trading.daily_settlement import interest_minor, open_account, value_minor
+from ktdeval.trading.ledger import (
+    ChargeRecord,
+    CorporateActionRecord,
+    OrderRecord,
+    PositionRecord,
+    StepRecord,
+)
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.rule_breaches import RuleBreach, known_breaches
+from ktdeval.trading.types import Account, Action, Order, TradingConfig, bar_of_fill
+from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, worth_steps
+
+
+def shown_account(
+    task: Task, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape
+) -> SeenBooks | BookAccount:
+    """Return the account of an episode as its task shows it. Raises ConfigError as of
+    `SeenBooks`.
+    """
+    if task_traits(task).account_at_book:
+        return BookAccount(task.trading, snapshot.asset_index)
+    return SeenBooks(lens, snapshot, tape, task.trading)
+
+
+class SeenBooks:
+    """Account of an episode as its mask shows it; it follows the true books from record to record.
+
+    Raises:
+        ConfigError: the mask can't show the prices of fills.
+    """
+
+    def __init__(
+        self, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig
+    ) -> None:
+        rules = {scale.fill for scale in tape.rules.scales} & FILLS_OF_MINUTES
+        if rules and lens.mask.is_coarse:
+            raise ConfigError(
+                f"orders fill at {' and '.join(sorted(rules))}, and this mask rounds prices or adds"
+                " noise to them, which no mean of a day's prices has; choose another mask or"
+                " another fill"
+            )
+
+        if lens.mask.is_coarse and tape.liquidity is not None:
+            raise ConfigError(
+                "venue: its execution answers for prices and volumes that round_digits and noise_pct"
+                " hide; give trading.execution none, or take a mask without them"
+            )
+
+        #: cash as known, shares as they are
+        self.account = open_account(trading, tape.rules.minor_per_unit)
+        self.last: StepRecord | None = None  #: the last record in money as known
+        self._lens = lens
+        self._snapshot = snapshot
+        self._trading = trading
+        self._tape = tape
+        self._rules = tape.rules
+        self._columns = snapshot.asset_index
+        self._row = lens.base_row  # of the close of `account`
+
+    def follow(self, account: Account, record: StepRecord) -> None:
+        """Take up a record of the true books and the account that it leaves."""
+        self._row += 1
+        if not self._lens.mask.is_coarse:
+            self.account = account
+            self.last = record
+            return
+
+        orders = tuple(map(self._known_order, record.orders))
+        actions = tuple(map(self._known_action, record.corporate_actions))
+        charges = tuple(map(self._known_charge, record.charges))
+        positions = tuple(map(self._known_position, record.positions))
+        opened_minor = self.account.cash_minor + sum(action.cash_minor for action in actions)
+        opened_minor += sum(charge.cash_minor for charge in charges)
+        cash_minor = opened_minor + sum(_flow_minor(order) for order in orders)
+        holdings_minor = sum(position.value_minor for position in positions)
+        self.last = structs.replace(
+            record,
+            orders=orders,
+            corporate_actions=actions,
+            charges=charges,
+            positions=positions,
+            cash_minor=cash_minor,
+            holdings_minor=holdings_minor,
+            nav_minor=cash_minor + holdings_minor,
+            open_nav_minor=opened_minor + self._opened_holdings_minor(record),
+        )
+        self.account = Account(cash_minor, account.positions)
+
+    def sized(self, action: Action) -> Action:
+        """Return orders as they are meant: an order in shares that comes to a position as it is shown
+        closes it. If the mask shows prices other than as they are, orders are in shares at the prices
+        as known, each sized as if those before it were filled, in the order of the executor.
+        """
+        action = self._closing(action)
+        if not self._lens.mask.is_coarse:
+            return action
+
+        held = {asset: position.shares for asset, position in self.account.positions.items()}
+        sized = list(map(self._weighed, action))
+
+        # The executor fills sells first.
+        sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
+        for index in sells_first:
+            sized[index] = self._sized(sized[index], held)
+
+        return tuple(sized)
+
+    def breaches(self, action: Action) -> list[RuleBreach]:
+        """Return the orders that break a rule as known at the last closes; none where the task
+        gives no feedback on them.
+        """
+        if not self._trading.constraint_feedback:
+            return []
+
+        held_minor: dict[int, int] = {}
+        if self.last is not None:
+            for held in self.last.positions:
+                held_minor[self._columns[held.code]] = held.value_minor
+
+        weighed = tuple(map(self._weighed, self._closing(action)))
+        return known_breaches(self.account, held_minor, weighed, self._trading, self._rules.terms)
+
+    def last_prices(self, asset: int) -> Iterator[float]:
+        """Yield the last close of an asset, in shares of today, and the other prices of its bar of the
+        day.
+        """
+        ticks = int(self._tape.close_ticks[self._row, asset])
+        yield ticks / self._rules.scales[asset].ticks_per_unit
+        for name in ("open", "high", "low", "close"):
+            price = float(getattr(self._snapshot, name)[self._row, asset])
+            if price == price:
+                yield price
+
+    # --- orders
+
+    def _closing(self, action: Action) -> Action:
+        """Return orders with those that close a position as such. A position is shown with fewer
+        digits than it has: who sells what is shown would else keep a rest, or go short by one. An
+        overnight factor change, which changes the number of shares, leaves none of it either.
+        """
+        closing = list(action)
+        ordered: dict[int, int] = {}  # against a position so far, in steps
+        for index, order in enumerate(action):
+            held = self._closed_by(order)
+            if order.asset is None or not held or order.shares is None:
+                continue
+
+            before = ordered.get(order.asset, 0)
+            ordered[order.asset] = before + order.shares
+            if self._are_shown_alike(order.asset, before + order.shares, held):
+                rest = held - before
+                if before and rest > 0:
+                    closing[index] = structs.replace(order, shares=rest)
+                else:
+                    closing[index] = structs.replace(order, target_weight=0.0, shares=None)
+
+        return tuple(closing)
+
+    def _closed_by(self, order: Order) -> int:
+        """Return the steps of the position that an order in shares reduces; 0 of another order, and
+        where shares are shown to the last one.
+        """
+        position = None
+        if order.asset is not None and self._hides_digits(order.asset):
+            position = self.account.positions.get(order.asset)
+        if position is None or order.target_weight is not None:
+            return 0
+
+        is_against = (order.side == "SELL") == (position.shares > 0)
+        return abs(position.shares) if is_against else 0
+
+    def _hides_digits(self, asset: int) -> bool:
+        """Return whether numbers of an asset's shares have more digits than are shown."""
+        return self._lens.mask.rebase_prices or self._rules.scales[asset].steps_per_unit > 1
+
+    def _are_shown_alike(self, asset: int, one: int, other: int) -> bool:
+        """Return whether the mask shows two numbers of steps as the same number of shares."""
+        steps = self._rules.scales[asset].steps_per_unit
+        shown = [self._lens.render_text(Shares(asset, number / steps)) for number in (one, other)]
+        return shown[0] == shown[1]
+
+    def _weighed(self, order: Order) -> Order:
+        """Order with its weight at the digits of the mask."""
+        if order.target_weight is None:
+            return order
+        return structs.replace(order, target_weight=self._lens.known_weight(order.target_weight))
+
+    def _sized(self, order: Order, held: dict[int, int]) -> Order:
+        """Order with a weight and shares, which are added to what is `held`."""
+        asset = order.asset
+        weight = order.target_weight
+        if asset is None:
+            return order
+
+        price = self._mark_ticks(asset, self._row)
+        now = held.get(asset, 0)
+        is_buy = order.side == "BUY"
+
+        if not is_buy and weight == 0.0 and now >= 0:
+            held[asset] = 0
+            return order  # all of it, whatever it is worth
+
+        if weight is None:
+            shares = order.shares or 0
+        else:
+            shares = self._steps(weight, now, is_buy, price, self._rules.terms[asset])
+
+        after = now + shares if is_buy else now - shares
+        if self._rules.terms[asset].margin is None:
+            after = max(0, after)
+
+        held[asset] = after
+        if weight is not None:
+            return structs.replace(order, shares=shares)
+
+        # The weight that a buy or a short comes to is what the weight limit is compared with.
+        is_limited = is_buy or after < 0
+        if not is_limited or not price:
+            return order
+
+        nav = self._nav_minor * self._rules.terms[asset].unit
+        return structs.replace(order, target_weight=_weight(after * price, nav))
+
+    def _steps(self, weight: float, held: int, is_buy: bool, price: int, terms: Terms) -> int:
+        """Steps to trade to a target weight at a price as known, as in the executor; 0 where it is
+        reached already.
+        """
+        if not price or self._nav_minor <= 0:
+            return 0
+
+        target = worth_steps(weight, self._nav_minor, price, terms.unit)
+        target_in_lots = in_lots(target, terms.lot)
+        if not is_buy:
+            if target >= held:
+                return 0
+            return max(0, held - target_in_lots)
+        if held < 0:
+            return max(0, target_in_lots - held)
+
+        whole = in_lots(max(0, target_in_lots - held), terms.lot)
+        # Less than a lot is ordered as such, so that the executor names the rule that it breaks.
+        return whole or min(max(0, target - held), terms.lot - 1)
+
+    @property
+    def _nav_minor(self) -> int:
+        return self.last.nav_minor if self.last else self.account.cash_minor
+
+    # --- prices and money
+
+    def _ticks(self, asset: int, true_ticks: int, row: int, part: Part) -> int:
+        """Price as known in ticks; `row`, `part`: of the bar that it is of."""
+        scale = self._rules.scales[asset].ticks_per_unit
+        if not true_ticks:
+            return 0
+
+        known = self._lens.known_price(asset, true_ticks / scale, row, part)
+        return max(1, int(known * scale + 0.5))
+
+    def _mark_ticks(self, asset: int, row: int) -> int:
+        true_ticks = int(self._tape.close_ticks[row, asset])
+        bar_row = self._snapshot.as_of(row).bar_row(asset, row)
+        if bar_row is None:
+            return 0
+        return self._ticks(asset, true_ticks, bar_row, "close")
+
+    def _fill_ticks(self, asset: int, true_ticks: int) -> int:
+        return self._ticks(asset, true_ticks, *bar_of_fill(self._rules.scales[asset], self._row))
+
+    def _known_order(self, order: OrderRecord) -> OrderRecord:
+        if order.code is None or not order.filled_shares:
+            return order
+
+        asset = self._columns[order.code]
+        ticks = self._fill_ticks(asset, order.price_ticks)
+        is_sell = order.side == "SELL"
+        terms = self._tape.rules_on(self._row).terms[asset]
+        notional_minor, fee_minor = cost(order.filled_shares, ticks, terms, is_sell)
+        duties = duties_of(order.filled_shares, notional_minor, terms, is_sell)
+
+        return structs.replace(
+            order, notional_minor=notional_minor, fee_minor=fee_minor, duties=duties
+        )
+
+    def _known_action(self, action: CorporateActionRecord) -> CorporateActionRecord:
+        """Factor change with the fraction of a step paid at the mark as known."""
+        asset = self._columns[action.code]
+        mark = self._mark_ticks(asset, self._row - 1)
+        unit = self._rules.units[asset]
+        fraction = action.shares_before * action.ratio - action.shares_after
+        paid_minor = 0
+        if fraction > 0:
+            paid_minor = int(fraction * mark / (action.ratio * unit) + 0.5)
+
+        return structs.replace(action, cash_minor=paid_minor)
+
+    def _known_charge(self, charge: ChargeRecord) -> ChargeRecord:
+        asset = self._columns[charge.code]
+        day = self._tape.day(self._row)
+        terms = day.rules.terms[asset]
+
+        if charge.kind == "borrow":
+            interest = interest_minor(
+                charge.shares, self._mark_ticks(asset, self._row - 1), asset, day
+            )
+            return structs.replace(charge, cash_minor=-interest)
+
+        ticks = self._fill_ticks(asset, charge.price_ticks)
+        is_sell = charge.shares < 0
+        notional_minor, fee_minor = cost(abs(charge.shares), ticks, terms, is_sell)
+        change_minor = -notional_minor - fee_minor
+        if is_sell:
+            change_minor = notional_minor - fee_minor
+
+        duties = duties_of(abs(charge.shares), notional_minor, terms, is_sell)
+        return structs.replace(charge, cash_minor=change_minor, fee_minor=fee_minor, duties=duties)
+
+    def _known_position(self, position: PositionRecord) -> PositionRecord:
+        asset = self._columns[position.code]
+        ticks = self._mark_ticks(asset, self._row)
+        return structs.replace(
+            position, value_minor=value_minor(position.shares, ticks, self._rules.units[asset])
+        )
+
+    def _opened_holdings_minor(self, record: StepRecord) -> int:
+        """Value of what was held before the fills, at the prices of fills as known."""
+        shares = {self._columns[held.code]: held.shares for held in record.positions}
+        for order in record.orders:
+            if order.code is not None and order.filled_shares:
+                asset = self._columns[order.code]
+                bought = order.filled_shares if order.side == "BUY" else -order.filled_shares
+                shares[asset] = shares.get(asset, 0) - bought
+
+        day = self._tape.day(self._row)
+        total = 0
+        for asset, number in shares.items():
+            if day.tradable[asset]:
+                ticks = self._fill_ticks(asset, day.open_ticks[asset])
+            else:
+                ticks = self._mark_ticks(asset, self._row - 1)
+
+            total += value_minor(number, ticks, self._rules.units[asset])
+
+        return total
+
+
+def _flow_minor(order: OrderRecord) -> int:
+    """Change in cash of an order."""
+    if not order.filled_shares:
+        return 0
+    if order.side == "SELL":
+        return order.notional_minor - order.fee_minor
+    return -order.notional_minor - order.fee_minor
+
+
+def _weight(worth: int, nav: int) -> float:
+    """Return a ratio, -1 to 1, in whole parts per billion; 1 if there is no NAV to compare with."""
+    if nav <= 0:
+        return 1.0
+
+    ratio = round(worth * PPB / nav) / PPB
+    return max(-1.0, min(1.0, ratio))

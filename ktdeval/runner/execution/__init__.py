@@ -1,0 +1,1 @@
+"""Execution of a run: its episodes, here or in batches."""

@@ -1,0 +1,188 @@
+"""Runs that ask in batches (`--batch`): which can, and the batches before their episodes run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls.batch_api import batches_of
+from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.request_collector import NotAsked, WantedRequests
+from ktdeval.calls.stop_flag import StopSignal
+from ktdeval.calls.submitted_batches import BATCHES
+from ktdeval.errors import RunStop, StoreError, UsageError
+from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.harness.traits import agent_traits
+from ktdeval.registry.plugin_boundary import call_foreign, raised_by
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.plans.additional_models import own_model
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.events import BatchProgress, CheckDelayed
+from ktdeval.task_api.scoring import is_scoring
+
+LOCAL_RUNNER = "local"
+
+#: Assumed hours of a batch, low, typical and high. Providers promise 24; Anthropic says of most of
+#: its batches that they end within one.
+HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
+
+
+def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -> None:
+    """Raise UsageError where a run with `--batch` has a model without batches, a backend of its own,
+    or a task that trades. Nothing is opened or asked.
+    """
+    if not config.batch:
+        return
+    if batches_of(own_model(config, plugins)) is None:
+        raise UsageError(
+            f"--batch: {config.model} has no batch interface; leave the option out (models of"
+            " openai, anthropic and google have one)"
+        )
+    if config.runner != LOCAL_RUNNER:
+        raise UsageError(
+            f"--batch: the runner {config.runner} asks call by call; leave one of the two out"
+        )
+
+    agent = plugins.make_agent(config.agent, config.agent_args)
+    if agent_traits(agent).acts_outside:
+        raise _refused(f"the agent {config.agent} asks when it runs")
+
+    for name, task in tasks.items():
+        if not is_scoring(task):
+            raise _refused(f"{name} trades, and each of its steps needs the one before")
+
+
+def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
+    """Raise UsageError where a task of a run with `--batch` makes more than one call a sample, as a
+    first sample shows that is answered by a stand-in.
+    """
+    if not config.batch:
+        return
+
+    for name, steps in by_task(rehearsal).items():
+        first = steps[0]
+        spec = first.spec
+        if spec.further_models:
+            raise _refused(f"the agent {spec.agent} asks several models")
+
+        where = f"task {name}, agent {spec.agent}: its first sample can't be shown"
+        calls = len(call_foreign(first.shown, where, False).requests)
+        if calls != 1:
+            raise _refused(f"{name} with the agent {spec.agent} makes {calls:,} calls a sample")
+
+
+def _refused(problem: str) -> UsageError:
+    return UsageError(
+        f"--batch: {problem}; it is for scoring tasks whose samples take one call each, so leave it"
+        " out"
+    )
+
+
+def check_batch_folder(folder: Path, is_batch: bool) -> None:
+    """Raise StoreError where a run that was begun with `--batch` would go on without it, or the
+    other way round: the two have different prices.
+    """
+    if (folder / BATCHES).exists() == is_batch:
+        return
+
+    began, other = ("without", "with") if is_batch else ("with", "without")
+    raise StoreError(
+        f"{folder}: this run was begun {began} --batch, and can't go on {other} it; run the"
+        " command that began it, or choose another --out"
+    )
+
+
+def batch_hours(scenario: str, calls: float, steps: int) -> float:
+    """Return the assumed hours of a run's batches: as many in a row as a step makes calls."""
+    in_a_row = math.ceil(calls / steps) if steps else 0
+    return HOURS[scenario] * in_a_row
+
+
+def ask_in_batches(
+    client: BatchClient,
+    folder: RunFolder,
+    factory: EpisodeFactory,
+    stop: StopSignal,
+    work: Sequence[EpisodeSpec],
+    plugins: Plugins,
+) -> None:
+    """Ask all that the steps of episodes ask, before they run: in one batch after another until no
+    step makes a further request. Where a budget or the provider stops that, so is the run. Raises
+    KeyboardInterrupt.
+    """
+    steps = _OpenSteps(client, folder, factory, stop)
+
+    def tell(done: int, total: int, wait_s: float) -> None:
+        plugins.emit(BatchProgress(done, total, wait_s))
+
+    def notify(*wait: Any) -> None:
+        plugins.emit(CheckDelayed("batch", *wait))
+
+    try:
+        left = [(spec, steps.unrecorded(spec)) for spec in work]
+        while True:
+            requests = WantedRequests(client)
+            left = [(spec, steps.unanswered(spec, own, requests)) for spec, own in left]
+
+            if not requests.found:
+                return
+
+            client.ask(requests.found, tell, notify, folder.check_claim)
+    except RunStop as error:
+        stop.stop(error)
+
+
+class _OpenSteps:
+    """Steps of a run's episodes before they run."""
+
+    def __init__(
+        self, client: BatchClient, folder: RunFolder, factory: EpisodeFactory, stop: StopSignal
+    ) -> None:
+        self._client = client
+        self._folder = folder
+        self._factory = factory
+        self._stop = stop
+
+    def unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
+        """Return the steps of an episode that are not recorded; none where it can't be opened, as
+        it says when it runs.
+        """
+        total: list[int] = []
+
+        def count_steps() -> None:
+            total.append(self._factory.open(spec, self._client.for_episode(spec.id)).total_steps)
+
+        if raised_by(count_steps) is not None:
+            return ()
+
+        records, _ = self._folder.load_recorded(spec)
+        return range(len(records), total[0])
+
+    def unanswered(
+        self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
+    ) -> Sequence[int]:
+        """Return those steps of an episode that lack a reply, after adding what they ask. A step
+        that fails for another reason ends the episode when it runs, so that later ones need none.
+        """
+        if not steps:
+            return ()
+
+        collecting = requests.of(spec.id)
+        episode = self._factory.open(spec, ProtocolModel(collecting))
+        unanswered = []
+        for step in steps:
+            self._stop.check()
+            collecting.step = step
+            problem = raised_by(episode.run_step, step)
+            if isinstance(problem, NotAsked):
+                unanswered.append(step)
+            elif problem is not None:
+                break
+
+        return unanswered

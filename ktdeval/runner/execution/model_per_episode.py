@@ -1,0 +1,66 @@
+"""Run a config whose episodes each get a model that is made for them, such as one of recorded
+decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ktdeval.calls.call_counts import CallCounter
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.harness.chat_messages import Model
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.execution.run import RunResult, execute_run, prepare_run
+from ktdeval.runner.models.model_connection import EpisodeAccess, ModelAccess
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.events import Event
+from ktdeval.task_api.trading_task import Task
+
+ModelOf = Callable[[EpisodeSpec], Model]
+
+
+@dataclass(frozen=True)
+class PlannedEpisodes:
+    """Plan of a run, with the market and the tasks of its episodes."""
+
+    specs: tuple[EpisodeSpec, ...]
+    tasks: Mapping[str, Task]
+    snapshot: MarketSnapshot | None  #: None if no task needs a market
+
+
+class _GivenAccess(ModelAccess):
+    """Access of each episode to the model that was made for it."""
+
+    def __init__(self, model_of: ModelOf) -> None:
+        self._model_of = model_of
+        self.max_errors = None
+        self.is_repeatable = False  # nobody says whether such a model answers the same again
+
+    def for_episode(
+        self,
+        spec: EpisodeSpec,
+        emit: Callable[[Event], None],  # noqa: ARG002 - it emits nothing
+        fence: Fence = no_fence,  # noqa: ARG002 - it makes no paid call
+    ) -> EpisodeAccess:
+        """Return the model of one episode."""
+        return EpisodeAccess(self._model_of(spec), CallCounter())
+
+
+def evaluate_given(
+    config: RunConfig, plugins: Plugins, prepare: Callable[[PlannedEpisodes], ModelOf]
+) -> RunResult:
+    """Run a config from plan to cards, like `evaluate`, with the models that `prepare` gives for
+    its episodes instead of the one that the config names. That one must be of this machine.
+
+    Raises KtdevalError or KeyboardInterrupt.
+    """
+    prepared = prepare_run(config, plugins, StopSignal())
+    try:
+        plan = prepared.plan
+        model_of = prepare(PlannedEpisodes(plan.specs, plan.tasks, prepared.snapshot))
+        return execute_run(replace(prepared, access=_GivenAccess(model_of)))
+    finally:
+        prepared.close()

@@ -1,0 +1,581 @@
+"""Run a config: plan it, run the episodes, write the cards. Running it again resumes it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from ktdeval.calls.budget import Allowance
+from ktdeval.calls.context_window import Context
+from ktdeval.calls.prices import FREE, Price
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
+from ktdeval.errors import PluginError, RunStop, UsageError
+from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
+from ktdeval.harness.traits import model_traits
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_boundary import call_through
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episodes.episode_execution import (
+    Episode,
+    EpisodeContext,
+    EpisodeFactory,
+    run_episode,
+)
+from ktdeval.runner.execution.batched_calls import (
+    ask_in_batches,
+    check_batch,
+    check_batch_calls,
+    check_batch_folder,
+)
+from ktdeval.runner.models.model_connection import (
+    ModelAccess,
+    RemoteAccess,
+    RunSignals,
+    connect,
+    local_protocol,
+    run_price,
+)
+from ktdeval.runner.models.run_events import run_id, told_run
+from ktdeval.runner.plans.additional_models import (
+    RunModel,
+    choices,
+    further_models,
+    known_context,
+    offered,
+    own_model,
+)
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.data_source import open_market
+from ktdeval.runner.plans.model_settings import with_model_settings
+from ktdeval.runner.plans.outside_agents import outside_of, try_agent
+from ktdeval.runner.plans.plan import Plan, choose_tasks, in_turn, make_plan
+from ktdeval.runner.plans.plan_growth import Growth, grown_manifest, growth_of
+from ktdeval.runner.records.completion_marks import LogEntry, own_maker
+from ktdeval.runner.records.leaderboard_registration import (
+    DrawnKey,
+    check_registered,
+    load_drawn_key,
+)
+from ktdeval.runner.records.run_claim import RunClaim, claim_folder, claim_url
+from ktdeval.runner.records.run_folder import RunFolder, mask_key_of, recorded_run
+from ktdeval.runner.records.run_locator import local_copy
+from ktdeval.runner.records.run_manifest import FurtherFacts, RunManifest
+from ktdeval.runner.rehearsals.context_check import check_context
+from ktdeval.runner.rehearsals.model_task_fit import check_model, check_person
+from ktdeval.runner.rehearsals.rehearsal import rehearse
+from ktdeval.runner.scoring.call_log_checks import check_call_log
+from ktdeval.runner.scoring.score import keep_certificate, keep_task_files, write_cards
+from ktdeval.stores.mirror import checked_url, is_url
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.task_api.events import EpisodeFinished, Event
+from ktdeval.values.config_options import lasting_data, user_path
+from ktdeval.values.files import check_output
+from ktdeval.values.strict_json import JsonValue
+
+DEFAULT_RUNS_FOLDER = "ktdeval-runs"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outcome of a run."""
+
+    folder: Path  #: the run folder
+    cards: tuple[Path, ...]  #: the cards written, one for each task with a complete episode
+    failed: tuple[EpisodeOutcome, ...]  #: the episodes without a complete ledger
+    episodes: int  #: how many were planned
+    #: why the run stopped early, such as a spent budget; None if it did not
+    stopped: RunStop | None = None
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """Planned run with an open, locked folder and access to its model; `close` it."""
+
+    config: RunConfig
+    plugins: Plugins
+    snapshot: MarketSnapshot | None  #: None if no task needs a market
+    plan: Plan
+    folder: RunFolder
+    access: ModelAccess
+    stop: StopSignal
+
+    def close(self) -> None:
+        """Write what is still to be written, and unlock the folder for other processes."""
+        try:
+            self.access.close()
+        finally:
+            self.folder.release()
+
+
+@dataclass(frozen=True)
+class SharedRun:
+    """What run folders share that each hold a part of one run; its config names the mask key and
+    the tool protocol.
+    """
+
+    #: tool protocols of the further models, by the names that the agent asks them by
+    further_protocols: Mapping[str, ToolProtocol] = field(default_factory=dict)
+    allowance: Allowance | None = None  #: budget of all parts together
+    fence: Fence = no_fence  #: called before each call that finds out how a model takes tools
+
+
+def prepare_run(
+    config: RunConfig, plugins: Plugins, stop: StopSignal, shared: SharedRun | None = None
+) -> PreparedRun:
+    """Check everything that can be checked before the first step, and open the run folder.
+
+    With `shared`, the folder holds a part of a run: its plan may have grown since it was made.
+    Raises KtdevalError.
+    """
+    if config.dry_run:
+        raise UsageError(
+            "--dry-run: nothing is run with it; leave it out, or see `ktdeval plan` for what the"
+            " run would take"
+        )
+
+    check_run_output(config)
+    config = with_model_settings(config, plugins)
+    drawn = drawn_key_of(config)
+    tasks = choose_tasks(config, plugins)
+    check_batch(config, plugins, tasks)
+    models = _connected(config, plugins, shared)
+    if config.max_hours is not None:
+        stop.limit_hours(config.max_hours)
+
+    snapshot = open_market(plugins, config, tasks.values())
+    draft = make_plan(config, plugins, tasks, snapshot, None, choices(models.further))
+    context = _check_fit(
+        config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
+    )
+    claim = _claim_folder(config, draft)
+    # Whatever fails until the last line, files are closed and the folder is unlocked.
+    with ExitStack() as undo:
+        undo.callback(claim.release)
+        recorded = recorded_run(claim.path)
+        config = replace(config, mask_key=_mask_key(config, drawn, recorded))
+        _check_start(recorded, config, plugins, claim.path)
+
+        fence = claim.check if shared is None else shared.fence
+        signals = RunSignals(stop, plugins.emit, fence)
+        access = _open_access(models, config, claim.path, signals, shared)
+        if isinstance(access, RemoteAccess):
+            access.client.context.learn(context)
+
+        undo.callback(access.close)
+        asked = choices(access.further)
+        plan = make_plan(config, plugins, tasks, snapshot, access.protocol, asked)
+        if drawn is not None:
+            check_registered(plan.specs, drawn)
+
+        manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
+        manifest = _with_further(manifest, config, access.further, recorded)
+        if shared is not None and recorded is not None:
+            manifest = grown_manifest(recorded, manifest)
+
+        growth = growth_of(config, is_part=shared is not None)
+        folder = _create_folder(claim, manifest, access, growth)
+        keep_certificate(folder.path, config.certificate)
+        keep_task_files(folder.path, plugins, plan.tasks)
+        undo.pop_all()
+
+    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def _check_start(
+    recorded: RunFolder | None, config: RunConfig, plugins: Plugins, folder: Path
+) -> None:
+    """Refuse to go on with a recorded run, before its record of calls is opened, which would make a
+    new one; or to begin where what decides can't be started.
+    """
+    if recorded is not None:
+        check_batch_folder(recorded.path, config.batch)
+        check_call_log(recorded, plugins)
+    try_agent(config, plugins, folder, recorded)
+
+
+def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:
+    """Claim the folder of a run. Raises StoreError: another process runs it, or it
+    can't be made.
+    """
+    if config.out and is_url(config.out):
+        return claim_url(config.out)
+    return claim_folder(run_path(config, plan).absolute())  # absolute, because plugins may chdir
+
+
+def open_access(
+    config: RunConfig, plugins: Plugins, folder: Path, stop: StopSignal
+) -> tuple[RunConfig, ModelAccess]:
+    """Return the access to the models of a config outside of a run, with the record of their calls
+    in `folder`, and the config with the model's own settings; `close` the access. Raises
+    KtdevalError.
+    """
+    config = with_model_settings(config, plugins)
+    models = _connected(config, plugins)
+    return config, _open_access(models, config, folder, RunSignals(stop, plugins.emit))
+
+
+@dataclass(frozen=True)
+class _RunModels:
+    """Models of a run: its own, and further ones that its agent asks."""
+
+    own: Model
+    price: Price | None  #: of the own one
+    further: tuple[RunModel, ...]
+
+    @property
+    def remote(self) -> RemoteModel | None:
+        """The run's own model where it is behind a network."""
+        return as_remote(self.own)
+
+    def people(self, own_name: str) -> list[str]:
+        """Return the names of those that are people."""
+        named = [(own_name, self.own)]
+        named += [(each.choice.name, each.model) for each in self.further]
+        return [name for name, model in named if model_traits(model).is_person]
+
+
+def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _RunModels:
+    """Return the models of a run, connected where they are behind a network, and checked where they
+    are people.
+    """
+    own = own_model(config, plugins)
+    further = further_models(config, plugins)
+    if shared is not None:
+        further = offered(further, shared.further_protocols)
+
+    models = _RunModels(own, run_price(config, own), further)
+    for name in models.people(config.model):
+        check_person(name, config, is_shared=shared is not None)
+
+    _connect(config.model, plugins, models.remote)
+    for each in models.further:
+        _connect(each.choice.name, plugins, each.remote)
+
+    return models
+
+
+def _open_access(
+    models: _RunModels,
+    config: RunConfig,
+    folder: Path,
+    signals: RunSignals,
+    shared: SharedRun | None = None,
+) -> ModelAccess:
+    """Return the access to the models of a run; free ones are never stopped for errors."""
+    remote = models.remote
+    if remote is not None:
+        access = RemoteAccess(remote, config, models.price, folder, signals, models.further)
+        if shared is not None and shared.allowance is not None:
+            access.client.share_budget(shared.allowance)
+
+        return access
+
+    is_free = models.price == FREE and all(each.price == FREE for each in models.further)
+    most_errors = None if is_free else config.max_failures
+    protocol = local_protocol(config, models.own)
+    return ModelAccess(models.own, most_errors, protocol, models.further)
+
+
+def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
+    """Connect a model behind a network. Raises KtdevalError: it can't be asked."""
+    if remote is None:
+        return
+    plugin = plugins.owner("models", plugins.model_spec_name(name)[0])
+    connect(remote, f"model {name} of plugin {plugin}")
+
+
+def _create_folder(
+    claim: RunClaim, manifest: RunManifest, access: ModelAccess, growth: Growth
+) -> RunFolder:
+    """Write the manifest of a run, with the identity of its record of calls."""
+    if access.log is not None:
+        identity = access.log.identity
+        entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
+        manifest = replace(manifest, call_log=entry)
+    return RunFolder.create(claim, manifest, growth)
+
+
+def _check_fit(
+    config: RunConfig,
+    plugins: Plugins,
+    model: Model,
+    specs: Sequence[EpisodeSpec],
+    factory: Callable[[], EpisodeFactory],
+) -> Context | None:
+    """Refuse a model that can't decide what a task asks, or whose context is too small for it.
+
+    Return the context as far as it is known; a model of this process has none.
+    """
+    rehearsal = rehearse(specs, factory)
+    check_model(config.model, model, rehearsal, plugins)
+    check_batch_calls(config, rehearsal)
+    remote = as_remote(model)
+    if remote is None:
+        return None
+
+    context = known_context(config, remote)
+    if context is not None:
+        check_context(context, rehearsal, config.max_output_tokens)
+
+    return context
+
+
+def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:
+    """Return the mask key: drawn by a board, given, of the recorded run, or a new one."""
+    if drawn is not None:
+        return drawn.mask_key
+    return config.mask_key or mask_key_of(recorded) or secrets.token_hex(16)
+
+
+def run_manifest(
+    config: RunConfig,
+    plan: Plan,
+    snapshot: MarketSnapshot | None,
+    remote: RemoteModel | None,
+    price: Price | None,
+    recorded: RunFolder | None,
+) -> RunManifest:
+    """Return what a run writes before its first step.
+
+    `recorded`: the same run, if it was begun before; its cutoff stays unless a new one is given.
+    """
+    cutoff: CutoffEntry | NoCutoff
+    if config.knowledge_cutoff is None and recorded is not None:
+        cutoff = recorded.manifest.knowledge_cutoff
+    else:
+        known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
+        cutoff = known.entry if isinstance(known, Cutoff) else known
+
+    data: Mapping[str, JsonValue] | None = None
+    if snapshot is not None:
+        data = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
+
+    settings: Mapping[str, JsonValue] | None = None
+    if remote is not None:
+        settings = _settings_of(remote)
+
+    return RunManifest(
+        data=data,
+        snapshot=None if snapshot is None else snapshot.id,
+        metrics=config.metrics,
+        rules=config.rules,
+        specs=plan.specs,
+        price=price,
+        request_settings=settings,
+        knowledge_cutoff=cutoff,
+        registration=_registration_of(config, recorded),
+    )
+
+
+def _with_further(
+    manifest: RunManifest,
+    config: RunConfig,
+    models: Sequence[RunModel],
+    recorded: RunFolder | None,
+) -> RunManifest:
+    """Return a manifest with the further models of its run; the cutoff of the run, unless it was
+    given or recorded, is the latest of all its models.
+    """
+    cutoff = manifest.knowledge_cutoff
+    if config.knowledge_cutoff is None and recorded is None:
+        cutoff = latest_cutoff([cutoff, *(each.cutoff for each in models)])
+
+    facts = further_facts(models)
+    return replace(manifest, further_models=facts, knowledge_cutoff=cutoff)
+
+
+def further_facts(models: Sequence[RunModel]) -> dict[str, FurtherFacts]:
+    """Return what a manifest records of further models, by the names that the agent asks them
+    by.
+    """
+    facts = {}
+    for each in models:
+        settings: Mapping[str, JsonValue] | None = None
+        if each.remote is not None:
+            settings = _settings_of(each.remote)
+
+        facts[each.choice.asked_as] = FurtherFacts(
+            price=each.price, request_settings=settings, knowledge_cutoff=each.cutoff
+        )
+
+    return facts
+
+
+def _settings_of(remote: RemoteModel) -> Mapping[str, JsonValue] | None:
+    """Return how a model's calls are put to its provider."""
+    settings = remote.settings()
+    return settings if isinstance(settings, Mapping) else None  # as `connect` has checked
+
+
+def drawn_key_of(config: RunConfig) -> DrawnKey | None:
+    """Return the answered registration of a run, or None if it has none.
+
+    Raises ConfigError: it can't be read; UsageError: a mask key is given as well.
+    """
+    if config.registration is None:
+        return None
+    if config.mask_key is not None:
+        raise UsageError(
+            "--mask-key: a registration has the key that the board drew; leave it out, or leave"
+            " --registration out"
+        )
+    return load_drawn_key(config.registration)
+
+
+def _registration_of(config: RunConfig, recorded: RunFolder | None) -> str | None:
+    """Return the id of a run's registration; a resumed run keeps the one that it had."""
+    if config.registration is not None:
+        return load_drawn_key(config.registration).id
+    if recorded is not None:
+        return recorded.manifest.registration
+    return None
+
+
+def execute_run(run: PreparedRun) -> RunResult:
+    """Run episodes that are not complete, then write the cards.
+
+    Raises KeyboardInterrupt; ProviderError: the model fails before any episode ran.
+    """
+    return told_run(
+        run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_executed, run)
+    )
+
+
+def _executed(run: PreparedRun) -> RunResult:
+    """Run episodes that are not complete, then write the cards; raises as of `execute_run`."""
+    finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
+    for spec in finished:
+        run.plugins.emit(EpisodeFinished(spec, already_done=True))
+
+    work = [spec for spec in run.plan.specs if spec not in finished]
+    if work:
+        run.access.begin(run.folder.check_claim)
+
+    if run.access.batches is not None:
+        ask_in_batches(run.access.batches, run.folder, _factory(run), run.stop, work, run.plugins)
+
+    outcomes = _outcomes(run, work)
+    failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
+    if not failed:
+        run.access.finish(run.folder.check_claim)
+
+    errors = {outcome.spec.id: outcome.error or "" for outcome in failed}
+    tasks = []
+    for task in run.plan.tasks.values():
+        if any(map(run.folder.is_complete, run.plan.specs_of(task.name))):
+            tasks.append(task)
+
+    run.access.flush()
+    cards = write_cards(run.folder, tasks, run.snapshot, run.plugins, errors)
+
+    return RunResult(run.folder.path, tuple(cards), failed, len(run.plan.specs), run.stop.reason)
+
+
+def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[EpisodeOutcome]:
+    """Run episodes by the run's backend.
+
+    Raises PluginError: it fails, or does not return an outcome of each episode.
+    """
+    runner = run.plugins.make_runner(run.config.runner)
+    name = run.config.runner
+    where = f"runner {name} of plugin {run.plugins.owner('runners', name)}"
+    turns = in_turn(work)
+    outcomes = call_through(runner.run, where, turns, executor(run), run.config.concurrency)
+    is_list = isinstance(outcomes, list | tuple)
+    if not is_list or [getattr(outcome, "spec", None) for outcome in outcomes] != turns:
+        raise PluginError(
+            f"{where}: run() must return what execute() gave for each episode, in their order"
+        )
+
+    planned = {spec.id: number for number, spec in enumerate(work)}
+    return sorted(outcomes, key=lambda outcome: planned[outcome.spec.id])
+
+
+def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
+    """Run a config from plan to cards, as `ktdeval run` does, without output to the terminal.
+
+    Raises KtdevalError or KeyboardInterrupt.
+    """
+    prepared = prepare_run(config, plugins, StopSignal())
+    try:
+        return execute_run(prepared)
+    finally:
+        prepared.close()
+
+
+def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
+    """Return the function that runs one episode of a run, on any thread; it raises nothing but
+    KeyboardInterrupt. Episodes share what is made here.
+
+    Its second argument is the fence of the episode; without one, that of the whole run folder.
+    """
+    factory = _factory(run)
+    outside = outside_of(run.config, run.plugins, run.folder.path, run.folder.files, run.stop.check)
+    maker = own_maker(run.plugins)
+    emit_lock = threading.Lock()
+
+    def emit(event: Event) -> None:
+        with emit_lock:
+            run.plugins.emit(event)
+
+    def execute(spec: EpisodeSpec, fence: Fence = run.folder.check_claim) -> EpisodeOutcome:
+        access = run.access.for_episode(spec, emit, fence)
+
+        def open_episode() -> Episode:
+            return factory.open(spec, access.model, access.further, outside)
+
+        context = EpisodeContext(
+            open_episode,
+            run.folder,
+            emit,
+            run.stop,
+            run.access.redact,
+            run.access.max_errors,
+            access.counter,
+            fence,
+            maker,
+            run.access.is_repeatable,
+        )
+        return run_episode(spec, context)
+
+    return execute
+
+
+def _factory(run: PreparedRun) -> EpisodeFactory:
+    return EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
+
+
+def check_run_output(config: RunConfig) -> None:
+    """Raise StoreError if the run's folder can't be written. At a URL, the claim finds out."""
+    if config.out and is_url(config.out):
+        checked_url(config.out)
+        return
+
+    path = user_path(config.out) if config.out else Path(DEFAULT_RUNS_FOLDER)
+    check_output(path, "folder", "--out")
+
+
+def run_path(config: RunConfig, plan: Plan) -> Path:
+    """Return the folder of a run, or the local copy of one at a URL: `--out`, or
+    `ktdeval-runs/<task>-<model>-<hash>`.
+
+    The same command gives the same folder, and so resumes the run.
+    """
+    if config.out and is_url(config.out):
+        return local_copy(config.out)
+    if config.out:
+        return user_path(config.out.removeprefix("file://"))
+
+    names = list(plan.tasks)
+    title = names[0] if len(names) == 1 else f"{len(names)}-tasks"
+    label = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{title}-{plan.specs[0].model}")[:100]
+    digest = run_id(plan.specs)[:8]
+    return Path(DEFAULT_RUNS_FOLDER) / f"{label}-{digest}"

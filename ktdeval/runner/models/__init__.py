@@ -1,0 +1,1 @@
+"""Models of a run: their connection, their readiness and their drift."""

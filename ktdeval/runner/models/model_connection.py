@@ -1,0 +1,431 @@
+"""Access of a run's episodes to its model: directly on this machine, or through the client that
+counts what calls cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ktdeval.calls.batch_api import batches_of
+from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.call_counts import CallCounter
+from ktdeval.calls.call_log import CallLog
+from ktdeval.calls.client import ClientSettings, ModelClient
+from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.prices import FREE, Price, choose_price
+from ktdeval.calls.record import NO_EPISODE, CallRecord
+from ktdeval.calls.retry import Notify
+from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.calls.tool_protocol_probe import choose_protocol
+from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
+from ktdeval.harness.chat_messages import (
+    CallParams,
+    Model,
+    ModelRequest,
+    RemoteModel,
+    Reply,
+    ToolProtocol,
+    as_remote,
+)
+from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.harness.traits import model_traits
+from ktdeval.registry.plugin_boundary import call_foreign, call_through
+from ktdeval.runner.models.model_drift import ask_at_end, ask_at_start
+from ktdeval.runner.models.run_events import finished_call
+from ktdeval.runner.plans.additional_models import RunModel, known_context
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.data_source import cache_folder
+from ktdeval.runner.records.run_folder import MANIFEST, REPLIES, RunFolder
+from ktdeval.secrets.redaction import hide_keys, redact_secrets
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.events import CallDelayed, CheckDelayed, Event
+from ktdeval.values.config_options import user_path
+from ktdeval.values.strict_json import dumps_canonical
+
+_CANARY, _CHECK = NO_EPISODE  # labels of calls outside of episodes
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeAccess:
+    """Access of one episode to its model, until it ends or is interrupted."""
+
+    model: Model
+    counter: CallCounter  #: counts its calls
+    #: models besides the run's own, by the agent's names
+    further: Mapping[str, Model] = field(default_factory=dict)
+
+
+class ModelAccess:
+    """Access to a model of this machine: every episode asks it directly."""
+
+    protocol: ToolProtocol | None = None  #: Tool protocol; None if there is nothing to choose
+    #: Models besides the run's own, with the protocol by which tools are offered to each
+    further: tuple[RunModel, ...] = ()
+
+    def __init__(
+        self,
+        model: Model,
+        max_errors: int | None,
+        protocol: ToolProtocol | None = None,
+        further: Sequence[RunModel] = (),
+    ) -> None:
+        self._model = model if protocol is None else ProtocolModel(model)
+        self.protocol = protocol
+        self.further = tuple(each.offered_by(protocol) for each in further)
+        #: Steps in a row that may end in a failed call; None sets no limit
+        self.max_errors = max_errors
+        models = [model, *(each.model for each in further)]
+        #: Whether a person answers for one of the models
+        self.asks_person = any(model_traits(each).is_person for each in models)
+        #: Whether the models answer the same again, and for nothing
+        self.is_repeatable = all(map(_is_repeatable, models))
+
+    batches: BatchClient | None = None  #: Asks in batches; None where calls are asked one by one
+    log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
+
+    def for_episode(
+        self,
+        spec: EpisodeSpec,  # noqa: ARG002 - it makes no call that could wait or be paid
+        emit: Callable[[Event], None],  # noqa: ARG002 - as above
+        fence: Fence = no_fence,  # noqa: ARG002 - as above
+    ) -> EpisodeAccess:
+        """Return the access of one episode; `fence` is called before each paid call."""
+        further: dict[str, Model] = {}
+        for each in self.further:
+            is_plain = self.protocol is None
+            further[each.choice.asked_as] = each.model if is_plain else ProtocolModel(each.model)
+
+        return EpisodeAccess(self._model, CallCounter(), further)
+
+    def redact(self, text: str) -> str:
+        """Return `text` without secrets of the environment, and without the model's own."""
+        return redact_secrets(text, os.environ)
+
+    def begin(self, fence: Fence = no_fence) -> None:
+        """Ask what a run asks before its first episode; `fence` is called before each call."""
+
+    def finish(self, fence: Fence = no_fence) -> None:
+        """Ask what a run asks after its last episode; `fence` as of `begin`."""
+
+    def take_over(self, label: str, other: Path) -> None:
+        """Continue an episode, which is not being run here, with the calls and paid replies that
+        another run folder has of it.
+        """
+
+    def paid(self) -> dict[str, float | None]:
+        """Return the US dollars of each episode's calls, as of `CallLog.paid`."""
+        return {} if self.log is None else self.log.paid()
+
+    def flush(self) -> None:
+        """Make what was recorded readable from the run folder."""
+
+    def close(self) -> None:
+        """Write down what is still to be written; nothing is asked afterwards."""
+
+
+def _is_repeatable(model: Model) -> bool:
+    traits = model_traits(model)
+    return traits.is_free and not traits.is_person and as_remote(model) is None
+
+
+@dataclass(frozen=True)
+class RunSignals:
+    """Signals between a run and its calls."""
+
+    stop: StopSignal  #: ends calls
+    emit: Callable[[Event], None] = lambda _: None  #: given the waits of checks
+    fence: Fence = no_fence  #: called before each call of a check
+
+
+class RemoteAccess(ModelAccess):
+    """Access to a model behind a network: through cache, budget, limits and retries, all recorded."""
+
+    def __init__(
+        self,
+        model: RemoteModel,
+        config: RunConfig,
+        price: Price | None,
+        folder: Path,
+        signals: RunSignals,
+        further: Sequence[RunModel] = (),
+    ) -> None:
+        """Open cache and record of calls for connected models, and find out how each takes tools.
+        `further`: models besides the run's own.
+
+        Raises KtdevalError.
+        """
+        super().__init__(model, config.max_failures)
+        protocol = requested_protocol(config, folder)
+        if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is asked
+            raise StoreError(
+                f"{folder}: holds another run (of a model of this machine); choose another --out"
+            )
+
+        self._remote = model
+        self._folder = folder
+        self._emit = signals.emit
+        self._check_fence = signals.fence
+        self._canaries = config.canary
+        self._params = CallParams(**_options(config, CallParams))
+        settings = ClientSettings(**_options(config, ClientSettings))
+
+        # Whatever fails until the last line, the files are closed.
+        with contextlib.ExitStack() as files:
+            cache = None
+            # With `--cache run` the record of calls is the cache.
+            if config.cache != "run":
+                cache = files.enter_context(CallDatabase(cache_path(config.cache)))
+
+            self.log: CallLog = files.enter_context(CallLog(folder, cache))
+            if config.batch:
+                # checks of the run are ordinary calls, at another price than `price`
+                price = run_price(replace(config, batch=False), model)
+                self.batches = BatchClient(model, settings, price, self.log, signals.stop)
+
+            self.client = self.batches or ModelClient(
+                model, settings, price, self.log, signals.stop
+            )
+            self._ask_canary = partial(
+                self.client.ask_fresh, label=_CANARY, notify=self._waits_of(_CANARY)
+            )
+            self.protocol = self._choose_protocol(self.client, model, protocol)
+            self.further, self._further_clients = self._open_further(config, further)
+            self._files = files.pop_all()
+
+    def _open_further(
+        self, config: RunConfig, models: Sequence[RunModel]
+    ) -> tuple[tuple[RunModel, ...], dict[str, ModelClient]]:
+        """Return the further models with the protocol of each, and a client for each."""
+        offered = []
+        clients = {}
+        for each in models:
+            remote = each.remote
+            if remote is None:
+                raise ConfigError(f"{each.choice.name}: is not a model behind a network")
+
+            client = self.client.beside(remote, each.price)
+            requested: Literal["auto"] | ToolProtocol | None = each.protocol
+            if requested is None:
+                requested = requested_protocol(config, self._folder, each.choice.asked_as)
+
+            protocol = self._choose_protocol(client, remote, requested)
+            client.context.learn(known_context(config, remote))
+            clients[each.choice.asked_as] = client
+            offered.append(each.offered_by(protocol))
+
+        return tuple(offered), clients
+
+    def _choose_protocol(
+        self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
+    ) -> ToolProtocol:
+        """Find out how a model takes tools."""
+        notify = self._waits_of(_CHECK)
+        ask_cached = client.for_episode(_CHECK, notify, self._check_fence).reply
+        try:
+            return choose_protocol(model, requested, ask_cached, self._params)
+        except ProviderError:
+            if client.sent:
+                raise
+
+        # The cached replies say that it takes none. Its server may have been fixed since: ask a
+        # question that neither cache nor log has.
+        ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify, fence=self._check_fence)
+        fresh_seed = time.time_ns() % 2**31
+        return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
+
+    def _waits_of(self, check: str) -> Notify:
+        """Return what turns waits of a check into events."""
+        return lambda *wait: self._emit(CheckDelayed(check, *wait))
+
+    def begin(self, fence: Fence = no_fence) -> None:
+        """Ask the fixed questions, unless they were asked at the start of this run."""
+        ask = partial(self._ask_canary, fence=fence)
+        ask_at_start(self._folder, ask, self._canaries, self._params)
+
+    def finish(self, fence: Fence = no_fence) -> None:
+        """Ask the fixed questions again."""
+        ask_at_end(self._folder, partial(self._ask_canary, fence=fence), self._params)
+
+    def for_episode(
+        self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
+    ) -> EpisodeAccess:
+        """Return the access of one episode; its calls and their waits become events."""
+
+        def notify(*wait: Any) -> None:
+            emit(CallDelayed(spec, *wait))
+
+        def watch(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
+            emit(finished_call(spec, request, record, reply))
+
+        model = self.client.for_episode(spec.id, notify, fence, watch)
+        calls_of_episode = partial(self.log.episode_calls, spec.id)
+        settle = partial(self.log.settle, spec.id)
+        counter = CallCounter(model.begin_step, settle, calls_of_episode)
+        further: dict[str, Model] = {}
+        for name, client in self._further_clients.items():
+            further[name] = ProtocolModel(model.beside(client))
+
+        return EpisodeAccess(ProtocolModel(model), counter, further)
+
+    def redact(self, text: str) -> str:
+        """Return `text` without secrets of the environment and of the model.
+
+        The model may have its secrets from elsewhere.
+        """
+        secrets = list(self._remote.secrets())
+        for each in self.further:
+            if each.remote is not None:
+                secrets += each.remote.secrets()
+
+        return super().redact(hide_keys(text, tuple(secrets)))
+
+    def take_over(self, label: str, other: Path) -> None:
+        """Continue an episode with the calls and paid replies that another run folder has of it.
+        Raises StoreError.
+        """
+        calls = self.log.take_over(label, other)
+        for client in (self.client, *self._further_clients.values()):
+            client.take_over(calls)
+
+    def flush(self) -> None:
+        """Make what was recorded readable from the run folder."""
+        self.log.flush()
+
+    def close(self) -> None:
+        """Write down what is still to be written."""
+        self._files.close()
+
+
+def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
+    """Return the tool protocol that the user names for a model of this machine, or None.
+
+    Raises UsageError: a model of ktdeval itself takes no protocol.
+    """
+    requested = config.tool_protocol
+    if requested == "auto" or requested == "native":
+        return None
+    if model_traits(model).is_free:
+        raise UsageError(
+            f"--tool-protocol {requested}: {config.model} takes tools as they are; leave the"
+            " option out"
+        )
+
+    return requested
+
+
+def connect(model: RemoteModel, where: str) -> None:
+    """Connect a model.
+
+    Raises PluginError, whose message starts with `where`: connecting fails, or its settings or
+    secrets have a wrong type.
+    """
+    call_through(model.connect, where)
+    settings = call_through(model.settings, where)
+    secrets = call_through(model.secrets, where)
+    call_foreign(
+        lambda: dumps_canonical({**settings}).encode(),
+        f"{where}: settings() must be a mapping of plain JSON",
+    )
+    # A secret that is not a text could not be removed from messages.
+    is_list = isinstance(secrets, tuple | list)
+    if not is_list or not all(isinstance(secret, str) for secret in secrets):
+        raise PluginError(
+            f"{where}: secrets() must be a tuple of texts, was {type(secrets).__name__}"
+        )
+
+
+def requested_protocol(
+    config: RunConfig, folder: Path, asked_as: str | None = None
+) -> Literal["auto"] | ToolProtocol:
+    """Return the requested tool protocol; for `auto`, the one that this folder's run has chosen for
+    the model, or for a further one (`asked_as`).
+    """
+    if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
+        return config.tool_protocol
+
+    specs = RunFolder.load(folder).manifest.specs
+    if not specs:
+        return "auto"
+
+    # The manifest was checked when it was loaded.
+    recorded = specs[0].call.get("tool_protocol")
+    if asked_as is not None:
+        protocols = {each.asked_as: each.tool_protocol for each in specs[0].further_models}
+        recorded = protocols.get(asked_as)
+
+    if recorded is None:
+        return "auto"
+    return cast('Literal["auto"] | ToolProtocol', recorded)
+
+
+def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
+    """Return the options of a run that are fields of a dataclass.
+
+    A call's seed and tool protocol have the same names as options, but are others.
+    """
+    names = {field.name for field in fields(cls)} - {"seed", "tool_protocol"}
+    return {name: getattr(config, name) for name in names if hasattr(config, name)}
+
+
+def cache_path(where: str) -> Path:
+    """Return the file of `--cache shared`, the one of this user, or the named file itself.
+
+    Raises UsageError: a URL is named.
+    """
+    if where == "shared":
+        return cache_folder() / REPLIES
+    if "://" in where:
+        raise UsageError(f"--cache {where}: is a URL; name a file of this machine, or shared")
+
+    return user_path(where)
+
+
+def run_price(config: RunConfig, model: Model) -> Price | None:
+    """Return the price of the model's tokens, or None if it is unknown; with `--batch`, that of a
+    batch.
+
+    Raises UsageError: a price is given for a free model; ConfigError: the price is malformed, or a
+    limit of money or tokens can't be enforced, because the model is neither a RemoteModel nor
+    declared free.
+    """
+    remote = as_remote(model)
+    if remote is not None:
+        price = choose_price(
+            config.model,
+            config.price,
+            config.price_table,
+            remote.price_table,
+            address=remote.endpoint,
+        )
+        batches = batches_of(model)
+        if price is None or not config.batch or batches is None:
+            return price
+
+        return batches.price(price)
+
+    if model_traits(model).is_free:
+        for name in ("price", "price_table"):
+            if getattr(config, name):
+                raise UsageError(
+                    f"--{name.replace('_', '-')}: {config.model} runs on this machine and bills"
+                    " nothing; leave it out"
+                )
+
+        return FREE
+
+    for name in ("max_cost", "max_tokens"):
+        if getattr(config, name) is not None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: {config.model} makes its own calls, so that no limit"
+                " can be enforced; leave the option out, or make the model a"
+                " ktdeval.api.RemoteModel (one that calls nobody: traits = ModelTraits(is_free=True))"
+            )
+
+    return choose_price(config.model, config.price, config.price_table)

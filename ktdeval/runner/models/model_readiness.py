@@ -1,0 +1,67 @@
+"""Whether the models of a config can be asked at all, as far as that is found without a call."""
+
+from __future__ import annotations
+
+from ktdeval.calls.base_urls import why_unreachable
+from ktdeval.calls.cache_admin import CacheAdmin
+from ktdeval.errors import KtdevalError
+from ktdeval.harness.chat_messages import RemoteModel, as_remote
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.models.model_connection import cache_path, connect
+from ktdeval.runner.plans.additional_models import further_models, own_model
+from ktdeval.runner.plans.config import RunConfig
+
+
+def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
+    """Return why no model of a config can be asked from this machine (no key, no package, nobody at
+    its address), in one line; None where nothing speaks against it. Asks no provider anything.
+
+    Raises StoreError: the cache of replies can't be read.
+    """
+    _check_cache(config)
+    models = {config.model: as_remote(own_model(config, plugins))}
+    for further in further_models(config, plugins):
+        models[further.choice.name] = further.remote
+
+    for name, remote in models.items():
+        if remote is None:
+            continue
+
+        try:
+            connect(remote, f"model {name}")
+        except KtdevalError as error:
+            return " ".join(str(error).split())
+
+        problem = why_unreachable(remote.endpoint)
+        if problem is not None and not _has_replies(config, remote):
+            return (
+                f"{name}: {remote.endpoint} can't be reached: {problem}; check the address"
+                " (base_url) and the network"
+            )
+
+    return None
+
+
+def _check_cache(config: RunConfig) -> None:
+    """Raise StoreError where the cache of replies is no such file, or of another version."""
+    if config.cache == "run":
+        return
+
+    path = cache_path(config.cache)
+    if path.exists() and path.stat().st_size:
+        CacheAdmin(path).close()
+
+
+def _has_replies(config: RunConfig, model: RemoteModel) -> bool:
+    """Whether the cache has replies of a model, which need no server."""
+    if config.cache == "run":
+        return False
+
+    path = cache_path(config.cache)
+    if not path.exists():
+        return False
+
+    with CacheAdmin(path) as cache:
+        held = {(use.provider, use.model) for use in cache.models()}
+
+    return (model.provider, model.name) in held

@@ -1,0 +1,228 @@
+"""Further models of a run: those that its agent asks by name, besides the run's own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from ktdeval.calls.context_window import (
+    Context,
+    given_context,
+    listed_context,
+    stated_context,
+)
+from ktdeval.calls.prices import FREE, Price, choose_price
+from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
+from ktdeval.errors import ConfigError, KtdevalError, UsageError
+from ktdeval.harness.chat_messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
+from ktdeval.harness.session_parts import NamedModel
+from ktdeval.harness.traits import agent_traits, model_traits
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
+from ktdeval.values.config_options import build, parse_assignments
+from ktdeval.values.strict_json import JsonValue
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """A further model of a run, ready to be asked."""
+
+    choice: FurtherModel  #: as the specs of the run have it
+    model: Model
+    price: Price | None  #: of its tokens; None where none is known
+
+    @property
+    def remote(self) -> RemoteModel | None:
+        """The model where it is behind a network."""
+        return as_remote(self.model)
+
+    @property
+    def protocol(self) -> ToolProtocol | None:
+        """How tools are offered to it; None where that is not known."""
+        return cast("ToolProtocol | None", self.choice.tool_protocol)  # `offered_by` has set it
+
+    @property
+    def cutoff(self) -> CutoffEntry | NoCutoff:
+        """End of its training data, as listed."""
+        known = listed_cutoff(self.choice.name, self.choice.args)
+        return known.entry if isinstance(known, Cutoff) else known
+
+    def offered_by(self, protocol: ToolProtocol | None) -> RunModel:
+        """Return the model with the protocol by which tools are offered to it."""
+        return replace(self, choice=replace(self.choice, tool_protocol=protocol))
+
+
+def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config with `--base-url` among the model's parameters; one that has it there stays
+    as it is. Raises UsageError: the model has no address, or is given two.
+    """
+    if config.base_url is None:
+        return config
+
+    spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
+    fields = () if spec.params is None else dataclasses.fields(spec.params)
+    if "base_url" not in {field.name for field in fields}:
+        raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
+
+    if config.model_args.get("base_url", config.base_url) != config.base_url:
+        raise UsageError(
+            "--base-url and --model-args base_url=… name two addresses; give one of them"
+        )
+
+    return replace(config, model_args={**config.model_args, "base_url": config.base_url})
+
+
+def own_model(config: RunConfig, plugins: Plugins) -> Model:
+    """Return the model that a config names, at the address that it names. Whatever runs a config
+    makes its model here: a run, a worker of a grid, an entrant of a forward test, an estimate.
+    Raises KtdevalError.
+    """
+    config = with_address(config, plugins)
+    return plugins.make_model(config.model, config.model_args)
+
+
+def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
+    """Return the models that the agent of a run asks besides the run's own, in its order.
+
+    One of the same provider takes the run's `--model-args` (with the address of its server), beside
+    parameters of its own. Raises KtdevalError: one is unknown, its parameters are wrong, or it runs
+    on this machine and the run's own does not, or the other way round.
+    """
+    agent = plugins.make_agent(config.agent, config.agent_args)
+    names = agent_traits(agent).further_models
+    if not names:
+        return ()
+
+    where = f"agent {config.agent}"
+    own = own_model(config, plugins)
+    found = []
+    for name in dict.fromkeys(names):
+        if name == config.model:  # asked by its name, it is the run's own
+            continue
+
+        further = _further_model(name, own, config, plugins)
+        if (further.remote is None) != (as_remote(own) is None):
+            raise ConfigError(
+                f"{where}: {further.choice.name} and {config.model} can't play in one run: one is"
+                " a model of this machine, the other is behind a network; name two of one kind"
+            )
+
+        found.append(further)
+
+    return tuple(found)
+
+
+def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugins) -> RunModel:
+    """Return one further model of a run."""
+    if (
+        model_traits(own).recorded_settings is not None
+    ):  # it repeats a run, with the replies of all its models
+        choice = FurtherModel(asked_as, config.model, dict(config.model_args))
+        return RunModel(choice, own, FREE)
+
+    name, own_args = split_model(asked_as)
+    args = {**_shared_args(name, own, config, plugins), **own_args}
+    model = plugins.make_model(name, args)
+    traits = model_traits(model)
+    if traits.recorded_settings is not None:
+        raise UsageError(
+            f"agent {config.agent}: {name} repeats a recorded run, and can only be the run's own"
+            " --model"
+        )
+
+    args |= traits.recorded_args
+    return RunModel(FurtherModel(asked_as, name, args), model, _model_price(name, model, config))
+
+
+def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
+    """Return name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError: a
+    parameter has no value.
+    """
+    name, parenthesis, rest = text.partition("(")
+    if not parenthesis or not rest.endswith(")"):
+        return text, {}
+    return name, parse_assignments([rest[:-1]], text)
+
+
+def _shared_args(
+    name: str, own: Model, config: RunConfig, plugins: Plugins
+) -> Mapping[str, JsonValue]:
+    """Return the parameters of the run's own model where this one is of the same provider."""
+    if as_remote(own) is None:
+        return {}
+    if plugins.model_spec_name(name)[0] != plugins.model_spec_name(config.model)[0]:
+        return {}
+    return config.model_args
+
+
+def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
+    """Return the price of a further model; `--price` is that of the run's own."""
+    if model_traits(model).is_free:
+        return FREE
+
+    remote = as_remote(model)
+    table = None
+    address = ""
+    if remote is not None:
+        table = remote.price_table
+        address = remote.endpoint
+
+    price = choose_price(name, {}, config.price_table, table, address=address)
+    if price is None and config.max_cost is not None:
+        raise ConfigError(
+            f"--max-cost: no price is known for {name}; give it in a file with --price-table"
+        )
+
+    return price
+
+
+def session_models(
+    spec: EpisodeSpec, own: Model, further: Mapping[str, Model] | None
+) -> dict[str, NamedModel]:
+    """Return the further models of an episode's sessions by the name that requests ask them by.
+    Without `further`, `own` answers for all: as a model that repeats or measures does.
+    """
+    named = {}
+    for choice in spec.further_models:
+        call = dict(spec.call)
+        call.pop("tool_protocol", None)
+        if choice.tool_protocol is not None:
+            call["tool_protocol"] = choice.tool_protocol
+
+        model = own if further is None else further[choice.asked_as]
+        named[choice.asked_as] = NamedModel(model, build(CallParams, call, "call"))
+
+    return named
+
+
+def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:
+    """Return further models as specs have them."""
+    return tuple(each.choice for each in models)
+
+
+def offered(
+    models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
+) -> tuple[RunModel, ...]:
+    """Return further models with the tool protocols that are known of them."""
+    return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
+
+
+def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
+    """Return the context that the user gives, else the one that the server states; else None."""
+    if config.context_tokens is not None:
+        return given_context(config.context_tokens)
+    try:
+        return stated_context(model)
+    except KtdevalError:  # no key, or no package: that is another check's to say
+        return None
+
+
+def planned_context(config: RunConfig, model: RemoteModel) -> Context | None:
+    """Return the context that is known, else the one that a list has, which only a plan counts on;
+    else None.
+    """
+    return known_context(config, model) or listed_context(config.model, model.price_table)

@@ -1,0 +1,318 @@
+"""Options of a run, each defined once: command line, YAML files and the card's `config` derive from
+`RunConfig`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.hookspecs import COMPACT
+from ktdeval.registry.task_settings import EXECUTIONS
+from ktdeval.values.class_fields import field_kind
+from ktdeval.values.config_options import build, check_plain, option, split_list
+from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
+from ktdeval.values.yamlio import load_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Options of `ktdeval run`. Field names are option names, with dashes for underscores."""
+
+    model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
+    tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
+    agent: str = option("react", help="agent scaffold around the model (see `ktdeval list agents`)")
+    model_args: Parameters = option(factory=dict, help="parameters of the model")
+    agent_args: Parameters = option(factory=dict, help="parameters of the agent")
+    data: Address = option(
+        "synthetic", help="snapshot folder, or data provider (see `ktdeval data`)"
+    )
+    data_args: Parameters = option(factory=dict, help="parameters of the data provider")
+    windows: tuple[str, ...] = option(
+        (), help="window names, globs, or FIRST:LAST days; default: the task's own"
+    )
+    seeds: int = option(
+        1, help="number of seeds, each an episode a window", minimum=1, maximum=10_000
+    )
+    seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
+    mask_key: str | None = option(
+        None,
+        help=(
+            "mask key of a recorded run, 32 hexadecimal digits, to show the market under its"
+            " handles; default: a new one"
+        ),
+    )
+    registration: str | None = option(
+        None,
+        help=(
+            "registration of this run with a leaderboard, answered with a drawn mask key (its"
+            " keys/ID.json); gives all options that it fixes"
+        ),
+    )
+    items: Address | None = option(
+        None,
+        help=(
+            "samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON"
+            " lines file"
+        ),
+    )
+    limit: int | None = option(
+        None, help="stop each episode after this many steps; the card says so", minimum=1
+    )
+    knowledge_cutoff: str | None = option(
+        None,
+        help=(
+            "end of the model's training data: a day, a month (2024-06), none (nothing was"
+            " trained), unknown; default: as listed"
+        ),
+    )
+    metrics: tuple[str, ...] = option(
+        (), help="further metrics besides the task's own (see `ktdeval list metrics`)"
+    )
+    set: Parameters = option(
+        factory=dict,
+        help=(
+            "prompt=compact: fewer tokens (fewer assets and bars, three digits), each task as"
+            " TASK_compact; execution=spread or sqrt: fills pay the spread, and impact by size, each"
+            " task as TASK_spread or TASK_sqrt (docs/trading.md)"
+        ),
+    )
+    rules: Literal["strict", "paper"] = option(
+        "strict", help="which rule set where a paper's rule and the right rule differ"
+    )
+    temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)
+    max_output_tokens: int = option(4096, help="most tokens in a reply", minimum=1)
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = option(
+        None, help="how hard a reasoning model thinks; default: the provider's"
+    )
+    reasoning_tokens: int | None = option(
+        None, help="most tokens of reasoning in a reply, where a provider takes one", minimum=0
+    )
+    tool_protocol: Literal["auto", "native", "json_schema", "text"] = option(
+        "auto", help="how tools are offered to the model; auto: the best that it is found to speak"
+    )
+    base_url: Address | None = option(
+        None, help="address of the model's server, such as http://localhost:8000/v1"
+    )
+    timeout_s: float = option(
+        120.0, help="longest wait for a reply in seconds", minimum=0.001, maximum=1_000_000
+    )
+    max_retries: int = option(
+        12, help="attempts after the first where a call fails for reasons of the network", minimum=0
+    )
+    max_wait_s: float = option(
+        3600.0, help="longest wait between all attempts of one call together, in seconds", minimum=0
+    )
+    max_failures: int = option(
+        3,
+        help=(
+            "stop, resumably, at this many calls in a row that failed for good; before it they are"
+            " holds"
+        ),
+        minimum=1,
+    )
+    call_gap_s: float = option(
+        0.0, help="shortest time between two calls to the provider, in seconds", minimum=0
+    )
+    max_cost: float | None = option(
+        None, help="stop, resumably, before this many US dollars are spent", minimum=0
+    )
+    max_tokens: int | None = option(
+        None, help="stop, resumably, before this many tokens are used, in and out", minimum=1
+    )
+    max_hours: float | None = option(None, help="stop, resumably, after this many hours", minimum=0)
+    context_tokens: int | None = option(
+        None,
+        help=(
+            "the model's context, prompt and reply together: a longer prompt is not sent; default:"
+            " what its server says"
+        ),
+        minimum=1,
+    )
+    price: Parameters = option(
+        factory=dict,
+        help="US dollars a million tokens: input=2,output=8,cache_read=0.5,cache_write=2.5",
+    )
+    price_table: str | None = option(
+        None, help="YAML file of prices; default: the dated table of the model's plugin"
+    )
+    batch: bool = option(
+        False,
+        help=(
+            "ask a scoring task in batches of the provider, at half price, within 24 hours: for"
+            " tasks of one call a sample"
+        ),
+    )
+    cache: Address = option(
+        "shared",
+        help=(
+            "where replies are kept: shared by all runs of this user, only in this run's folder"
+            " (run), or a file"
+        ),
+    )
+    canary: int = option(
+        6,
+        help="fixed questions asked at start and end to see whether the model changed; 0: none",
+        minimum=0,
+    )
+    certificate: str | None = option(
+        None, help="certificate of the mask (see `ktdeval certify`), for the cards that it covers"
+    )
+    runner: str = option("local", help="execution backend (see `ktdeval list runners`)")
+    concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
+    dry_run: bool = option(
+        False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop"
+    )
+    out: Address | None = option(
+        None,
+        help="folder of the run, or a URL (s3://BUCKET/x); default: a new folder in ktdeval-runs",
+    )
+    extend: bool = option(
+        False, help="add tasks that the run in --out lacks; otherwise it must have the same ones"
+    )
+    plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
+    quiet: bool = option(False, help="no progress bar")
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, str) and (not value or "\0" in value):
+                raise ConfigError(
+                    f"--{name.replace('_', '-')}: expected text, was {value[:40]!r}; leave the"
+                    " option out for its default"
+                )
+
+            if name in _RECORDED:
+                check_plain(value, f"--{name.replace('_', '-')}")
+
+        for path, problem in faults_in(field_kind(RunConfig), self):
+            raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
+
+        self._choose_settings()
+        if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
+            raise ConfigError(
+                "--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was"
+                f" {self.mask_key[:40]!r}"
+            )
+
+    def _choose_settings(self) -> None:
+        """Name the tasks that `set` chooses, which are tasks of their own on every record."""
+        for name, value in self.set.items():
+            # The word none reads as null.
+            word = "none" if value is None else value
+            if word not in _SETTINGS.get(name, ()):
+                taken = "; ".join(
+                    f"{known}={' or '.join(values)}" for known, values in _SETTINGS.items()
+                )
+                raise ConfigError(f"--set {name}={word!s:.40}: tasks take {taken}")
+
+        execution = self.set.get("execution")
+        is_compact = self.set.get("prompt") == "compact"
+        tasks = []
+        for task in self.tasks:
+            plain = task.removesuffix(COMPACT)
+            behind = COMPACT if is_compact or plain != task else ""
+            for suffix, preset in EXECUTIONS.items():
+                if preset == execution:
+                    plain = f"{plain.removesuffix(suffix)}{suffix}"
+
+            tasks.append(f"{plain}{behind}")
+
+        object.__setattr__(self, "tasks", tuple(tasks))
+        object.__setattr__(self, "set", {})
+
+
+#: Values of `--set` by name
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "prompt": ("full", "compact"),
+    "execution": ("none", *EXECUTIONS.values()),
+}
+#: Options that records hold as they are given
+_RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
+
+_STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
+"""For the fields without a default: examples in messages, and placeholders while a file is checked
+on its own.
+"""
+
+
+def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
+    """Return the config of a run: a YAML file of `RunConfig` fields, with those of the command line
+    on top. Of `overrides`, fields that are None were not given; mappings (`model_args`, …) are
+    merged into the file's key by key, anything else replaces. Raises ConfigError (the file is
+    unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near names) or
+    UsageError (no model or no task is named).
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        # As on the command line, `tasks: a,b` and `tasks: a` stand for lists.
+        lists = {name for name, hint in get_type_hints(RunConfig).items() if is_list(hint)}
+        for name, value in load_yaml(path).items():
+            values[name] = (
+                names_in([value], f"{path}: {name}")
+                if name in lists and isinstance(value, str)
+                else value
+            )
+
+        # so that a mistake in the file is reported with the file's name
+        build(RunConfig, {**_STAND_INS, **values}, str(path))
+
+    for name, value in overrides.items():
+        if value is None:
+            continue
+
+        below = values.get(name)
+        values[name] = (
+            {**below, **value}
+            if isinstance(below, Mapping) and isinstance(value, Mapping)
+            else value
+        )
+
+    if values.get("registration"):
+        values = _with_registered(values)
+
+    for name, example in _STAND_INS.items():
+        if not values.get(name):
+            text = example if isinstance(example, str) else example[0]
+            raise UsageError(
+                f"no {name.removesuffix('s')} named; say --{name} {text} (see `ktdeval"
+                f" {name.removesuffix('s')}s`)"
+            )
+
+    return build(RunConfig, values, "options")
+
+
+def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with those that a registration fixes where they were not given; one given
+    otherwise is refused when the run is planned, by what it would do.
+    """
+    from ktdeval.runner.records.leaderboard_registration import (  # noqa: PLC0415 - msgspec, which `--help` does without
+        load_drawn_key,
+        registered_options,
+    )
+
+    fixed = registered_options(load_drawn_key(str(values["registration"])))
+    return {**fixed, **{name: value for name, value in values.items() if value not in ((), {})}}
+
+
+def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the names in texts with commas. Raises ConfigError where there are none, as of a
+    shell's variable that is not set.
+    """
+    names = split_list(*texts)
+    if not names:
+        raise ConfigError(
+            f"{where}: expected one or more names, was {','.join(texts)!r}; give some, or leave the"
+            " option out"
+        )
+    return names
+
+
+def is_list(hint: Any) -> bool:
+    """Whether an option of this type may be given several times, or with commas."""
+    return get_origin(hint) is tuple

@@ -1,0 +1,50 @@
+"""The config of a run with all that its model, its agent and groups of metrics add to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ktdeval.errors import UsageError
+from ktdeval.harness.traits import agent_traits, model_traits
+from ktdeval.registry.metric_groups import metric_names
+from ktdeval.registry.plugin_boundary import PIN, call_through
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.plans.additional_models import own_model, with_address
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.plan import choose_tasks
+
+
+def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config completed by the model's own settings, groups of metrics by their members.
+
+    Its parameters get `--base-url` and what pins model and agent (`recorded_args`). Settings of
+    recorded replies (`recorded_settings`) apply where the config has defaults. Raises UsageError.
+    """
+    config = with_address(config, plugins)
+    traits = model_traits(own_model(config, plugins))
+    metrics = metric_names(plugins, config.metrics)
+    arguments = {**config.model_args, **traits.recorded_args}
+    config = replace(config, metrics=metrics, model_args=arguments)
+    config = _with_agent_pins(config, plugins)
+    if traits.recorded_settings is None:
+        return config
+
+    where = f"model {config.model}: recorded_settings()"
+    tasks = tuple(choose_tasks(config, plugins))
+    recorded = call_through(traits.recorded_settings, where, tasks)
+    defaults = RunConfig(model=config.model, tasks=config.tasks)
+    changes = {}
+    for name, value in recorded.items():
+        if getattr(config, name) == getattr(defaults, name):
+            changes[name] = value
+
+    return replace(config, **changes)
+
+
+def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config with what pins the agent (its `recorded_args`) among its parameters."""
+    pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
+    is_plain = plugins.spec("agents", config.agent).params is None
+    if is_plain and config.agent_args.keys() - pins.keys():
+        raise UsageError(f"agent {config.agent} takes no arguments, was given {PIN}; leave it out")
+    return replace(config, agent_args={**config.agent_args, **pins})

@@ -1,0 +1,63 @@
+"""What a run gives to agents outside of this code, and their trial before its first model call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ktdeval.harness.external_acts import KeptFiles, Outside, goes_on
+from ktdeval.harness.traits import agent_traits
+from ktdeval.registry.plugin_boundary import call_through
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.data_source import private_paths
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.values.config_options import split_local
+
+
+def outside_of(
+    config: RunConfig,
+    plugins: Plugins,
+    folder: Path,
+    files: KeptFiles | None = None,
+    check: Callable[[], None] = goes_on,
+) -> Outside:
+    """Return what a run in a folder gives to its agent in each step."""
+    _, local = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
+    named = [config.data, config.data_args, config.registration, config.items, config.cache]
+    private = (folder.resolve(), *private_paths(named))
+    return Outside(files=files, check=check, private=private, agent_args=local, model=config.model)
+
+
+def try_agent(
+    config: RunConfig, plugins: Plugins, folder: Path, recorded: RunFolder | None
+) -> None:
+    """Try what decides, before the first call of a model that may cost something. A run that is
+    complete already tries nothing. Raises KtdevalError: it can't be started on this machine.
+    """
+    if recorded is not None and all(map(recorded.is_complete, recorded.manifest.specs)):
+        return
+
+    agent = plugins.make_agent(config.agent, config.agent_args)
+    trial = agent_traits(agent).trial
+    if trial is not None:
+        where = f"agent {config.agent} of plugin {plugins.owner('agents', config.agent)}: trial()"
+        call_through(trial, where, outside_of(config, plugins, folder))
+
+
+def outside_note(config: RunConfig, plugins: Plugins) -> str:
+    """Return what an estimate knows of an agent outside of this code; empty for any other."""
+    traits = agent_traits(plugins.make_agent(config.agent, config.agent_args))
+    if not traits.acts_outside:
+        return ""
+
+    known = ""
+    if traits.plan_note is not None:
+        known = call_through(traits.plan_note, f"agent {config.agent}: plan_note()")
+    begin = f"the agent {config.agent} is not started for an estimate: calls"
+    if known:
+        return f"{begin} are those that react would take, with {known}"
+    return (
+        f"{begin} and tokens are those that react would take; its own prompts come on top (a run with"
+        " --limit 1 shows them)"
+    )

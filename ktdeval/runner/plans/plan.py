@@ -1,0 +1,350 @@
+"""Plan of a run: its episodes, with the descriptions of their tasks, checked before it starts."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ktdeval.attribution.style_factors import FACTORS
+from ktdeval.cards.card_reading import ATTACHED, load_card
+from ktdeval.cards.fields.cutoff import run_cutoff
+from ktdeval.cards.fields.task import BY_ACCOUNT, NEVER_RANKED
+from ktdeval.errors import DataError, PluginError, UsageError
+from ktdeval.harness.chat_messages import ToolProtocol
+from ktdeval.harness.traits import model_traits
+from ktdeval.market.rules.calendar import parse_day, window_rows
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.plans.additional_models import own_model
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.warm_up_notes import missing_warm_ups
+from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
+from ktdeval.task_api.scoring import (
+    ScoringTask,
+    TargetTask,
+    is_scoring,
+    market_problem,
+    needs_market,
+)
+from ktdeval.task_api.trading_task import Task, describe_task
+from ktdeval.task_api.traits import task_traits
+from ktdeval.trading.market_tape import MarketRules
+from ktdeval.values.config_options import near_matches, split_local
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.strict_json import JsonValue
+
+
+def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
+    """Return the trading task that a scoring task names; None if it names none.
+
+    Raises UsageError if there is no such task, PluginError if it does not trade.
+    """
+    if task.target_task is None:
+        return None
+
+    target_task = plugins.make_task(task.target_task)
+    if is_scoring(target_task):
+        raise PluginError(
+            f"task {task.name}: its target_task {task.target_task} does not trade; name a trading"
+            " task"
+        )
+
+    return TargetTask(target_task, plugins.tools(target_task.tools))
+
+
+def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
+    """Return everything of a task that can change an outcome, its target task included, and what
+    of its traits keeps its cards from a ranking.
+    """
+    description = describe_task(task, plugins.tools(task.tools))
+    traits = task_traits(task)
+    if traits.never_ranked:
+        description[NEVER_RANKED] = traits.never_ranked
+    if traits.identifiable_by_account:
+        description[BY_ACCOUNT] = True
+
+    if not is_scoring(task):
+        return description
+
+    target_task = target_task_of(task, plugins)
+    if target_task is None:
+        return description
+    return {**description, "subject_config": describe_task(target_task.task, target_task.tools)}
+
+
+_DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Episodes of a run, in order, and the task objects that they name."""
+
+    tasks: Mapping[str, Task]
+    specs: tuple[EpisodeSpec, ...]
+    notes: tuple[str, ...] = ()  #: notes on the market for these episodes, a sentence each
+
+    def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
+        """Return the episodes of one task."""
+        return tuple(spec for spec in self.specs if spec.task == task)
+
+
+def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
+    """Return the tasks of a config, after a check of every other name in it.
+
+    Raises KtdevalError, with near matches.
+    """
+    tasks: dict[str, Task] = {}
+    for name in plugins.resolve_tasks(config.tasks):
+        tasks[name] = plugins.make_task(name, config.items)
+
+    model = own_model(config, plugins)
+    plugins.make_agent(config.agent, config.agent_args)
+    plugins.make_runner(config.runner)
+    metrics: list[str] = []
+    for task in tasks.values():
+        if not is_scoring(task):
+            metrics.extend(task.metrics)
+
+    for name in dict.fromkeys([*metrics, *config.metrics]):
+        plugins.make_metric(name)
+
+    _check_windows(config, model, tasks.values())
+    run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
+    if config.certificate is not None:
+        load_card(config.certificate, ATTACHED)  # now, before a market is made or read
+
+    refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
+    return tasks
+
+
+def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> None:
+    """Raise UsageError if windows are unknown, or the model refuses one."""
+    window_problem = model_traits(model).window_problem
+    if window_problem is None:
+        return
+
+    where = f"model {config.model}: window_problem()"
+    for task in tasks:
+        for window in choose_windows(task, config.windows):
+            if window is None:
+                continue
+
+            problem = call_foreign(window_problem, where, window)
+            if problem:
+                raise UsageError(str(problem))
+
+
+def refuse_market(tasks: Iterable[Any], given: object, usual: object) -> None:
+    """Raise UsageError if no task asks about a market, but `given` has options of one.
+
+    `usual`: the same options at their defaults.
+    """
+    if any(map(needs_market, tasks)):
+        return
+
+    for name in ("windows", "market", "data", "data_args", "mask_key"):
+        if getattr(given, name, None) != getattr(usual, name, None):
+            raise UsageError(
+                f"--{name.replace('_', '-')}: none of these tasks asks about a market; leave it out"
+            )
+
+
+def make_plan(
+    config: RunConfig,
+    plugins: Plugins,
+    tasks: Mapping[str, Task],
+    snapshot: MarketSnapshot | None,
+    protocol: ToolProtocol | None,
+    further: tuple[FurtherModel, ...] = (),
+) -> Plan:
+    """Return all tasks × windows × seeds; `protocol` is None for a model of this machine,
+    `further` are the models besides the run's own. Raises UsageError or DataError.
+    """
+    specs = []
+    agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
+    call = call_parameters(config, protocol)
+    for task in tasks.values():
+        description = call_foreign(describe_any, f"task {task.name}", task, plugins)
+        task_hash = call_foreign(content_hash, f"task {task.name}: describe()", description)
+        for window in choose_windows(task, config.windows):
+            if window is not None and snapshot is not None:
+                problem = market_problem(task, snapshot)
+                if problem:
+                    raise DataError(problem)
+
+                if not is_scoring(task):
+                    # raises if the account would need another currency
+                    MarketRules.of(snapshot, task.trading)
+
+                window_rows(snapshot.days, window.first, window.last)
+
+            specs += [
+                EpisodeSpec(
+                    task=task.name,
+                    task_version=task.version,
+                    task_hash=task_hash,
+                    snapshot=None if window is None or snapshot is None else snapshot.id,
+                    mask=task.mask,
+                    mode=task.mode,
+                    window=window,
+                    model=config.model,
+                    model_args=dict(config.model_args),
+                    agent=config.agent,
+                    agent_args=agent_args,
+                    call=call,
+                    seed=seed,
+                    limit=config.limit,
+                    mask_key=None if window is None else config.mask_key,
+                    further_models=further,
+                )
+                for seed in range(config.seed, config.seed + config.seeds)
+            ]
+
+    notes = _notes_on_options(config)
+    if snapshot is not None:
+        windows = dict.fromkeys(spec.window for spec in specs if spec.window is not None)
+        notes.extend(_short_histories(snapshot, windows))
+        notes.extend(_names_of_one_day(snapshot, specs))
+
+    for task in tasks.values():
+        notes.extend(missing_warm_ups(task, [spec for spec in specs if spec.task == task.name]))
+
+    return Plan(tasks, tuple(specs), tuple(notes))
+
+
+def _notes_on_options(config: RunConfig) -> list[str]:
+    """Return notes on options that are allowed, but rarely meant."""
+    notes = []
+    reasoning = config.reasoning_tokens
+    if reasoning is not None and reasoning >= config.max_output_tokens:
+        notes.append(
+            f"--reasoning-tokens {reasoning} is not below --max-output-tokens"
+            f" {config.max_output_tokens}: with most providers reasoning is a part of the reply,"
+            " which would be cut before the answer"
+        )
+
+    return notes
+
+
+def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:
+    """Warn about tasks that show the names and codes of a single, perhaps later, day."""
+    showing: dict[str, None] = {}
+    for spec in specs:
+        if spec.snapshot and spec.mask in ("bright", "date_blind"):
+            showing[spec.task] = None
+
+    has_names = not snapshot.meta.synthetic and snapshot.names != snapshot.codes
+    is_undated = has_names and not snapshot.spells
+    if showing and is_undated:
+        yield (
+            f"{', '.join(showing)}: names and codes are those of one day; if it is a later day,"
+            " they reveal what came after; import dated names (--names)"
+        )
+
+
+def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:
+    """Warn about factors that look back further than the data before a window's first decision."""
+    for window in windows:
+        past_days = window_rows(snapshot.days, window.first, window.last)[0]
+        short = [
+            f"{factor.name} ({factor.window})" for factor in FACTORS if factor.window > past_days
+        ]
+        if short:
+            yield (
+                f"window {window.name}: {past_days} days of data lie before it, and factors look"
+                f" back further: {', '.join(short)}; until then they are undefined or rest on fewer"
+                " days"
+            )
+
+
+def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
+    """Return the parameters of calls that a spec records: without those left to the provider."""
+    call = {
+        name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")
+    }
+    optional = {
+        "reasoning_effort": config.reasoning_effort,
+        "reasoning_tokens": config.reasoning_tokens,
+        "tool_protocol": protocol,
+    }
+    for name, value in optional.items():
+        if value is not None:
+            call[name] = value
+
+    return call
+
+
+def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window | None, ...]:
+    """Return the windows of a task that names, globs or FIRST:LAST days choose.
+
+    Without any, the task's default windows; (None,) for a task without a market. Raises UsageError
+    for an unknown window, or the same days twice.
+    """
+    if not needs_market(task):
+        return (None,)
+
+    chosen: dict[str, Window] = {}
+    for text in wanted or task.default_windows:
+        match = _DATE_RANGE.fullmatch(text)
+        if match:
+            for day in match.groups():
+                parse_day(day, f"window {text!r}: ", UsageError)
+
+            if match[1] > match[2]:
+                raise UsageError(f"window {text!r}: the first day is after the last")
+
+            chosen[text] = Window(text, match[1], match[2])
+            continue
+
+        names = [name for name in task.windows if fnmatch.fnmatchcase(name, text)]
+        if not names:
+            unknown = f"task {task.name} has no window {text!r}{near_matches(text, task.windows)}"
+            raise UsageError(f"{unknown} (it has {', '.join(task.windows)}; or FIRST:LAST days)")
+
+        chosen.update((name, task.windows[name]) for name in names)
+
+    _refuse_equal_days(chosen)
+    return tuple(chosen.values())
+
+
+def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
+    """Raise UsageError if a FIRST:LAST range has the days of another window.
+
+    Two windows of a task may have equal days: they may differ in what comes before them.
+    """
+    for text, window in chosen.items():
+        if not _DATE_RANGE.fullmatch(text):
+            continue
+
+        equal = [
+            name
+            for name, other in chosen.items()
+            if Window(text, other.first, other.last) == window
+        ]
+        if len(equal) > 1:
+            raise UsageError(
+                f"windows {' and '.join(equal)} are the same days, which would count twice; name"
+                " one of them"
+            )
+
+
+def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
+    """Return episodes in the order in which they begin: task by task, in an order drawn from the
+    mask key.
+
+    The order of the plan is public: with it, the first episode that an endpoint sees would be of
+    the first window under any mask.
+    """
+    task_turns: dict[str, int] = {}
+    turns: dict[str, int] = {}
+    for number, spec in enumerate(work):
+        task_turns.setdefault(spec.task, number)
+        turns[spec.id] = number
+        if spec.mask_key is not None:
+            turns[spec.id] = spec.hidden_seed("turn")
+
+    return sorted(work, key=lambda spec: (task_turns[spec.task], turns[spec.id]))

@@ -1,0 +1,43 @@
+"""System of a run before it is made: what a registration with a leaderboard fixes."""
+
+from __future__ import annotations
+
+from ktdeval.errors import UsageError
+from ktdeval.harness.chat_messages import as_remote
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.plans.additional_models import own_model
+from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.model_settings import with_model_settings
+from ktdeval.runner.plans.plan import call_parameters, choose_tasks
+from ktdeval.runner.records.leaderboard_registration import RegisteredSystem, registered_call
+from ktdeval.values.config_options import split_local
+
+
+def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
+    """Return the system that a config evaluates, with what pins its model; no model is called.
+
+    Raises UsageError: the tool protocol is left open, which would be a choice after the key is
+    known; KtdevalError: the model or the agent can't be made.
+    """
+    config = with_model_settings(config, plugins)
+    choose_tasks(config, plugins)  # refuses parameters of the agent that it does not take
+    protocol = None
+
+    if as_remote(own_model(config, plugins)) is not None:
+        if config.tool_protocol == "auto":
+            raise UsageError(
+                "--tool-protocol: say native, json_schema or text; with auto it would be chosen"
+                " after the key is drawn (a card of an earlier run of the model says which it"
+                " speaks)"
+            )
+
+        protocol = config.tool_protocol
+
+    agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
+    return RegisteredSystem(
+        model=config.model,
+        model_args=dict(config.model_args),
+        agent=config.agent,
+        agent_args=agent_args,
+        call=registered_call(call_parameters(config, protocol)),
+    )

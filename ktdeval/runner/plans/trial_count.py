@@ -1,0 +1,182 @@
+"""Number of trials: every trading episode that run folders plan counts, finished or not, since each
+was a chance to be lucky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import StoreError
+from ktdeval.runner.records.episode_journal import JournalEntry, entry_type
+from ktdeval.runner.records.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
+from ktdeval.runner.records.run_manifest import NotARunError
+from ktdeval.stats.sharpe_significance import SharpeMoments, sharpe_shape
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.values.hashes import content_hash
+
+_DEPTH = 4  #: How deep below the store a run folder may lie
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReturns:
+    """Daily returns of one finished episode, with the ledger that they are from."""
+
+    returns: npt.NDArray[np.float64]  #: [steps] simple returns of the NAV
+    resolution: float  #: smallest return that money can show: `Ledger.return_resolution`
+    ledger_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Trials of one window, or of all."""
+
+    #: distinct episodes planned, limited and unfinished ones included: the number of trials of one
+    #: episode
+    episodes: int
+    #: distinct episodes, whatever their seed: the number of trials of a card, which reports a
+    #: median over seeds
+    strategies: int
+    finished: int  #: how many of the episodes have a ledger
+    #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
+    shapes: dict[str, SharpeMoments]
+    returns: dict[str, TrialReturns]  #: of each finished episode, by its id
+    runs: int  #: run folders read
+
+    @property
+    def sharpes(self) -> tuple[float, ...]:
+        """Return a day's Sharpe ratio of each finished episode."""
+        return tuple(shape.sharpe for shape in self.shapes.values())
+
+
+def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
+    """Return the runs in or below these folders, by path. A manifest.json of something else, such
+    as of a market, is not a run. Raises StoreError: there is no run, or one is unreadable.
+    """
+    runs: dict[Path, RunFolder] = {}
+    for root in dict.fromkeys(roots):  # cards of one run name it as often as they are
+        paths = _manifest_folders(root)
+        for path in paths - runs.keys():
+            with suppress(NotARunError):
+                runs[path] = RunFolder.load(path)
+
+        if runs.keys().isdisjoint(paths):
+            raise StoreError(
+                f"{root}: no run here or in the folders below it (a run has a manifest.json)"
+            )
+
+    return [runs[path] for path in sorted(runs)]
+
+
+def _manifest_folders(root: Path) -> set[Path]:
+    """Return the folders with a manifest.json in or below a folder."""
+    folders: set[Path] = set()
+    for depth in range(_DEPTH + 1):
+        manifests = root.glob(f"{'*/' * depth}{MANIFEST}")
+        folders |= {manifest.resolve().parent for manifest in manifests}
+
+    return folders
+
+
+def count_trials(
+    roots: Iterable[Path], window: str | None = None, snapshot: str | None = None
+) -> Trials:
+    """Count the trials under these folders, of one window or snapshot if named (Sharpe ratios of
+    different windows are not one sample). The same episode in two runs is one trial; answers to
+    questions are not trials. Raises StoreError: a folder has no run or can't be read.
+    """
+    folders = run_folders(roots)
+    counted = []
+    for planned in _trading_specs(folders):
+        spec = planned.spec
+        if window in (None, spec.window_name) and snapshot in (None, spec.snapshot):
+            counted.append(planned)
+
+    return _trials_of(counted, len(folders))
+
+
+def count_trials_by_window(
+    roots: Iterable[Path], wanted: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Trials]:
+    """Count the trials under these folders as `count_trials` does, for each `wanted` pair of a
+    window and a snapshot; folders are read once. Raises StoreError: as of `count_trials`.
+    """
+    folders = run_folders(roots)
+    by_window: dict[tuple[str, str], list[_PlannedEpisode]] = {pair: [] for pair in wanted}
+    for planned in _trading_specs(folders):
+        spec = planned.spec
+        if spec.window_name is None or spec.snapshot is None:
+            continue
+
+        same_window = by_window.get((spec.window_name, spec.snapshot))
+        if same_window is not None:
+            same_window.append(planned)
+
+    return {pair: _trials_of(planned, len(folders)) for pair, planned in by_window.items()}
+
+
+class _PlannedEpisode(NamedTuple):
+    """Episode that a run folder plans."""
+
+    folder: RunFolder
+    spec: EpisodeSpec
+
+
+def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
+    """Count episodes that `runs` run folders plan."""
+    specs: dict[str, EpisodeSpec] = {}
+    finished: set[str] = set()
+    shapes: dict[str, SharpeMoments] = {}
+    returns: dict[str, TrialReturns] = {}
+
+    for folder, spec in planned:
+        specs[spec.id] = spec
+        if spec.id in finished or not folder.is_complete(spec):
+            continue
+
+        finished.add(spec.id)
+        ledger = folder.load_ledger(spec)
+        digest = folder.ledger_sha256(spec)
+        returns[spec.id] = TrialReturns(ledger.returns, ledger.return_resolution, digest)
+        shape = sharpe_shape(ledger)
+        if shape is not None:
+            shapes[spec.id] = shape
+
+    strategies = {content_hash({**spec.to_json(), "seed": 0}) for spec in specs.values()}
+    return Trials(
+        episodes=len(specs),
+        strategies=len(strategies),
+        finished=len(finished),
+        shapes={identity: shapes[identity] for identity in sorted(shapes)},
+        returns=returns,
+        runs=runs,
+    )
+
+
+def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
+    """Return the planned episodes of trading tasks. An episode that has not begun does not show
+    what its task is, so one episode with answers settles its task.
+    """
+    planned: list[_PlannedEpisode] = []
+    for folder in folders:
+        planned += [_PlannedEpisode(folder, spec) for spec in folder.manifest.specs]
+
+    asking = {spec.task for folder, spec in planned if _holds_answers(folder, spec)}
+    return [each for each in planned if each.spec.task not in asking]
+
+
+def _holds_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
+    """Whether an episode is known to ask questions instead of trading: by its records, or since it
+    has no market.
+    """
+    path = folder.episode_path(spec)
+    if (path / JOURNAL).exists():
+        return entry_type(path / JOURNAL) == JournalEntry[AnswerRecord]
+    return spec.snapshot is None or (path / ANSWERS).exists()

@@ -1,0 +1,228 @@
+"""Claim of this process on a run, in a folder or at a URL: nobody else runs it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from pathlib import Path
+
+from ktdeval.calls.remote_call_log import LOG_FILE, LOG_FOLDER
+from ktdeval.errors import ConfigError, FencedError, StoreError, explained
+from ktdeval.runner.records.run_file_names import MANIFEST
+from ktdeval.runner.records.run_manifest import check_head
+from ktdeval.runner.records.url_run import RemoteRun, remote_run
+from ktdeval.stores.claims import Claim, ClaimBoard
+from ktdeval.stores.mirror import Mirror, open_mirror
+from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.rollback import undone_on_error
+from ktdeval.values.temporary import try_lock
+
+LOCK_FOLDER = "lock"  #: Folder of the claim at the store
+LEASE_VARIABLE = "KTDEVAL_LEASE_S"
+
+_LOCK = ".lock"  #: File that is locked in a folder
+_LEASE_S = 30.0
+_UNIT = "run"
+_FRESH_PARTS = 60  #: That nobody has taken the run over is asked so often in a lease at most
+_LOOKS = 10  #: How often another process is looked at during its lease
+
+
+class RunClaim:
+    """Claim on a run, and the folder in which this process works on it. Made by `claim_folder` and
+    `claim_url`.
+    """
+
+    def __init__(self, lock: FolderLock, at_store: StoreClaim | None = None) -> None:
+        self._lock = lock
+        self._at_store = at_store
+
+    @property
+    def path(self) -> Path:
+        """The run's folder on this machine."""
+        return self._lock.path
+
+    def check(self) -> None:
+        """Raise FencedError where another process has taken the run over, which only a claim at a
+        store can lose.
+        """
+        if self._at_store is not None:
+            self._at_store.check()
+
+    def release(self) -> None:
+        """Let other processes run it; safe to call again."""
+        if self._at_store is not None:
+            self._at_store.release()
+        self._lock.release()
+
+
+def claim_folder(path: Path) -> RunClaim:
+    """Claim a run folder, which is made where there is none. Raises StoreError where it can't be
+    made, is no run, or is another process's.
+    """
+    with explained(f"{path}: can't make the run folder", "choose another --out"):
+        path.mkdir(parents=True, exist_ok=True)
+        check_vacant(path)
+
+    return RunClaim(FolderLock(path))
+
+
+def claim_url(url: str) -> RunClaim:
+    """Claim a run at a URL, and make the working folder of what the store has. Raises StoreError:
+    another process runs it, the URL holds something else, or the store can't be used.
+
+    Two processes of one machine exclude each other by a lock on the working folder. Over several
+    machines the store decides: a process that has stopped loses its claim after a lease.
+    """
+    mirror = open_mirror(url, "run")
+    lock = FolderLock(mirror.path)
+    at_store = StoreClaim(mirror)
+    claim = RunClaim(lock, at_store)
+    with undone_on_error(lambda _: claim.release()):
+        _check_vacant_url(mirror)
+        at_store.take()
+        at_store.remote.restore()
+
+    return claim
+
+
+class FolderLock:
+    """Lock of this process on a folder that exists; it ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock. Raises StoreError: another process has it."""
+        self.path = path
+        self._descriptor: int | None = None
+        with explained(f"{path}: can't lock the run folder", "choose another --out"):
+            self._descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            is_ours = try_lock(self._descriptor)
+
+        if not is_ours:
+            self.release()
+            raise StoreError(
+                f"{path}: another process is running this; wait for it or choose another --out"
+            )
+
+    def release(self) -> None:
+        """Let other processes have the folder; safe to call again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class StoreClaim:
+    """Claim of this process on a run at a store, where a lease decides between machines."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.remote: RemoteRun = remote_run(mirror, "")
+        self._mirror = mirror
+        self._board: ClaimBoard | None = None
+        self._claim: Claim | None = None
+
+    def take(self) -> None:
+        """Claim the run. Only for the process that has locked the working folder. Raises StoreError:
+        another process holds the claim.
+        """
+        mirror = self._mirror
+        # The lock of the folder shows that no earlier process of this machine and user is alive.
+        worker = _worker_name(mirror.path.parent.with_name("worker"))
+        self._board = ClaimBoard(mirror.store, LOCK_FOLDER, worker, lease_s(), previous_ended=True)
+        self._board.start()
+        self._claim = self._board.claim(_UNIT)
+        if self._claim is not None:
+            return
+
+        # A holder that was killed shows no sign of life for a lease.
+        holder = self._board.state(_UNIT).holder
+        lease = lease_s() if holder is None else holder.lease_s
+        end = time.monotonic() + lease * (1 + 2 / _LOOKS)
+        while self._claim is None and time.monotonic() < end:
+            time.sleep(lease / _LOOKS)
+            self._claim = self._board.claim(_UNIT)
+
+        if self._claim is None:
+            name = "another process" if holder is None else f"another process ({holder.worker})"
+            raise StoreError(
+                f"{mirror.url}: {name} is running this; wait for it or choose another --out"
+            )
+
+    def check(self) -> None:
+        """Raise FencedError where another process has taken the run over."""
+        if self._claim is None:
+            return
+        try:
+            self._claim.check(lease_s() / _FRESH_PARTS)
+        except FencedError as error:
+            raise FencedError(
+                f"{self._mirror.url}: another process has taken this run over; this one"
+                " stops, and nothing is lost"
+            ) from error
+
+    def release(self) -> None:
+        """Compact what can be, and give the claim up; safe to call again."""
+        claim = self._claim
+        board = self._board
+        self._claim = None
+        self._board = None
+        if claim is not None:
+            # Everything is at the store already. What is left is done at the next start.
+            with contextlib.suppress(StoreError):
+                self.remote.end()
+                claim.release()
+
+        if board is not None:
+            board.close()
+
+
+def lease_s() -> float:
+    """Return for how many seconds a run stays claimed after its process has stopped."""
+    text = os.environ.get(LEASE_VARIABLE)
+    if not text:
+        return _LEASE_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+
+    if not 0 < seconds < float("inf"):
+        raise ConfigError(f"{LEASE_VARIABLE}: expected seconds above 0, was {text!r:.40}")
+    return seconds
+
+
+def check_vacant(path: Path) -> None:
+    """Raise StoreError where a folder holds something else than a run, or the traces of a start.
+    Raises OSError: not readable.
+    """
+    if (path / MANIFEST).exists():
+        check_head(read_plain(path / MANIFEST), path / MANIFEST)
+    elif path.exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
+        raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
+
+
+def _is_trace_of_a_start(name: str) -> bool:
+    """Whether a run that was killed before it wrote its manifest can have left a file of this
+    name.
+    """
+    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, f".{LOG_FILE}."))
+
+
+def _check_vacant_url(mirror: Mirror) -> None:
+    """Raise StoreError where a URL holds something else than a run, or the traces of a start."""
+    traces = (f"{LOCK_FOLDER}/", f"{LOG_FOLDER}/")
+    if mirror.store.exists(MANIFEST):
+        return
+
+    for stat in mirror.store.list():
+        if not stat.key.startswith(traces):
+            raise StoreError(
+                f"{mirror.url}: is not empty and holds no run ({stat.key}); choose another --out"
+            )
+
+
+def _worker_name(path: Path) -> str:
+    """Return a name of this machine and user for one URL, drawn once."""
+    with explained(f"{path}: can't keep the name of this machine", "set KTDEVAL_CACHE_DIR"):
+        if not path.exists():
+            write_atomic(path, secrets.token_hex(8))
+        return path.read_text().strip()

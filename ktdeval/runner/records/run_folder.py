@@ -1,0 +1,381 @@
+"""Run folder: files of a plan, its records and its cards, all that `run` and `score` share.
+
+RUN/manifest.json                            the plan: config, snapshot, price, episode specs
+RUN/calls.sqlite                             calls over a network: attempts, costs and replies
+RUN/batches.json                             its batches at the provider (`--batch`)
+RUN/certificate.json                         the certificate of the mask that the run was given
+RUN/canary.json                              its answers to the fixed questions at start and end
+RUN/files/…                                  what agents keep, such as folders of programs, by hash
+RUN/episodes/<id>/journal.jsonl              while an episode runs: one line per finished step, durable
+                                             unless it can be played again for nothing
+RUN/episodes/<id>/ledger.parquet             when it is complete
+RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
+RUN/episodes/<id>/transcript.jsonl.zst
+RUN/episodes/<id>/episode.json               written last, with hashes of the two and counts of calls
+RUN/cards/<task>.json                        result cards
+RUN/cards/<what was changed>/<task>.json     those of `score` with other rules or metrics
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls.call_counts import EpisodeCalls
+from ktdeval.errors import StoreError, explained
+from ktdeval.harness.external_acts import KeptFiles
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.registry.plugin_boundary import is_file_name
+from ktdeval.runner.records.completion_marks import EpisodeMark
+from ktdeval.runner.records.episode_journal import (
+    STEPS_A_GROUP,
+    Entry,
+    Journal,
+    Record,
+    check_exchanges,
+    compacted,
+    entry_type,
+    read_journal,
+    unpack_lines,
+)
+from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.runner.records.run_claim import RunClaim
+from ktdeval.runner.records.run_file_names import (
+    AGENT_FILES as AGENT_FILES,
+    ANSWERS as ANSWERS,
+    CANARY as CANARY,
+    CERTIFICATE as CERTIFICATE,
+    JOURNAL as JOURNAL,
+    LEDGER as LEDGER,
+    MANIFEST as MANIFEST,
+    MARK as MARK,
+    REPLIES as REPLIES,
+    TASK_FILES as TASK_FILES,
+    TRANSCRIPT as TRANSCRIPT,
+)
+from ktdeval.runner.records.run_manifest import (
+    ANOTHER_RUN,
+    Growth,
+    RunManifest,
+    kept_specs,
+    manifest_difference,
+)
+from ktdeval.runner.records.url_run import RemoteRun, remote_run_at
+from ktdeval.stores.local import LocalStore
+from ktdeval.stores.mirror import keep_file
+from ktdeval.stores.store import Store
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.trading.ledger import Ledger
+from ktdeval.values.files import make_lasting_folder, read_plain, write_atomic
+from ktdeval.values.hashes import file_sha256, sha256_hex
+from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.typed_json import decode_json, to_plain
+
+_ANEW = "restore it, or delete the episode's folder to run it anew"
+
+
+class RunFolder:
+    """A run on disk. Open it with `create` (to run) or `load` (to read)."""
+
+    def __init__(self, path: Path, manifest: RunManifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._claim: RunClaim | None = None
+        #: the run at a URL whose local copy the folder is; None where it is of this machine alone
+        self._remote: RemoteRun | None = remote_run_at(path)
+
+    @classmethod
+    def create(cls, claim: RunClaim, manifest: RunManifest, growth: Growth = "none") -> RunFolder:
+        """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim
+        is released with the folder. `growth`: what may have been added since. Raises StoreError
+        where it can't be written, or has another run.
+        """
+        folder = cls(claim.path, manifest)
+        folder._claim = claim
+        with explained(f"{claim.path}: can't write", "free space or choose another --out"):
+            folder._begin(growth)
+        return folder
+
+    def _begin(self, growth: Growth) -> None:
+        """Write the plan, or check that it equals the one that is there; then delete what a killed
+        process left.
+        """
+        if (self.path / MANIFEST).exists():
+            difference = RunFolder.load(self.path).difference(self.manifest, growth)
+            if difference:
+                raise StoreError(f"{self.path}: {ANOTHER_RUN.format(difference)}")
+
+        self.save_manifest(self.manifest)
+        for name in ("episodes", "cards"):
+            make_lasting_folder(self.path / name)
+
+        for spec in filter(self.is_complete, self.manifest.specs):
+            self._drop_journal(spec)
+
+        for folder in ("", "cards/", "episodes/*/"):
+            # of `write_atomic`; a user's own hidden files have one dot
+            for stray in self.path.glob(f"{folder}.*.*"):
+                stray.unlink()
+
+    def difference(self, planned: RunManifest, growth: Growth = "none") -> str:
+        """Return what keeps a planned run from resuming this one; empty where nothing does.
+        `growth`: what it may have that this one has not.
+        """
+        kept = kept_specs(self.manifest, planned, growth)
+        return manifest_difference(
+            self.manifest, replace(planned, specs=kept), carded=any(self.path.glob("cards/*.json"))
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> RunFolder:
+        """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not
+        readable.
+        """
+        # too long a name, or no permission
+        with explained(str(path / MANIFEST), "fix that, or name another path"):
+            if not (path / MANIFEST).exists():
+                raise StoreError(f"{path}: no run here (manifest.json is missing)")
+        return cls(path, RunManifest.load(path / MANIFEST))
+
+    def save_manifest(self, manifest: RunManifest) -> None:
+        """Write the manifest."""
+        self.manifest = manifest
+        text = dumps_pretty(manifest.to_json())
+        path = self.path / MANIFEST
+        if not path.exists() or path.read_text() != text:
+            keep_file(path, text)
+
+    def release(self) -> None:
+        """Let other processes run this folder."""
+        if self._claim is not None:
+            self._claim.release()
+
+    def episode_path(self, spec: EpisodeSpec) -> Path:
+        """Return the folder of one episode, with its files as far as it has come."""
+        if self._remote is not None:
+            self._remote.bring_episode(spec.id)
+        return self._episode_folder(spec)
+
+    def _episode_folder(self, spec: EpisodeSpec) -> Path:
+        return self.path / "episodes" / spec.id
+
+    def _episode_file(self, spec: EpisodeSpec, name: str) -> Path:
+        """Return the path of a file of a complete episode."""
+        if self._remote is not None:
+            self._remote.bring_file(spec.id, name)
+        return self._episode_folder(spec) / name
+
+    def _bring(self, specs: Iterable[EpisodeSpec], *names: str) -> None:
+        """Bring files of several complete episodes at once, where they are at a URL."""
+        if self._remote is not None:
+            self._remote.bring_files([spec.id for spec in specs], *names)
+
+    def is_complete(self, spec: EpisodeSpec) -> bool:
+        """True when the episode's ledger and transcript are final."""
+        if self._remote is not None:
+            return self._remote.is_complete(spec.id)
+        return (self._episode_folder(spec) / MARK).exists()
+
+    def open_journal(
+        self,
+        spec: EpisodeSpec,
+        entry_type: type[Entry],
+        is_own: Callable[[int, Entry], bool] | None = None,
+        *,
+        is_repeatable: bool = False,
+    ) -> Journal[Entry]:
+        """Open the journal of an unfinished episode, holding what an earlier run recorded;
+        arguments as of `Journal`. `is_repeatable`: its steps can be played again for nothing, and
+        give the same bytes.
+        """
+        folder = self._episode_folder(spec)
+        with explained(f"{folder}: can't make the episode's folder"):
+            make_lasting_folder(folder)
+
+        if self._remote is None:
+            most_unsynced = STEPS_A_GROUP if is_repeatable else 1
+            return Journal(folder / JOURNAL, entry_type, is_own, most_unsynced=most_unsynced)
+
+        self._remote.begin_journal(spec.id)
+        keeper = self._remote.journal_keeper(spec.id)
+        return Journal(folder / JOURNAL, entry_type, is_own, keeper)
+
+    def complete(
+        self,
+        spec: EpisodeSpec,
+        entry_type: type[Entry],
+        encode: Callable[[Sequence[Any]], tuple[str, bytes]],
+        calls: EpisodeCalls | None = None,
+    ) -> None:
+        """Compact a whole journal into the file of its records and the transcript; safe to repeat
+        after a crash at any point.
+        """
+        folder = self._episode_folder(spec)
+        journal = compacted(folder / JOURNAL, entry_type)
+        name, data = encode(journal.records)
+        files = {name: data, TRANSCRIPT: journal.transcript}
+
+        for file_name, content in files.items():
+            write_atomic(folder / file_name, content)
+
+        mark = EpisodeMark(
+            spec=spec.to_json(),
+            steps=len(journal.records),
+            wall_s=round(math.fsum(journal.seconds), 3),
+            sha256={file_name: sha256_hex(content) for file_name, content in files.items()},
+            said=journal.said,
+            calls=calls,
+            made_by=journal.made_by,
+        )
+        text = dumps_pretty(to_plain(mark))
+        write_atomic(folder / MARK, text)
+        if self._remote is not None:
+            self.check_claim()
+            self._remote.complete(spec.id, {**files, MARK: text.encode()})
+
+        self._drop_journal(spec, len(journal.records))
+
+    @property
+    def files(self) -> KeptFiles:
+        """Files that agents keep beside their memory."""
+        if self._remote is None:
+            return LocalStore(self.path / AGENT_FILES)
+        return _FilesBelow(self._remote.mirror.store, f"{self._remote.prefix}{AGENT_FILES}/")
+
+    def check_claim(self) -> None:
+        """Raise FencedError where another process has taken the run over."""
+        if self._claim is not None:
+            self._claim.check()
+
+    def _drop_journal(self, spec: EpisodeSpec, steps: int | None = None) -> None:
+        """Delete the journal of a complete episode; `steps` as of `RemoteRun.drop_journal`."""
+        (self._episode_folder(spec) / JOURNAL).unlink(missing_ok=True)
+        if self._remote is not None:
+            self._remote.drop_journal(spec.id, steps)
+
+    def load_ledger(self, spec: EpisodeSpec) -> Ledger:
+        """Read the ledger of a complete episode."""
+        return load_ledger(self._episode_file(spec, LEDGER))
+
+    def ledger_sha256(self, spec: EpisodeSpec) -> str:
+        """SHA-256 of the ledger of a complete episode, of its bytes as they are now."""
+        return file_sha256(self._episode_file(spec, LEDGER))
+
+    def load_transcript(self, spec: EpisodeSpec) -> list[TranscriptEntry]:
+        """Read the transcript of a complete episode: one entry a step."""
+        path = self._episode_file(spec, TRANSCRIPT)
+        entries = unpack_lines(path, TranscriptEntry, "transcript")
+        for number, entry in enumerate(entries, 1):
+            check_exchanges(entry, f"{path}: line {number}")
+        return entries
+
+    def load_answers(self, spec: EpisodeSpec) -> list[AnswerRecord]:
+        """Read the answer records of a complete episode of a scoring task."""
+        path = self._episode_file(spec, ANSWERS)
+        return unpack_lines(path, AnswerRecord, "record of answers")
+
+    def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
+        """Records and transcript of any episode as far as it has come. Raises StoreError where one
+        is not readable.
+        """
+        folder = self.episode_path(spec)
+        if self.is_complete(spec):
+            records: Sequence[Record]
+            if (folder / ANSWERS).exists():
+                records = self.load_answers(spec)
+            else:
+                records = self.load_ledger(spec).steps
+
+            return records, self.load_transcript(spec)
+
+        journal = folder / JOURNAL
+        entries = list(read_journal(journal, entry_type(journal))) if journal.exists() else []
+        return [entry.step for entry in entries], [entry.transcript for entry in entries]
+
+    def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
+        """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or
+        was changed since its end.
+        """
+        self._bring(specs)
+        digests = {}
+        for spec in specs:
+            for name, recorded in self.mark(spec).sha256.items():
+                path = self._episode_file(spec, name)
+                with explained(f"{path}: can't read", _ANEW):
+                    digest = file_sha256(path)
+
+                if digest != recorded:
+                    raise StoreError(
+                        f"{path}: is not the file that the episode ended with; {_ANEW}"
+                    )
+
+                digests[f"episodes/{spec.id}/{name}"] = digest
+
+        return digests
+
+    def mark(self, spec: EpisodeSpec) -> EpisodeMark:
+        """Read the mark of a complete episode. Raises StoreError where it is not readable."""
+        path = self.mark_path(spec)
+        with explained(f"{path}: can't read", _ANEW):
+            mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
+
+        if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):
+            raise StoreError(
+                f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a"
+                " transcript"
+            )
+
+        return mark
+
+    def mark_path(self, spec: EpisodeSpec) -> Path:
+        """Return the path of the mark of a complete episode."""
+        return self._episode_file(spec, MARK)
+
+    def card_path(self, task: str, scored: str = "") -> Path:
+        """Return where a task's card goes, or that of having been `scored` again (words with `+`
+        between). Raises StoreError: no safe file name.
+        """
+        for name in (task, *filter(None, scored.split("+"))):
+            if not is_file_name(name):
+                raise StoreError(f"{name!r} can't be a file name")
+        return self.path / "cards" / scored / f"{task}.json"
+
+
+@dataclass(frozen=True)
+class _FilesBelow:
+    """Files of a store below a prefix."""
+
+    store: Store
+    prefix: str
+
+    def read(self, key: str) -> bytes:
+        """Return a file."""
+        return self.store.read(f"{self.prefix}{key}")
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Keep a file."""
+        return self.store.create(f"{self.prefix}{key}", data)
+
+
+def recorded_run(path: Path) -> RunFolder | None:
+    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
+    does.
+    """
+    if not (path / MANIFEST).exists():
+        return None
+    return RunFolder.load(path)
+
+
+def mask_key_of(run: RunFolder | None) -> str | None:
+    """Return the mask key of a run, or None without a run or a key."""
+    if run is None:
+        return None
+
+    for spec in run.manifest.specs:
+        if spec.mask_key:
+            return spec.mask_key
+    return None

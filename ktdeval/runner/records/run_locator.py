@@ -1,0 +1,127 @@
+"""Runs and cards as a user names them: by a path of this machine, or by a URL, whose local copy is
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import StoreError
+from ktdeval.runner.records.run_file_names import CARDS, MANIFEST
+from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.url_run import RemoteRun, remote_run, remote_run_at
+from ktdeval.stores.concurrent_requests import at_once
+from ktdeval.stores.mirror import Mirror, is_url, open_mirror
+from ktdeval.values.user_input import user_path
+
+_DEPTH = 4  #: How deep below a URL a run may lie, as below a folder
+_FILE = ".json"
+
+
+def local_run_path(named: str | Path) -> Path:
+    """Return the path of a run, of a folder of runs, or of a card. Of a URL it is a local copy:
+    plan and cards are brought at once, an episode's files when they are read.
+
+    Raises StoreError: there is no run at the URL, or it can't be read; UsageError: no path.
+    """
+    if not is_url(named):
+        if isinstance(named, str):
+            named = named.removeprefix("file://")
+        return user_path(named)
+
+    url = str(named).rstrip("/")
+    if url.endswith(_FILE):
+        return _card_path(url)
+
+    mirror = open_mirror(url, "read")
+    if not remote_run(mirror, "").bring_head():
+        _bring_heads(mirror)
+
+    return mirror.path
+
+
+def local_copy(url: str) -> Path:
+    """Return the local copy of a run at a URL that need not have begun."""
+    mirror = open_mirror(url, "read")
+    remote_run(mirror, "").bring_head()
+    return mirror.path
+
+
+def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
+    """Return paths of runs given one by one or as lists: texts, URLs, paths, or objects with a
+    `folder`; UsageError for others. Errors as of `local_run_path`.
+    """
+    paths: list[Path] = []
+    for run in runs:
+        if isinstance(run, (list, tuple)):
+            paths += paths_of_runs(run)
+            continue
+
+        named = getattr(run, "folder", run)
+        if isinstance(named, str):
+            paths.append(local_run_path(named))
+        else:
+            paths.append(user_path(named))
+
+    return paths
+
+
+def runs_beside(run: RunFolder) -> list[Path]:
+    """Return the paths of the folders with a manifest next to a run, its own included. At a URL
+    these are its siblings there, whose names take one listing of all that is below the parent.
+    """
+    remote = remote_run_at(run.path)
+    if remote is None:
+        manifests = run.path.resolve().parent.glob(f"*/{MANIFEST}")
+        return sorted(manifest.parent for manifest in manifests)
+
+    above, _, name = f"{remote.mirror.url}/{remote.prefix}".rstrip("/").rpartition("/")
+    if above.endswith("/") or not name:  # a bucket has no siblings
+        return [run.path]
+
+    mirror = open_mirror(above, "read")
+    folders = [key.partition("/")[0] for key in mirror.stats() if _is_manifest_of_child(key)]
+    siblings = [remote_run(mirror, f"{folder}/") for folder in folders]
+    at_once(RemoteRun.bring_head, siblings)
+    return [sibling.path for sibling in siblings]
+
+
+def _is_manifest_of_child(key: str) -> bool:
+    return key.count("/") == 1 and key.endswith(f"/{MANIFEST}")
+
+
+def _card_path(url: str) -> Path:
+    """Return the local copy of a card: with the run that it lies in, so that it can be verified."""
+    run, is_of_run, name = url.rpartition(f"/{CARDS}/")
+    if is_of_run:
+        mirror = open_mirror(run, "read")
+        if remote_run(mirror, "").bring_head():
+            return _existing(mirror, f"{CARDS}/{name}")
+
+    folder, _, name = url.rpartition("/")
+    mirror = open_mirror(folder, "read")
+    mirror.fetch_file(name)
+    return _existing(mirror, name)
+
+
+def _existing(mirror: Mirror, key: str) -> Path:
+    path = mirror.path / key
+    if not path.is_file():
+        raise StoreError(f"{mirror.url}/{key}: there is no such file")
+    return path
+
+
+def _bring_heads(mirror: Mirror) -> None:
+    """Bring plan and cards of each run below a URL. Raises StoreError: there is none."""
+    runs: list[RemoteRun] = []
+    for key in mirror.stats():
+        folder, _, name = key.rpartition("/")
+        if name == MANIFEST and folder.count("/") < _DEPTH:
+            runs.append(remote_run(mirror, f"{folder}/"))
+
+    if not runs:
+        raise StoreError(f"{mirror.url}: no run here (manifest.json is missing)")
+
+    at_once(RemoteRun.bring_head, runs)

@@ -1,0 +1,271 @@
+"""Manifest of a run: its plan as `manifest.json` has it, and how two plans differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import structs
+
+from ktdeval.calls.prices import FREE, PriceEntry
+from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
+from ktdeval.errors import StoreError, explained
+from ktdeval.market.rules.calendar import parse_day
+from ktdeval.runner.records.completion_marks import LogEntry
+from ktdeval.runner.records.leaderboard_registration import ContentHash
+from ktdeval.stats.metric import RuleSet
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.values.files import read_plain
+from ktdeval.values.format_versions import check_version, format_version, stated_version
+from ktdeval.values.secret_free_addresses import Address, Arguments
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
+
+FORMAT = "run folder"
+MANIFEST_VERSION = format_version(FORMAT)
+ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
+Growth = Literal["none", "tasks", "any"]
+"""What a plan may have that its recorded run has not: nothing, whole tasks, or any episodes."""
+
+
+class NotARunError(StoreError):
+    """A manifest.json does not describe a run."""
+
+
+def check_head(data: bytes, path: Path) -> None:
+    """Raise StoreError where a manifest is not that of a run, or of another version."""
+    head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
+    if "episodes" not in head:
+        raise NotARunError(
+            f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a"
+            " new one"
+        )
+
+    version = stated_version(head, str(path))
+    check_version(FORMAT, version, path, "use the ktdeval that wrote it, or run it anew")
+
+
+class DataSource(Value):
+    """How the user named the data: a folder or provider, and its arguments."""
+
+    data: Address
+    data_args: Arguments
+
+
+class FurtherFacts(Value):
+    """What a run records of a model besides its own; name and parameters are those of its specs."""
+
+    price: PriceEntry | None  #: of its tokens; None where no price is known
+    #: how its calls are put to the provider; None for a model of this machine
+    request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
+    #: end of its training data, as listed
+    knowledge_cutoff: CutoffEntry | NoCutoff
+
+
+@dataclass(frozen=True)
+class RunManifest:
+    """Everything that the command line can change about a run's outcome, and nothing of the
+    machine.
+    """
+
+    #: how the user named the data (`DataSource`), so that `score` and `verify` find the snapshot
+    #: again
+    data: Mapping[str, JsonValue] | None
+    #: the id of that snapshot; both are None where no task asks about a market
+    snapshot: str | None
+    metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
+    rules: RuleSet  #: rule set of the metrics
+    specs: tuple[EpisodeSpec, ...]  #: the plan, in order
+    #: price of the model's tokens; None where no price is known, or none is due
+    price: PriceEntry | None = None
+    #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this
+    #: machine
+    request_settings: Mapping[str, JsonValue] | None = None
+    #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
+    knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
+    #: which record of calls the run was begun with; None for a model of this machine, and in
+    #: records without it
+    call_log: LogEntry | None = None
+    #: id of the registration with a leaderboard whose drawn key the masks have; None where the run
+    #: has a key of its own
+    registration: str | None = None
+    #: models besides the run's own, by the names that the agent asks them by
+    further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether all models run on this machine and bill nothing, so that they have no tokens to
+        count.
+        """
+        further = self.further_models.values()
+        return self.price == FREE and all(each.price == FREE for each in further)
+
+    def to_json(self) -> JsonValue:
+        """Return the manifest as written."""
+        episodes = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
+        file = ManifestFile(
+            version=MANIFEST_VERSION,
+            data=None if self.data is None else from_plain(self.data, DataSource, "data"),
+            snapshot=self.snapshot,
+            metrics=self.metrics,
+            rules=self.rules,
+            price=self.price,
+            request_settings=self.request_settings,
+            episodes=episodes,
+            knowledge_cutoff=self.knowledge_cutoff,
+            call_log=self.call_log,
+            registration=self.registration,
+            further_models=dict(self.further_models),
+        )
+        return to_plain(file)
+
+    @classmethod
+    def load(cls, path: Path) -> RunManifest:
+        """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not
+        hash to its id.
+        """
+        where = f"{path}: not a readable manifest"
+        with explained(where):
+            data = read_plain(path)
+
+        check_head(data, path)
+        file = decode_json(data, ManifestFile, where)
+        if not file.episodes:
+            raise StoreError(f"{where}: episodes: expected at least one")
+
+        specs = []
+        for number, entry in enumerate(file.episodes):
+            recorded_id = entry.pop("id", None)
+            spec = from_plain(entry, EpisodeSpec, f"{where}: episodes[{number}]")
+            if spec.id != recorded_id or spec.to_json() != entry:
+                raise StoreError(
+                    f"{path}: episode {str(recorded_id)[:20]} has been changed: its spec hashes to"
+                    f" {spec.id}"
+                )
+
+            problem = _spec_problem(spec, file)
+            if problem is not None:
+                raise StoreError(f"{where}: episodes[{number}].{problem}")
+
+            if spec.window is not None:
+                window = f"{where}: episodes[{number}].window"
+                parse_day(spec.window.first, f"{window}.first: ", StoreError)
+                parse_day(spec.window.last, f"{window}.last: ", StoreError)
+
+            specs.append(spec)
+
+        return cls(
+            data=structs.asdict(file.data) if file.data and file.snapshot else None,
+            snapshot=file.snapshot or None,
+            metrics=file.metrics,
+            rules=file.rules,
+            specs=tuple(specs),
+            price=file.price,
+            request_settings=file.request_settings,
+            knowledge_cutoff=file.knowledge_cutoff,
+            call_log=file.call_log,
+            registration=file.registration,
+            further_models=file.further_models,
+        )
+
+
+def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
+    """Return what is wrong with a spec though its types are right: its market, a window without a
+    market, its models, its limit. None if nothing is.
+    """
+    if spec.snapshot not in (None, file.snapshot):
+        return "snapshot: expected the run's"
+    if {each.asked_as for each in spec.further_models} != file.further_models.keys():
+        return "further_models: expected the run's"
+    if (spec.window is None) != (spec.snapshot is None):
+        return "window: it and snapshot go together"
+    return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
+
+
+class ManifestFile(Value, omit_defaults=True):
+    """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its
+    spec.
+    """
+
+    version: int
+    data: DataSource | None
+    snapshot: str | None
+    metrics: tuple[str, ...]
+    rules: RuleSet
+    price: PriceEntry | None
+    request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
+    episodes: tuple[dict[str, JsonValue], ...]
+    knowledge_cutoff: CutoffEntry | NoCutoff
+    call_log: LogEntry | None = None
+    registration: ContentHash | None = None
+    further_models: dict[str, FurtherFacts] = msgspec.field(default_factory=dict)
+
+
+FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
+    "task": lambda spec: spec.task,
+    "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
+    "model": lambda spec: f"{spec.model} {dumps_canonical(spec.model_args)}",
+    "further models": lambda spec: dumps_canonical(
+        [[each.asked_as, each.name, dict(each.args)] for each in spec.further_models]
+    ),
+    "agent": lambda spec: f"{spec.agent} {dumps_canonical(spec.agent_args)}",
+    "window": lambda spec: spec.window_name or "none",
+    "seed": lambda spec: str(spec.seed),
+    "limit": lambda spec: str(spec.limit),
+    "mask key": lambda spec: spec.mask_key or "none",
+    "call parameters": lambda spec: dumps_canonical(spec.call),
+}
+"""Parts of a plan, as its user would name them."""
+
+
+def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
+    """Return what the user would have to change; empty when the plans are equal. `carded`: there
+    are cards already.
+    """
+    if recorded.snapshot != planned.snapshot:
+        before = recorded.snapshot or "none"
+        after = planned.snapshot or "none"
+        return f"snapshot {before:.12}, now {after:.12}"
+
+    for name, facet in FACETS.items():
+        had = sorted({facet(spec) for spec in recorded.specs})
+        has = sorted({facet(spec) for spec in planned.specs})
+        if had != has:
+            return f"{name}: {', '.join(had)}; now {', '.join(has)}"
+
+    if {spec.id for spec in recorded.specs} != {spec.id for spec in planned.specs}:
+        return "other episodes"
+
+    if not carded:
+        return ""
+
+    advice = "`ktdeval score` applies others to the records"
+    if recorded.rules != planned.rules:
+        return f"rules: {recorded.rules}; now {planned.rules}; {advice}"
+    if recorded.metrics != planned.metrics:
+        before = _metric_names(recorded)
+        return f"metrics: {before}; now {_metric_names(planned)}; {advice}"
+
+    return ""
+
+
+def kept_specs(
+    recorded: RunManifest, planned: RunManifest, growth: Growth
+) -> tuple[EpisodeSpec, ...]:
+    """Return the planned episodes that the recorded run must have: all, those of its tasks, or those
+    that it has.
+    """
+    if growth == "tasks":
+        tasks = {spec.task for spec in recorded.specs}
+        return tuple(spec for spec in planned.specs if spec.task in tasks)
+    if growth == "any":
+        known = {spec.id for spec in recorded.specs}
+        return tuple(spec for spec in planned.specs if spec.id in known)
+    return planned.specs
+
+
+def _metric_names(manifest: RunManifest) -> str:
+    return ", ".join(manifest.metrics) or "no further ones"

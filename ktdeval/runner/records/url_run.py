@@ -1,0 +1,293 @@
+"""Run folder at a URL, as `RunFolder` needs it: what is asked for is brought to the local copy, and
+what must not be lost is put to the store before the run goes on.
+
+The store has the files of a run folder, but for two that grow. Each line of a journal is a file of
+its own until its episode is complete, and so is each group of calls (`ktdeval.calls.remote_call_log`):
+
+URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
+URL/lock/claims/run/0001.json               who runs it (`ktdeval.stores.claims`)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ktdeval.calls.remote_call_log import CallParts
+from ktdeval.calls.submitted_batches import BATCHES
+from ktdeval.errors import StoreError
+from ktdeval.runner.records.run_file_names import (
+    CANARY,
+    CARDS,
+    CERTIFICATE,
+    EPISODES,
+    JOURNAL,
+    MANIFEST,
+    MARK,
+    TASK_FILES,
+)
+from ktdeval.stores.concurrent_requests import at_once
+from ktdeval.stores.mirror import Mirror, key_at, mirror_at
+from ktdeval.stores.store import Stat
+from ktdeval.values.hashes import content_hash
+
+JOURNAL_FOLDER = "journal"  #: of an unfinished episode at a store: a file for each finished step
+_FRESH_S = 2.0  #: For how long a listing of episodes is taken for current, at least
+_LISTING_SHARE = 10  #: A listing is not repeated before this many times as long as it took
+
+
+# a tuple: sorted
+class JournalPart(NamedTuple):
+    """A finished step at a store."""
+
+    number: int  #: from 1
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFiles:
+    """Files of one episode at a store."""
+
+    files: dict[str, Stat]  #: by name
+    journal: tuple[JournalPart, ...]  #: by number
+    foreign: tuple[str, ...]  #: keys that no run writes
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its mark is there, which is written last."""
+        return MARK in self.files
+
+
+_NO_FILES = EpisodeFiles({}, (), ())
+
+
+class RemoteRun:
+    """Run folder at a URL. Threads may share it; only the process that claimed the run may write."""
+
+    def __init__(self, mirror: Mirror, prefix: str) -> None:
+        """`prefix` is the key of the run folder, with a slash at its end, or empty."""
+        self.mirror = mirror
+        self.prefix = prefix
+        self.path = mirror.path / prefix
+        self.calls = CallParts(mirror, prefix)
+        self._episodes: dict[str, EpisodeFiles] | None = None
+        self._listed_until = 0.0
+
+    # -- reading
+
+    def bring_head(self) -> bool:
+        """Bring what every command reads: plan, cards, task files, certificate, canary. Return
+        whether there is a run.
+        """
+        names = [MANIFEST, CERTIFICATE, CANARY, BATCHES]
+        keys = [f"{self.prefix}{name}" for name in names]
+        is_run, *_ = at_once(self.mirror.fetch_file, keys)
+        folders = [f"{self.prefix}{CARDS}", f"{self.prefix}{TASK_FILES}"]
+        at_once(self.mirror.fetch_below, folders)
+
+        return is_run
+
+    def episodes(self) -> Mapping[str, EpisodeFiles]:
+        """Return the files of each episode that has begun, by its id, from one listing. A run of
+        this process lists once, since nobody else may write.
+        """
+        is_current = self.mirror.is_working or time.monotonic() < self._listed_until
+        if self._episodes is None or not is_current:
+            began = time.monotonic()
+            stats = self.mirror.stats(f"{self.prefix}{EPISODES}")
+            self._episodes = by_episode(stats.values(), f"{self.prefix}{EPISODES}/")
+            took = time.monotonic() - began
+            self._listed_until = time.monotonic() + max(_FRESH_S, took * _LISTING_SHARE)
+
+        return self._episodes
+
+    def is_complete(self, episode: str) -> bool:
+        """Whether an episode's ledger and transcript are final."""
+        if self.mirror.owns(self._key(episode, MARK)):
+            return True
+        return self.episodes().get(episode, _NO_FILES).is_complete
+
+    def bring_file(self, episode: str, name: str) -> None:
+        """Bring a file of a complete episode; nothing where it has none of that name."""
+        if not self.mirror.owns(self._key(episode, name)):
+            self.bring_files([episode], name)
+
+    def bring_files(self, episodes: Iterable[str], *names: str) -> None:
+        """Bring files of several complete episodes, several at once; all where no name is given."""
+        stats = []
+        for episode in episodes:
+            files = self.episodes().get(episode, _NO_FILES).files
+            stats += [stat for name, stat in files.items() if not names or name in names]
+
+        self.mirror.fetch(stats)
+
+    def bring_named(self, name: str) -> None:
+        """Bring a file by its key below the run; nothing where there is none."""
+        top, _, rest = name.partition("/")
+        episode, _, file = rest.partition("/")
+        if top == EPISODES and file:
+            self.bring_file(episode, file)
+        else:
+            self.mirror.fetch_file(f"{self.prefix}{name}")
+
+    def bring_episode(self, episode: str) -> None:
+        """Bring all files of an episode, or of an unfinished one the journal so far."""
+        if self.mirror.owns(self._key(episode, MARK)):
+            return
+
+        own = self.episodes().get(episode, _NO_FILES)
+        if own.is_complete:
+            self.mirror.fetch(own.files.values())
+            (self.mirror.path / self._key(episode, JOURNAL)).unlink(missing_ok=True)
+        elif not self.mirror.is_working:
+            self._bring_journal(episode, own.journal)
+
+    def _bring_journal(self, episode: str, parts: Iterable[JournalPart]) -> None:
+        """Write the journal of what the store has; where it has none, there is none."""
+        key = self._key(episode, JOURNAL)
+        parts = list(parts)
+        for number, part in enumerate(parts, 1):
+            if part.number != number:
+                # What a listing shows while an episode ends: its steps are deleted, the last first.
+                parts = parts[: number - 1]
+                break
+
+        version = content_hash([[part.stat.key, str(part.stat.version)] for part in parts])
+        if not parts:
+            (self.mirror.path / key).unlink(missing_ok=True)
+        elif not self.mirror.has(key, version):
+            keys = [part.stat.key for part in parts]
+            lines = at_once(self.mirror.store.read, keys)
+            self.mirror.keep(key, version, b"".join(lines))
+
+    # -- running
+
+    def restore(self) -> None:
+        """Make the working folder of what the store has, as if no process had worked here before.
+        Only for the process that claimed the run. Complete episodes are brought when they are read.
+        """
+        self._episodes = None
+        self.mirror.forget_own()
+        for journal in self.path.glob(f"{EPISODES}/*/{JOURNAL}"):
+            journal.unlink()
+
+        self.bring_head()
+        self.calls.restore_working()
+
+    def begin_journal(self, episode: str) -> None:
+        """Bring the journal of an unfinished episode that is about to go on. Raises StoreError: a
+        step is missing though a later one is there.
+        """
+        own = self.episodes().get(episode, _NO_FILES)
+        for number, part in enumerate(own.journal, 1):
+            if part.number != number:
+                raise StoreError(
+                    f"{self.mirror.url}/{self._journal(episode)}: step {number} is missing, though"
+                    " later ones are there; delete that folder to run the episode anew"
+                )
+
+        self._bring_journal(episode, own.journal)
+
+    def journal_keeper(self, episode: str) -> RemoteJournal:
+        """Return where each step of an episode is put."""
+        return RemoteJournal(self.mirror, self._journal(episode))
+
+    def complete(self, episode: str, files: Mapping[str, bytes]) -> None:
+        """Put the files of a complete episode; the mark comes last."""
+        others = [name for name in files if name != MARK]
+        at_once(lambda name: self._put(episode, name, files[name]), others)
+        self._put(episode, MARK, files[MARK])
+
+    def drop_journal(self, episode: str, steps: int | None = None) -> None:
+        """Delete the steps of a complete episode, whose transcript has them. `steps`: how many this
+        process put; None: those of an earlier one that was killed here.
+        """
+        keys = [part.stat.key for part in self.episodes().get(episode, _NO_FILES).journal]
+        if steps is not None:
+            keys = [_part_key(self._journal(episode), number + 1) for number in range(steps)]
+
+        at_once(self.mirror.store.delete, keys[::-1])
+
+    def end(self) -> None:
+        """Compact what a run leaves, and keep its local files as copies of those at the store."""
+        self.calls.compact()
+        self.mirror.remember(self.mirror.stats(self.prefix.rstrip("/")).values())
+
+    def _put(self, episode: str, name: str, data: bytes) -> None:
+        self.mirror.put(self._key(episode, name), data)
+
+    def _key(self, episode: str, name: str) -> str:
+        return f"{self.prefix}{EPISODES}/{episode}/{name}"
+
+    def _journal(self, episode: str) -> str:
+        return self._key(episode, JOURNAL_FOLDER)
+
+
+class RemoteJournal:
+    """Steps of one episode at a store, a file for each."""
+
+    def __init__(self, mirror: Mirror, folder: str) -> None:
+        self._mirror = mirror
+        self._folder = folder
+
+    def append(self, number: int, line: bytes) -> None:
+        """Put a finished step, numbered from 1; durable once this returns. Raises StoreError."""
+        self._mirror.put_new(_part_key(self._folder, number), line, "this episode")
+
+
+def remote_run_at(path: Path) -> RemoteRun | None:
+    """Return the run at a URL whose local copy a folder is; None for any other folder."""
+    mirror = mirror_at(path)
+    if mirror is None:
+        return None
+
+    key = key_at(mirror, path)
+    return remote_run(mirror, f"{key}/" if key else "")
+
+
+def run_file(folder: Path, name: str) -> Path:
+    """Return the path of a file of a run, by its name in a card's `artefacts`, after bringing it
+    here where the folder is the copy of a URL. There need not be such a file.
+    """
+    remote = remote_run_at(folder)
+    if remote is not None:
+        remote.bring_named(name)
+    return folder / name
+
+
+@lru_cache(maxsize=1024)
+def remote_run(mirror: Mirror, prefix: str) -> RemoteRun:
+    """Return the run below a prefix of a URL: one object, so that its listing is shared."""
+    return RemoteRun(mirror, prefix)
+
+
+def _part_key(folder: str, number: int) -> str:
+    return f"{folder}/{number:06}.jsonl"
+
+
+def by_episode(stats: Iterable[Stat], folder: str) -> dict[str, EpisodeFiles]:
+    """Return the files of each episode from a listing of all."""
+    files: dict[str, dict[str, Stat]] = {}
+    journals: dict[str, list[JournalPart]] = {}
+    foreign: dict[str, list[str]] = {}
+    for stat in stats:
+        episode, _, name = stat.key.removeprefix(folder).partition("/")
+        inside, _, number = name.removesuffix(".jsonl").partition("/")
+        files.setdefault(episode, {})
+        if inside == JOURNAL_FOLDER and number.isascii() and number.isdigit():
+            journals.setdefault(episode, []).append(JournalPart(int(number), stat))
+        elif "/" in name or not name:
+            foreign.setdefault(episode, []).append(stat.key)
+        else:
+            files[episode][name] = stat
+
+    return {
+        episode: EpisodeFiles(
+            own, tuple(sorted(journals.get(episode, ()))), tuple(foreign.get(episode, ()))
+        )
+        for episode, own in files.items()
+    }

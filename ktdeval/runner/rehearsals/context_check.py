@@ -1,0 +1,123 @@
+"""Check by the real prompts of a step, without any model, that they fit the model's context."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from ktdeval.calls.context_window import LEAST_ROOM, Context, does_not_fit
+from ktdeval.calls.prompt_size import FEWEST_TOKENS
+from ktdeval.errors import UsageError
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window
+from ktdeval.runner.rehearsals.step_costs import measure_task
+
+_USUAL = ("high", "typical")  # cases whose prompts an advice must let through, the best first
+
+
+def context_warnings(
+    rehearsal: Sequence[FirstStep],
+    largest: Mapping[str, int],
+    context: Context,
+    room: int,
+) -> Iterator[str]:
+    """Say that prompts of a task, of which these are the first steps, do not, or may not, fit beside a
+    reply of `room` tokens. `largest`: by case, the tokens of a step's largest prompt.
+    """
+    most = _most(context, room)
+    too_long = [name for name, tokens in largest.items() if tokens > most]
+    if not too_long:
+        return
+
+    task = rehearsal[0].spec.task
+    problem = does_not_fit(largest[too_long[0]], context, room)
+    advice = ways_to_fit(rehearsal, largest, context, room)
+    if context.is_listed:
+        yield (
+            f"task {task}, in the case {too_long[0]}: {problem}; only a list says so: such a prompt"
+            f" is sent, and the server may refuse it: {advice}"
+        )
+        return
+
+    if "low" in too_long:
+        yield f"task {task}: {problem}; this run would be refused: {advice}"
+        return
+
+    yield (
+        f"task {task}, in the case {too_long[0]}: {problem}; such a prompt is not sent, "
+        f"and its step is a hold that counts as model_context_exceeded: {advice}"
+    )
+
+
+def ways_to_fit(
+    rehearsal: Sequence[FirstStep],
+    largest: Mapping[str, int],
+    context: Context,
+    room: int,
+) -> str:
+    """Return what lets the prompts of a task fit, each way tried: a context for all of them, a
+    shorter reply where it leaves room for them, and the task's compact prompt where that fits.
+    """
+    needed = largest["high"] + (room if context.holds_reply else 0)
+    ways = [f"give the model a context of at least {needed:,} tokens"]
+    for case in _USUAL:
+        left = context.tokens - largest[case]
+        if context.holds_reply and LEAST_ROOM <= left < room:
+            suffix = "" if case == "high" else f", which leaves room in the case {case}"
+            ways.append(f"lower --max-output-tokens to {left:,}{suffix}")
+            break
+
+    tokens = _compact_tokens(rehearsal[0])
+    if tokens is not None and tokens < largest["typical"]:
+        ways += _compact_ways(tokens, context, room)
+
+    return ", or ".join(ways)
+
+
+def _compact_tokens(first: FirstStep) -> int | None:
+    """Return the tokens of a typical prompt of a task's compact form; None where it has none."""
+    compact = first.compacted()
+    return None if compact is None else measure_task([compact], None).largest["typical"]
+
+
+def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
+    """Yield the advice to take a compact prompt, with a shorter reply where it needs one."""
+    left = context.tokens - tokens
+    words = "give --set prompt=compact"
+    if context.holds_reply and left < room:
+        words += f" with --max-output-tokens {left:,}"
+
+    least = min(LEAST_ROOM, room) if context.holds_reply else 0
+    if left >= least:
+        yield f"{words}: its prompts have about {tokens:,} tokens"
+
+
+def check_context(context: Context, rehearsal: Sequence[FirstStep], room: int) -> None:
+    """Raise UsageError where not even the smallest prompts of a task fit."""
+    most = _most(context, room)
+    for name, steps in by_task(rehearsal).items():
+        where = f"task {name}, agent {steps[0].spec.agent}: a step can't be measured"
+        tokens = call_foreign(_smallest_prompt, where, steps, most)
+        if tokens > most:
+            largest = measure_task(steps, None).largest
+            advice = ways_to_fit(steps, largest, context, room)
+            raise UsageError(f"task {name}: {does_not_fit(tokens, context, room)}: {advice}")
+
+
+def _most(context: Context, room: int) -> int:
+    """Return the most tokens of a prompt that fits."""
+    return context.tokens - (room if context.holds_reply else 0)
+
+
+def _smallest_prompt(rehearsal: Sequence[FirstStep], most: int) -> int:
+    """Return the tokens of the first prompt of a step without research that has at most so many, or
+    else of the smallest of those that a plan measures.
+    """
+    smallest = sys.maxsize
+    for first in by_window(rehearsal).values():
+        for size in first.smallest_sizes():
+            smallest = min(smallest, round(size.largest.tokens(FEWEST_TOKENS)))
+            if smallest <= most:
+                return smallest
+
+    return smallest

@@ -1,0 +1,439 @@
+"""Size of a step's conversation, measured without a model: the real task, mask, tools and agent, and
+made-up replies.
+
+From that, or from finished steps, follow the calls, tokens and seconds of one step of a run.
+"""
+
+from __future__ import annotations
+
+import base64
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ktdeval.calls.prompt_size import (
+    FEWEST_TOKENS,
+    KINDS,
+    MOST_TOKENS,
+    USUAL_TOKENS,
+    BytesPerToken,
+    PromptBytes,
+    prompt_bytes,
+)
+from ktdeval.harness.agent import Decision, StepCounts
+from ktdeval.harness.chat_messages import NO_TOOL, ModelRequest, Reply, ToolCall, ToolSpec
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.traits import ModelTraits
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.observation.state_rows import as_object
+from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.records.episode_journal import Entry, JournalEntry
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.trading_task import Task
+from ktdeval.task_api.traits import task_traits
+from ktdeval.trading.ledger import CountsRecord, StepRecord
+from ktdeval.trading.types import Order
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+
+_VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # a 1 and 255 zeros
+Schema = Mapping[str, Any]  # a JSON Schema
+_REMARK = "A remark that stands for what a model writes beside its calls. "
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedBehaviour:
+    """Assumed behaviour of a model in a step."""
+
+    #: share of the task's research calls that it makes; between 0 and 1, a scoring task's
+    #: `usual_tool_calls` are made instead, where it has them
+    research_share: float
+    calls_a_turn: int  #: research calls in one reply
+    remark_bytes: int  #: length of the text beside its calls, which later requests send again
+    #: whether its first submission is valid; otherwise that of its last attempt is
+    valid: bool = True
+
+
+LOW = AssumedBehaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
+TYPICAL = AssumedBehaviour(research_share=0.5, calls_a_turn=2, remark_bytes=400)
+HIGH = AssumedBehaviour(research_share=1.0, calls_a_turn=1, remark_bytes=1600, valid=False)
+
+
+NOTHING_SENT = PromptBytes()
+
+
+@dataclass(frozen=True, slots=True)
+class StepSize:
+    """One step, as sent: every request holds the whole conversation before it."""
+
+    requests: int  #: how often the model was asked
+    sent: PromptBytes  #: bytes over all requests
+    seconds: float  #: what agent, tools and mask took
+    #: research calls that were answered with an error, since their arguments could only be guessed
+    failed_calls: int
+    largest: PromptBytes = NOTHING_SENT  #: of all requests, that with most tokens
+
+
+class MeasuringModel:
+    """Model that asks for tools and submits by a `AssumedBehaviour`, whatever it receives, and adds up the
+    sizes of its requests. Arguments come from the schemas alone, so it does not call a tool that
+    needs a stock's handle; it calls the others instead.
+    """
+
+    def __init__(self, behaviour: AssumedBehaviour, research_calls: int, attempts: int = 1) -> None:
+        self._behaviour = behaviour
+        self._attempts = 1 if behaviour.valid else attempts
+        self._submissions = 0
+        self._left = research_calls
+        self._number = 0
+        self.requests = 0
+        self.sent = PromptBytes()
+        self.largest = PromptBytes()
+        self.traits = ModelTraits(recorded_vectors=self._vectors, recorded_acts=lambda: None)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Count one request and answer it."""
+        size = prompt_bytes(request)
+        self.requests += 1
+        self.sent += size
+        self.largest = max(self.largest, size, key=lambda one: one.tokens(USUAL_TOKENS))
+
+        if request.response_schema is not None:
+            answer: JsonValue = {}
+            if self._behaviour.valid:
+                answer = self._answer(request.response_schema, request)
+            return Reply(dumps_canonical(answer))
+
+        forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
+        if forced is not None:
+            calls = [self._submission(forced, request)]
+        else:
+            calls = list(self._research(request))
+
+        remark = _filler_text(self._behaviour.remark_bytes)
+        return Reply(remark, tuple(calls), "tool_calls" if calls else "stop")
+
+    def _submission(self, tool: ToolSpec, request: ModelRequest) -> ToolCall:
+        """Return a call of the submit tool, valid at the last attempt of a step."""
+        self._submissions += 1
+        is_valid = self._submissions % self._attempts == 0
+        arguments: JsonValue = {}
+        if is_valid:
+            arguments = self._answer(tool.parameters, request)
+        return self._call(tool.name, arguments)
+
+    def _vectors(self, texts: Sequence[str]) -> list[str]:
+        """Return a vector for each text, so that no service is asked for a plan."""
+        return [_VECTOR] * len(texts)
+
+    def _answer(self, schema: Schema, request: ModelRequest) -> JsonValue:
+        answer = example(schema, _filler_text(200))
+        if "decisions" not in schema.get("properties", ()):
+            return answer
+
+        # one decision for each asset shown
+        decision = as_object(example(schema["properties"]["decisions"]["items"], _filler_text(80)))
+        labels = () if request.state is None else request.state.candidates
+        decisions = [{**decision, "stock_id": label} for label in labels]
+        return {**as_object(answer), "decisions": decisions}
+
+    def _research(self, request: ModelRequest) -> Iterator[ToolCall]:
+        """Yield calls of research tools, if any may be called."""
+        if request.tool_choice == NO_TOOL:
+            return
+
+        tools = [spec for spec in request.tools if spec.name != request.submit_tool]
+        offered: list[tuple[str, JsonValue]] = []
+        for spec in tools:
+            arguments = example(spec.parameters)
+            if arguments is not None:
+                offered.append((spec.name, arguments))
+
+        if not offered:
+            offered = [(spec.name, {}) for spec in tools]
+        if not offered:
+            return
+
+        for _ in range(min(self._behaviour.calls_a_turn, self._left)):
+            self._left -= 1
+            name, arguments = offered[self._number % len(offered)]
+            yield self._call(name, arguments)
+
+    def _call(self, name: str, arguments: JsonValue) -> ToolCall:
+        self._number += 1
+        return ToolCall(f"call_{self._number}", name, dumps_canonical(arguments))
+
+
+def example(schema: Schema, text: str | None = None) -> JsonValue:
+    """Return the smallest value that a JSON Schema allows; None where a text is required and there
+    is none to write.
+    """
+    smallest: JsonValue
+    if "enum" in schema:
+        smallest = schema["enum"][0]
+        return smallest
+    if "anyOf" in schema:
+        return example(schema["anyOf"][0], text)
+
+    kind = schema.get("type")
+    if kind == "object":
+        return _example_object(schema, text)
+    if kind == "array":
+        item = schema.get("items", {})
+        items = [example(item, text) for _ in range(schema.get("minItems", 0))]
+        return None if None in items else items
+    if kind in ("integer", "number"):
+        smallest = schema.get("minimum", 0)
+        return smallest
+    if _may_be_null(schema):
+        return None
+    if kind == "boolean":
+        return False
+
+    return text
+
+
+def _example_object(schema: Schema, text: str | None) -> JsonValue:
+    """Return an object with the required members; None if one of them can't be written."""
+    if schema.get("minProperties", 0):
+        return None
+
+    members: dict[str, JsonValue] = {}
+    for name in schema.get("required", ()):
+        part = schema["properties"][name]
+        members[name] = example(part, text)
+        if members[name] is None and not _may_be_null(part):
+            return None
+
+    return members
+
+
+def _may_be_null(schema: Schema) -> bool:
+    kinds = schema.get("type")
+    if kinds == "null" or (isinstance(kinds, list) and "null" in kinds):
+        return True
+    return any(map(_may_be_null, schema.get("anyOf", ())))
+
+
+def measure_steps(
+    spec: EpisodeSpec,
+    task: Task,
+    factory: EpisodeFactory,
+    behaviour: AssumedBehaviour,
+    steps: Sequence[int],
+) -> list[StepSize]:
+    """Sizes of some steps of an episode, ascending, without a warm-up. With research, each but the
+    episode's first begins with as many positions as the task allows and with the agent's memory of
+    the one played before; without, with neither.
+    """
+    attempts = 1 + task.harness.schema_retries
+    whole = replace(spec, limit=None)
+    memory: JsonValue = None
+    shown: tuple[str, ...] = ()
+
+    played = list(steps)
+    if behaviour.research_share and played[0]:
+        played.insert(0, played[0] - 1)  # for its memory
+
+    sizes = []
+    for step in played:
+        model = MeasuringModel(behaviour, _research_calls(task, behaviour), attempts)
+        episode = factory.open(whole, model)
+        if isinstance(episode, TradingEpisode):
+            episode.has_warm_up = False
+            if behaviour.research_share and step:
+                invested = _with_positions(spec, factory.trading_parts(spec, model), step - 1)
+                before = TranscriptEntry(step=step - 1, exchanges=(), submission=None)
+                episode.resume(
+                    [JournalEntry(step=invested, transcript=before, memory=memory, shown=shown)]
+                )
+
+        began = time.perf_counter()
+        entry = episode.run_step(step)
+        sizes.append(size_of(model, entry, time.perf_counter() - began))
+        memory = entry.memory
+        shown = entry.shown
+
+    return sizes[-len(steps) :]
+
+
+def _research_calls(task: Any, behaviour: AssumedBehaviour) -> int:
+    usual_tool_calls = task_traits(task).usual_tool_calls
+    if usual_tool_calls is not None and 0 < behaviour.research_share < 1:
+        return usual_tool_calls()
+
+    most: int = task.harness.max_tool_calls
+    return round(behaviour.research_share * most)
+
+
+def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
+    """Return the size of a step that a model was asked in, from what it counted."""
+    failed = entry.step.tool_calls - entry.step.tool_calls_valid
+    return StepSize(model.requests, model.sent, seconds, failed, model.largest)
+
+
+def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRecord:
+    """Return the record of a step that bought as many positions as the task allows."""
+    snapshot = parts.snapshot
+    trading = parts.task.trading
+    row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1 + step
+    weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
+    members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
+    action = tuple(Order(int(asset), "BUY", 0.5, _filler_text(80), weight) for asset in members)
+
+    return parts.bookkeeper(spec).book(
+        step, Decision(action, "model", _filler_text(200)), StepCounts().record()
+    )
+
+
+def _filler_text(length: int) -> str:
+    return (_REMARK * (length // len(_REMARK) + 1))[:length]
+
+
+#: Finished steps, or answered calls, from which on their own figures replace assumptions
+LEAST_OBSERVED = 5
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Assumptions about a model without any observed call. Eight seconds a call are what an 18-hour
+    run over three times 548 days leaves for each of five calls a day.
+    """
+
+    behaviour: AssumedBehaviour  #: how it goes through a step
+    bytes_per_token: BytesPerToken  #: of its prompts
+    reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
+    call_s: float  #: seconds of a call
+
+
+ASSUMED: Mapping[str, Scenario] = {
+    "low": Scenario(LOW, FEWEST_TOKENS, reply_tokens=150, call_s=2.0),
+    "typical": Scenario(TYPICAL, USUAL_TOKENS, reply_tokens=600, call_s=8.0),
+    "high": Scenario(HIGH, MOST_TOKENS, reply_tokens=None, call_s=30.0),
+}
+
+
+def rates_line() -> str:
+    """Return the bytes a token of each scenario in words."""
+    rates = [scenario.bytes_per_token for scenario in ASSUMED.values()]
+    parts = []
+    for kind, name in KINDS.items():
+        figures = "/".join(f"{getattr(rate, kind):.2g}" for rate in rates)
+        parts.append(f"{name} {figures}")
+
+    return f"bytes a token: {', '.join(parts)}"
+
+
+@dataclass(frozen=True)
+class StepRate:
+    """Costs of one step: model calls, tokens of all of them together, seconds."""
+
+    calls: float
+    input_tokens: float
+    output_tokens: float
+    seconds: float
+
+    def times(self, steps: int, before: StepRate) -> StepRate:
+        """Return the costs of so many steps, and of what comes before them."""
+        return StepRate(
+            self.calls * steps + before.calls,
+            self.input_tokens * steps + before.input_tokens,
+            self.output_tokens * steps + before.output_tokens,
+            self.seconds * steps + before.seconds,
+        )
+
+
+NOTHING = StepRate(0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """Bounds of a model call: its longest reply in tokens, its longest time, and how long calls
+    took that were answered.
+    """
+
+    max_output_tokens: int
+    timeout_s: float
+    latencies_s: Sequence[float] = ()
+
+    def reply_tokens(self, scenario: Scenario) -> int:
+        """Tokens of a reply in this scenario."""
+        most = self.max_output_tokens
+        return most if scenario.reply_tokens is None else min(scenario.reply_tokens, most)
+
+    def call_s(self, scenario: Scenario) -> float:
+        """Seconds of a call: as observed, else as assumed in this scenario."""
+        if len(self.latencies_s) >= LEAST_OBSERVED:
+            return statistics.fmean(self.latencies_s)
+        return min(scenario.call_s, self.timeout_s)
+
+
+def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
+    """Costs of a step by the assumptions of each scenario; without limits: a model of this machine,
+    which answers at once.
+    """
+    rates = {}
+    for name, scenario in ASSUMED.items():
+        size = sizes[name]
+        if limits is None:
+            rates[name] = StepRate(size.requests, 0, 0, size.seconds)
+            continue
+
+        rates[name] = StepRate(
+            calls=size.requests,
+            input_tokens=size.sent.tokens(scenario.bytes_per_token),
+            output_tokens=size.requests * limits.reply_tokens(scenario),
+            seconds=size.requests * limits.call_s(scenario) + size.seconds,
+        )
+
+    return rates
+
+
+def observed_rates(
+    steps: Sequence[CountsRecord],
+    transcript: Sequence[TranscriptEntry],
+    own_s: Mapping[str, float],
+    limits: CallLimits | None,
+) -> dict[str, StepRate]:
+    """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth
+    percentiles. `own_s`: by scenario, seconds of agent, tools and mask in a step.
+    """
+    calls = _spread([len(entry.exchanges) for entry in transcript])
+    tokens_in = _spread([record.input_tokens for record in steps])
+    tokens_out = _spread([record.output_tokens for record in steps])
+    rates: dict[str, StepRate] = {}
+    for name, scenario in ASSUMED.items():
+        seconds = own_s[name]
+        if limits is not None:
+            seconds += calls[name] * limits.call_s(scenario)
+
+        rates[name] = StepRate(calls[name], tokens_in[name], tokens_out[name], seconds)
+
+    return rates
+
+
+def with_assumed_tokens(
+    observed: Mapping[str, StepRate], assumed: Mapping[str, StepRate]
+) -> dict[str, StepRate]:
+    """Return observed rates with the tokens that are assumed, where a provider did not count those
+    of every reply.
+    """
+    rates: dict[str, StepRate] = {}
+    for name, rate in observed.items():
+        tokens = assumed[name]
+        rates[name] = replace(
+            rate, input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens
+        )
+
+    return rates
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean with the tenth and ninetieth percentiles, widened to include it where the values are
+    skewed.
+    """
+    tenths = statistics.quantiles(values, n=10, method="inclusive")
+    mean = statistics.fmean(values)
+    return {"low": min(tenths[0], mean), "typical": mean, "high": max(tenths[-1], mean)}

@@ -1,0 +1,111 @@
+"""Days of a window that a plan measures, and what they say of all its days.
+
+A step's size depends on its day: a market with documents has much to read on one and nothing on the
+next. So what each day shows is looked at first, which is quick. The steps that are played through
+are spread over these sizes, from the smallest to the largest, and a line through them gives the mean
+of all days.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ktdeval.runner.episodes.episode_execution import Episode
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
+
+T = TypeVar("T")
+
+_MEASURED = 6  # steps of a window that are played through
+_ALIKE = 3  # the same where days show tables alone, which are of one size
+_MOST_DAYS = 400  # of a window that are looked at
+_MOST_SAMPLES = 24  # the same of a scoring task, whose samples may take long to make
+
+
+@dataclass(frozen=True)
+class EstimatedMean:
+    """Mean of a figure over the steps of a window, and its standard error."""
+
+    mean: float
+    error: float
+
+    @property
+    def least(self) -> float:
+        """Mean less two standard errors, at least 0."""
+        return max(0.0, self.mean - 2 * self.error)
+
+    @property
+    def most(self) -> float:
+        """Mean and two standard errors."""
+        return self.mean + 2 * self.error
+
+
+@dataclass(frozen=True)
+class SampledDays:
+    """Steps of an episode that are measured, ascending."""
+
+    steps: tuple[int, ...]
+    shown: tuple[int, ...]  #: UTF-8 bytes that the task shows at each
+    mean_shown: float  #: over all steps that were looked at
+    is_whole: bool  #: whether they are all steps that can be measured
+
+    def over_all(self, values: Sequence[float]) -> EstimatedMean:
+        """Estimate the mean over all steps from the values of the measured ones: least squares on
+        what is shown, with the error of the residuals.
+        """
+        mean = statistics.fmean(values)
+        if self.is_whole or len(values) < _ALIKE:
+            return EstimatedMean(mean, 0.0)
+
+        middle = statistics.fmean(self.shown)
+        distances = [shown - middle for shown in self.shown]
+        spread = math.fsum(distance**2 for distance in distances)
+        slope = 0.0
+        if spread:
+            products = zip(distances, values, strict=True)
+            slope = math.fsum(distance * value for distance, value in products) / spread
+
+        pairs = zip(distances, values, strict=True)
+        residuals = [value - mean - slope * distance for distance, value in pairs]
+        variance = math.fsum(residual**2 for residual in residuals) / (len(values) - 2)
+        error = math.sqrt(variance / len(values))
+        return EstimatedMean(mean + slope * (self.mean_shown - middle), error)
+
+    def by_size(self) -> Iterator[int]:
+        """Yield the steps from the one that shows least."""
+        for _, step in sorted(zip(self.shown, self.steps, strict=True)):
+            yield step
+
+
+def sample_days(episode: Episode) -> SampledDays:
+    """Choose the steps that are measured of an episode that has not begun. The first one is among
+    them only where there is no other: nothing is held or remembered at it.
+    """
+    all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
+    looked_at = spread_over(all_steps, _most_looked_at(episode))
+    shown = {step: episode.shown_bytes(step) for step in looked_at}
+    by_size = sorted(looked_at, key=lambda step: (shown[step], step))
+    steps = sorted(spread_over(by_size, _MEASURED))
+    return SampledDays(
+        steps=tuple(steps),
+        shown=tuple(shown[step] for step in steps),
+        mean_shown=statistics.fmean(shown.values()),
+        is_whole=len(steps) == len(all_steps),
+    )
+
+
+def _most_looked_at(episode: Episode) -> int:
+    if isinstance(episode, ScoringEpisode):
+        return _MOST_SAMPLES
+    return _MOST_DAYS if episode.has_documents else _ALIKE
+
+
+def spread_over(items: Sequence[T], most: int) -> list[T]:
+    """Return at most so many items at equal distances, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    last = len(items) - 1
+    return [items[round(number * last / (most - 1))] for number in range(most)]

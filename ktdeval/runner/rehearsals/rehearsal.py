@@ -1,0 +1,188 @@
+"""Rehearsal of a run: the first step of each of its episodes, played without a model.
+
+What is checked and estimated before a run reads it: whether a model can act on what it is sent, how
+many calls and tokens a step takes, whether prompts fit a context. Each episode is started when
+somebody asks about it first, and what it showed is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+from ktdeval.harness.chat_messages import ModelRequest, Reply
+from ktdeval.hookspecs import COMPACT
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
+from ktdeval.runner.rehearsals.conversation_size import (
+    LOW,
+    NOTHING_SENT,
+    AssumedBehaviour,
+    MeasuringModel,
+    StepSize,
+    measure_steps,
+    size_of,
+)
+from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, sample_days
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
+
+
+class _RecordingModel(MeasuringModel):
+    """Model that answers as a `MeasuringModel` and keeps the requests."""
+
+    def __init__(self) -> None:
+        super().__init__(LOW, 0)
+        self.seen: list[ModelRequest] = []
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Keep one request and answer it."""
+        self.seen.append(request)
+        return super().reply(request)
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """What a model is sent in a first step; one that does no research, and submits at once."""
+
+    requests: Sequence[ModelRequest]  #: with their messages, tools and schemas
+    size: StepSize  #: of all of them: how many, bytes of prompts, seconds
+
+
+class FirstStep:
+    """First step of an episode. What it shows and takes is found out when it is read first."""
+
+    def __init__(self, spec: EpisodeSpec, make_factory: Callable[[], EpisodeFactory]) -> None:
+        self.spec = spec
+        self._make_factory = make_factory
+        self._total_steps = 0
+        self._has_warm_up = False
+        self._low: dict[int, StepSize] = {}
+
+    @property
+    def task(self) -> Any:
+        """The task of its episode."""
+        return self._factory.task(self.spec.task)
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of its episode."""
+        if not self._total_steps:
+            self._open(MeasuringModel(LOW, 0))
+        return self._total_steps
+
+    def shown(self, with_lessons: bool) -> ShownStep:
+        """Return what a model is sent, with or without the lessons of a warm-up before it."""
+        return self._with_lessons if with_lessons else self._without_lessons
+
+    @cached_property
+    def warm_up(self) -> StepSize:
+        """What comes before it: the lessons of its task, if its window has some and its agent
+        learns.
+        """
+        if not self._learns:
+            return StepSize(0, NOTHING_SENT, 0.0, 0)
+
+        whole = self._with_lessons.size
+        without = self._without_lessons.size
+        return StepSize(
+            whole.requests - without.requests,
+            whole.sent.without(without.sent),
+            max(0.0, whole.seconds - without.seconds),
+            0,
+            whole.largest,
+        )
+
+    @cached_property
+    def days(self) -> SampledDays:
+        """Steps of its episode that stand for all of them."""
+        return sample_days(self._open(MeasuringModel(LOW, 0)))
+
+    def sizes(self, behaviour: AssumedBehaviour) -> list[StepSize]:
+        """Return the sizes of these steps, with a model that behaves so."""
+        if behaviour == LOW:
+            return [self._low_size(step) for step in self.days.steps]
+        return self._measured(behaviour, self.days.steps)
+
+    def smallest_sizes(self) -> Iterator[StepSize]:
+        """Yield their sizes without research, from that of the step that shows least."""
+        for step in self.days.by_size():
+            yield self._low_size(step)
+
+    def compacted(self) -> FirstStep | None:
+        """Return the first step of the same episode with a compact prompt; None where there is
+        none.
+        """
+        compact = self._factory.compacted(self.spec.task)
+        if compact is None:
+            return None
+        return FirstStep(replace(self.spec, task=f"{self.spec.task}{COMPACT}"), lambda: compact)
+
+    @property
+    def _factory(self) -> EpisodeFactory:
+        return self._make_factory()
+
+    def _open(self, model: MeasuringModel) -> Episode:
+        episode = self._factory.open(self.spec, model)
+        self._total_steps = episode.total_steps
+        self._has_warm_up = isinstance(episode, TradingEpisode) and episode.has_warm_up
+        return episode
+
+    @property
+    def _learns(self) -> bool:
+        """Whether there may be a warm-up."""
+        return self.total_steps > 0 and self._has_warm_up
+
+    @cached_property
+    def _with_lessons(self) -> ShownStep:
+        return self._played(with_lessons=True) if self._learns else self._without_lessons
+
+    @cached_property
+    def _without_lessons(self) -> ShownStep:
+        return self._played(with_lessons=False)
+
+    def _played(self, *, with_lessons: bool) -> ShownStep:
+        model = _RecordingModel()
+        episode = self._open(model)
+        if isinstance(episode, TradingEpisode):
+            episode.has_warm_up = episode.has_warm_up and with_lessons
+
+        began = time.perf_counter()
+        entry = episode.run_step(0)
+        return ShownStep(model.seen, size_of(model, entry, time.perf_counter() - began))
+
+    def _low_size(self, step: int) -> StepSize:
+        if step not in self._low:
+            (self._low[step],) = self._measured(LOW, [step])
+        return self._low[step]
+
+    def _measured(self, behaviour: AssumedBehaviour, steps: Sequence[int]) -> list[StepSize]:
+        return measure_steps(self.spec, self.task, self._factory, behaviour, steps)
+
+
+def rehearse(
+    specs: Iterable[EpisodeSpec], make_factory: Callable[[], EpisodeFactory]
+) -> Sequence[FirstStep]:
+    """Return the first steps of these episodes. The factory is made once, when one is read."""
+    factory = cache(make_factory)
+    return tuple(FirstStep(spec, factory) for spec in specs)
+
+
+def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:
+    """Return the first steps of each task, by its name in order."""
+    tasks: dict[str, list[FirstStep]] = {}
+    for first in rehearsal:
+        tasks.setdefault(first.spec.task, []).append(first)
+
+    return dict(sorted(tasks.items()))
+
+
+def by_window(rehearsal: Sequence[FirstStep]) -> dict[Window | None, FirstStep]:
+    """Return that of the first episode of each window, in the order of the plan."""
+    windows: dict[Window | None, FirstStep] = {}
+    for first in rehearsal:
+        windows.setdefault(first.spec.window, first)
+
+    return windows

@@ -1,0 +1,1 @@
+"""Scoring and verification: cards from records, and records checked."""

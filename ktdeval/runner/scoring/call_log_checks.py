@@ -1,0 +1,171 @@
+"""Checks that a run's record of calls agrees with its episodes, transcripts and cards: none of them
+can be replaced alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktdeval.calls.call_counts import (
+    EpisodeCalls,
+    tally_calls,
+    tally_episode,
+    transcript_difference,
+)
+from ktdeval.calls.call_log import LOG_FILE, read_calls
+from ktdeval.calls.database import read_identity
+from ktdeval.calls.remote_call_log import call_record
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.card_reading import load_evaluation
+from ktdeval.cards.fields.calls import gather_calls
+from ktdeval.cards.recomputation_diff import value_difference
+from ktdeval.errors import CardError, StoreError
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.records.episode_journal import Said
+from ktdeval.runner.records.run_folder import MANIFEST, MARK, RunFolder
+from ktdeval.runner.scoring.model_identity_checks import manifest_problems
+from ktdeval.task_api.episode_spec import EpisodeSpec
+
+_NOTHING = tally_episode(())
+_RESTORE = "restore the one that the run was begun with, or begin anew with another --out"
+
+
+def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
+    """Raise StoreError where a run that is resumed or scored records a model behind a network as
+    another one, or has not the record of calls that its episodes and cards rest on.
+    """
+    check_models(folder, plugins)
+    if folder.manifest.request_settings is None:
+        return
+
+    problem = next(log_problems(folder, folder.manifest.specs), None)
+    if problem is None:
+        problem = next(_card_problems(folder), None)
+
+    if problem is not None:
+        raise StoreError(f"{folder.path / LOG_FILE}: {problem}; {_RESTORE}")
+
+
+def check_models(folder: RunFolder, plugins: Plugins) -> None:
+    """Raise StoreError where a run's manifest contradicts what its models are."""
+    problem = next(manifest_problems(folder.manifest, plugins), None)
+    if problem is not None:
+        raise StoreError(f"{folder.path / MANIFEST}: {problem}")
+
+
+def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
+    """Yield how a run's record of calls differs from what its manifest and its complete episodes
+    say of it.
+    """
+    entry = folder.manifest.call_log
+    path = call_record(folder.path)
+    if entry is None:
+        yield "the manifest does not say which record of calls the run was begun with"
+        return
+
+    if not path.exists():
+        yield (
+            f"the record of calls is missing, which was begun at {entry.begun_at} and holds what"
+            " was asked and answered"
+        )
+        return
+
+    identity = read_identity(path)
+    if identity is None or (identity.id, identity.begun_at) != (entry.id, entry.begun_at):
+        begun_at = "an unknown time" if identity is None else identity.begun_at
+        yield (
+            f"is a different record of calls, begun at {begun_at}; the run's was begun at"
+            f" {entry.begun_at}"
+        )
+        return
+
+    tallies = tally_calls(read_calls(folder.path))
+    for spec in specs:
+        if not folder.is_complete(spec):
+            continue
+
+        recorded = folder.mark(spec).calls
+        if recorded != tallies.get(spec.id, _NOTHING):
+            yield (
+                f"does not hold the calls that episode {spec.id} ({spec.label}) was made with, by"
+                f" its {MARK}"
+            )
+
+
+def _card_problems(folder: RunFolder) -> Iterator[str]:
+    """Yield how a run's record of calls holds fewer calls than its cards have counted."""
+    tallies = tally_calls(read_calls(folder.path))
+    for path in sorted(folder.path.glob("cards/*.json")):
+        try:
+            card = load_evaluation(path)
+        except CardError:  # it is written anew
+            continue
+
+        if card.provenance.calls is None:
+            continue
+
+        for episode, calls in card.provenance.calls.episodes.items():
+            held = tallies.get(episode, _NOTHING)
+            if held.attempts < calls.attempts or held.answered < calls.answered:
+                yield (
+                    f"holds {held.answered} answers of episode {episode} in {held.attempts}"
+                    f" attempts; cards/{path.name} has counted {calls.answered} in {calls.attempts}"
+                )
+
+
+def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -> str | None:
+    """Return how the calls that an episode's mark counts differ from its transcript."""
+    if folder.manifest.request_settings is None:
+        if calls is None:
+            return None
+        return "calls: are counted, though the run's model is one of this machine"
+
+    if calls is None:
+        return "calls: are not counted, though the run's model is one behind a network"
+
+    difference = transcript_difference(calls, said.replies, said.errors)
+    return None if difference is None else f"calls: {difference}"
+
+
+def call_findings(
+    name: str,
+    folder: RunFolder,
+    card: TradingCard | ScoringCard,
+    specs: Sequence[EpisodeSpec],
+    is_published: bool,
+) -> Iterator[str]:
+    """Yield how the counts of calls of a card (whose file has this name) differ from its complete
+    episodes, and how the record of calls differs from these. `is_published`: the folder is a copy
+    for a board, which has no record of calls.
+    """
+    is_remote = folder.manifest.request_settings is not None
+    calls = card.provenance.calls
+    if calls is None and is_remote:
+        yield f"{name}: provenance.calls: does not count the calls of a model behind a network"
+    elif calls is not None and not is_remote:
+        yield f"{name}: provenance.calls: counts calls of a model of this machine"
+
+    if calls is None or not is_remote:
+        return
+
+    planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
+    for surplus in sorted(set(calls.episodes) - planned):
+        yield f"{name}: provenance.calls.episodes.{surplus}: is not an episode of the card"
+
+    try:
+        for spec in specs:
+            if calls.episodes.get(spec.id, _NOTHING) != folder.mark(spec).calls:
+                yield (
+                    f"{name}: provenance.calls.episodes.{spec.id}: are not the calls that its"
+                    f" {MARK} counts"
+                )
+
+        if not is_published:
+            yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, specs))
+            made = gather_calls(read_calls(folder.path), planned)
+            recorded = calls if card.deciders else calls.without_served()
+            difference = value_difference(recorded, made)
+            if difference is not None:
+                yield f"{name}: provenance.calls.{difference}, by {LOG_FILE}"
+    except StoreError as error:  # a mark or the record of calls can't be read
+        yield str(error).removeprefix(f"{folder.path}/")

@@ -1,0 +1,99 @@
+"""Who decided in a run, gathered for its cards from its plan, the registry and its transcripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, cast
+
+from ktdeval.cards.fields.fact_types import Decider
+from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.harness.chat_messages import LOOKED_UP
+from ktdeval.harness.external_acts import Isolation, ShownPart
+from ktdeval.harness.traits import DeciderKind, model_traits
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.records.episode_journal import Said
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.values.strict_json import JsonValue
+
+_OWN = "ktdeval"  # distribution of the plugins that ship with the suite
+_WALLS: Mapping[Isolation, DeciderKind] = {
+    "bwrap": "sandboxed_program",
+    "none": "program",
+    "remote": "remote_agent",
+}
+
+
+def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> list[Decider]:
+    """Return who decided in the episodes of a card: its models, then the agent where that is more
+    than a scaffold of ktdeval's own. `spec`: of any of its episodes; `said`: what the transcripts
+    hold.
+    """
+    heard = list(said)
+    looked_up = {own.model for each in heard for own in each.served if own.looked_up}
+
+    deciders = list(_model(spec.model, spec.model_args, plugins, "" in looked_up))
+    for further in spec.further_models:
+        deciders += _model(further.name, further.args, plugins, further.asked_as in looked_up)
+    if decider_kind(plugins, "agents", spec.agent) == "plugin":
+        deciders.append(Decider(name=spec.agent, kind="plugin"))
+
+    return [*deciders, *_outside(spec, plugins, heard)]
+
+
+def _model(
+    name: str, args: Mapping[str, JsonValue], plugins: Plugins, looked_up: bool
+) -> Iterator[Decider]:
+    """Yield a model; `looked_up`: whether its provider says so of an answer."""
+    kind = decider_kind(plugins, "models", name)
+    if kind is None or kind == "nobody":
+        return
+
+    why = ""
+    if kind == "model":
+        try:
+            why = model_traits(plugins.make_model(name, args)).may_look_up
+        except KtdevalError as error:
+            why = f"its parameters can't be read: {error}"
+        if looked_up and not why:
+            why = LOOKED_UP
+    if why:
+        kind = "model_with_lookups"
+    yield Decider(name=name, kind=kind, why=why)
+
+
+def decider_kind(
+    plugins: Plugins, kind: Literal["models", "agents"], name: str
+) -> DeciderKind | Literal["nobody"] | None:
+    """Return who decides by a model of this full name or by an agent, or `nobody`, as its plugin
+    says; None of an agent: the model that it asks. What is not ktdeval's own is code in this
+    process, whatever it says.
+    """
+    try:
+        own = plugins.model_spec_name(name)[0] if kind == "models" else name
+        spec = plugins.spec(kind, own)
+    except UsageError:
+        return "plugin"
+
+    owner = plugins.info.get(plugins.owner(kind, own))
+    if owner is None or owner.distribution != _OWN:
+        return "plugin"
+    if spec.decider is not None or kind == "agents":
+        return cast('DeciderKind | Literal["nobody"] | None', spec.decider)
+    return "model" if plugins.is_remote(name) else "rule"
+
+
+def _outside(spec: EpisodeSpec, plugins: Plugins, said: Sequence[Said]) -> Iterator[Decider]:
+    """Yield the agent by the walls around it, where it acts outside of ktdeval's own code."""
+    if decider_kind(plugins, "agents", spec.agent) == "plugin":
+        return
+
+    steps: Counter[Isolation] = Counter()
+    shown: dict[ShownPart, None] = {}
+    for each in said:
+        steps.update(each.isolation)
+        shown |= dict.fromkeys(each.shown)
+
+    for walls, number in steps.items():
+        parts = list(shown) if walls == "bwrap" else []
+        yield Decider(name=spec.agent, kind=_WALLS[walls], steps=number, shown=parts)

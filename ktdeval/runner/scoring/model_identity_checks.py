@@ -1,0 +1,206 @@
+"""Checks that a run's models are what their plugins say: none behind a network is recorded as one of
+this machine, and none is asked in another way than its parameters say.
+
+A manifest and a card are written by whoever ran the model. Whether it is behind a network follows
+from its name, as the installed plugins know it, and how its calls are put to the provider from its
+parameters, which a registration fixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ktdeval
+from ktdeval.calls.prices import FREE, PriceEntry, is_free_price
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.fields.calls import (
+    Calls,
+    several_models_problem,
+    uncounted_problems,
+    unpaid_problems,
+)
+from ktdeval.cards.fields.fact_types import Provenance
+from ktdeval.cards.fields.provenance import LIBRARIES, unknown_version
+from ktdeval.cards.recomputation_diff import value_difference
+from ktdeval.errors import KtdevalError
+from ktdeval.harness.chat_messages import as_remote
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.records.run_manifest import RunManifest
+from ktdeval.values.strict_json import JsonValue
+
+OF_PYTHON = "python/"
+"""Begins the name of a model that was given to `ktdeval.evaluate` as an object or a function. No
+plugin offers it later.
+"""
+
+
+_UNKNOWN = (
+    "no installed plugin says that {} is a model of this machine, so that its calls may not be"
+    " recorded; install its plugin, or name its file with --plugin"
+)
+
+
+@dataclass(frozen=True)
+class StatedModel:
+    """What a document states of a model."""
+
+    where: str  #: in front of the names of its fields: empty for the run's own model
+    name: str  #: full name
+    args: Mapping[str, JsonValue]
+    request_settings: Mapping[str, Any] | None  #: how its calls were put to a provider
+    price: PriceEntry | None
+
+
+def manifest_problems(manifest: RunManifest, plugins: Plugins) -> Iterator[str]:
+    """Yield how a run's manifest contradicts what its models are, each line with its field."""
+    for model in _models_of_run(manifest):
+        yield from _located_problems(model, plugins)
+
+
+def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
+    """Yield how a card contradicts what its models are, or names a version that the installed suite
+    does not know or plugins that do not offer its metrics; each line with its field. Nothing of a
+    model of this machine is made, so that none of its parameters is read.
+    """
+    for model in _models_of_card(card):
+        yield from _located_problems(model, plugins)
+
+    problem = unknown_version(card.provenance, ktdeval.__version__)
+    if problem is not None:
+        yield problem
+
+    yield from _environment_problems(card.provenance, plugins)
+    if card.provenance.calls is not None:
+        yield from _call_problems(card, card.provenance.calls)
+
+
+def _call_problems(card: TradingCard | ScoringCard, calls: Calls) -> Iterator[str]:
+    """Yield how a card's calls can't be those of its tokens, price and roles."""
+    yield from uncounted_problems(calls, {episode.id: episode.usage for episode in card.episodes})
+    prices = {model.name: model.price for model in _models_of_card(card)}
+    yield from unpaid_problems(calls, card.model.name, prices)
+    problem = several_models_problem(calls, {usage.model for usage in card.roles})
+    if problem is not None:
+        yield problem
+
+
+def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[str]:
+    """Yield libraries that a card does not name, and plugins that do not offer its metrics."""
+    named = provenance.environment
+    for name in ("python", "platform", *LIBRARIES):
+        if name not in named:
+            yield f"provenance.environment: does not say which {name} the card was made with"
+
+    for name, owner in named.items():
+        kind, _, metric = name.partition(" ")
+        if kind != "metric":
+            continue
+
+        owners = plugins.owners("metrics", [metric])
+        if owners and owners[metric] != owner:
+            yield (
+                f"provenance.environment.{name}: is {owner!r:.80}, the metric is of plugin"
+                f" {owners[metric]}"
+            )
+
+
+def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | None:
+    """Return which model a card takes for one of this machine though no installed plugin says so,
+    in words: nobody can tell whether its calls had to be recorded. None where there is none.
+    """
+    for model in _models_of_card(card):
+        if model.request_settings is None and plugins.is_remote(model.name) is None:
+            return f"{model.where}sent_as: is null, but {_UNKNOWN.format(model.name)}"
+
+    return None
+
+
+def _models_of_run(manifest: RunManifest) -> Iterator[StatedModel]:
+    """Yield the models of all episodes, each once."""
+    stated: list[StatedModel] = []
+    for spec in manifest.specs:
+        own = StatedModel(
+            "", spec.model, spec.model_args, manifest.request_settings, manifest.price
+        )
+        stated.append(own)
+        for model in spec.further_models:
+            facts = manifest.further_models[model.asked_as]
+            where = f"further_models.{model.asked_as}."
+            stated.append(
+                StatedModel(where, model.name, model.args, facts.request_settings, facts.price)
+            )
+
+    seen: list[StatedModel] = []
+    for each in stated:
+        if each not in seen:
+            seen.append(each)
+            yield each
+
+
+def _models_of_card(card: TradingCard | ScoringCard) -> Iterator[StatedModel]:
+    price = card.cost.price
+    yield StatedModel(
+        "",
+        card.model.name,
+        card.model.args,
+        card.request_settings,
+        price if isinstance(price, PriceEntry) else None,
+    )
+    for number, model in enumerate(card.further_models):
+        where = f"further_models[{number}]."
+        yield StatedModel(where, model.name, model.args, model.request_settings, model.price)
+
+
+def _located_problems(model: StatedModel, plugins: Plugins) -> Iterator[str]:
+    for field, problem in _model_problems(model, plugins):
+        yield f"{model.where}{field}: {problem}"
+
+
+def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
+    """Yield field and problem."""
+    is_remote = plugins.is_remote(model.name)
+    says_remote = model.request_settings is not None
+    if is_remote is None:
+        is_claimed = not says_remote and is_free_price(model.price)
+        if is_claimed and not model.name.startswith(OF_PYTHON):
+            yield "price", f"is that of {FREE.source}, but {_UNKNOWN.format(model.name)}"
+
+        return
+
+    if not is_remote:
+        if says_remote:
+            yield "sent_as", f"is given, but {model.name} is a model of this machine"
+
+        return
+
+    if not says_remote:
+        yield (
+            "sent_as",
+            f"is null, as of a model of this machine, but {model.name} is one behind a network,"
+            " whose calls are recorded and counted",
+        )
+        return
+
+    if is_free_price(model.price):
+        yield "price", f"is that of {FREE.source}; {model.name} is one behind a network"
+
+    yield from _settings_problems(model, plugins)
+
+
+def _settings_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
+    """Yield how the recorded settings differ from those that the parameters give."""
+    try:
+        made = as_remote(plugins.make_model(model.name, model.args))
+        settings = None
+        if made is not None:
+            settings = call_foreign(made.settings, f"settings of {model.name}")
+    except KtdevalError as error:
+        yield "sent_as", f"can't be made again from the parameters of {model.name}: {error}"
+        return
+
+    difference = value_difference(model.request_settings, settings)
+    if difference is not None:
+        yield "sent_as", f"does not follow from the parameters of {model.name}: {difference}"

@@ -1,0 +1,590 @@
+"""Scoring, the second of the two stages: makes cards from records, and never asks a model."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib import metadata
+from itertools import count
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import structs
+
+import ktdeval
+from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.stop_flag import Fence, no_fence
+from ktdeval.cards.card import Card, ScoringCard, TradingCard
+from ktdeval.cards.card_reading import (
+    ATTACHED,
+    attached_block,
+    load_card,
+    load_evaluation,
+    validate_card,
+)
+from ktdeval.cards.fields.calls import Calls, gather_calls
+from ktdeval.cards.fields.card_inputs import CardInputs, EvaluationInputs, ScoringInputs
+from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.fact_types import (
+    Drift,
+    FurtherModelPart,
+    Provenance,
+    TaskPart,
+    WindowPart,
+)
+from ktdeval.cards.fields.provenance import LIBRARIES
+from ktdeval.cards.fields.task import task_problems
+from ktdeval.cards.recomputation_diff import card_difference, path_text
+from ktdeval.cards.scoring_card import build_scoring_card
+from ktdeval.cards.trading_card import build_card
+from ktdeval.errors import CardError, DataError, StoreError, UsageError
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.metric_groups import metric_names
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.registry.task_files import task_specs
+from ktdeval.runner.episodes.scoring_episode import samples_of
+from ktdeval.runner.models.model_drift import drift, load_record
+from ktdeval.runner.plans.data_source import open_snapshot
+from ktdeval.runner.plans.plan import describe_any, target_task_of
+from ktdeval.runner.records.episode_journal import Said, count_said
+from ktdeval.runner.records.run_folder import CERTIFICATE, TASK_FILES, RunFolder
+from ktdeval.runner.records.run_manifest import DataSource
+from ktdeval.runner.scoring.call_log_checks import check_call_log, check_models
+from ktdeval.runner.scoring.deciders import run_deciders
+from ktdeval.stats.metric import RecordedTranscript
+from ktdeval.stores.git_commands import git_around
+from ktdeval.stores.mirror import keep_file
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import ScoringTask, is_scoring
+from ktdeval.task_api.trading_task import Task
+from ktdeval.values.config_options import to_mapping, user_path
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.typed_json import from_plain
+
+
+@cache  # what this process has imported stays as it was
+def source_revision() -> str | None:
+    """Return the commit of the checkout that ktdeval runs from; None for an installed wheel or
+    without git.
+    """
+    root = Path(ktdeval.__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+
+    try:
+        git = git_around(root)
+        found = None if git is None else git.answer("rev-parse", "HEAD")
+    except StoreError:
+        return None
+
+    return None if found is None else found.decode("ascii").strip()
+
+
+def describe_environment(
+    wall_s: float, metrics: Mapping[str, str] = MappingProxyType({})
+) -> Mapping[str, JsonValue]:
+    """Return the provenance block of a card, but for calls; arguments as of
+    `describe_provenance`.
+    """
+    fields = structs.asdict(describe_provenance(wall_s, None, metrics))
+    del fields["calls"]
+    return fields
+
+
+def describe_provenance(
+    wall_s: float, calls: Calls | None, metrics: Mapping[str, str]
+) -> Provenance:
+    """Return the provenance block of a card. `wall_s`: seconds that the episodes took; `calls`: of
+    the provider; `metrics`: plugin of each further metric, by its name.
+    """
+    owners = {f"metric {name}": owner for name, owner in metrics.items()}
+    return Provenance(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        suite_version=ktdeval.__version__,
+        source_revision=source_revision(),
+        wall_time_s=round(wall_s, 3),
+        environment={**_versions(), **owners},
+        calls=calls,
+    )
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    """Return the versions of what this process computes with."""
+    packages = {name: metadata.version(name) for name in LIBRARIES}
+    return MappingProxyType(
+        {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
+    )
+
+
+def check_ran(
+    folder: RunFolder, task: Task, plugins: Plugins, spec: EpisodeSpec
+) -> dict[str, JsonValue]:
+    """Return the description of the task that an episode ran. Raises StoreError: the installed one
+    is another.
+    """
+    description = describe_any(task, plugins)
+    installed = content_hash(description)
+    if installed != spec.task_hash:
+        advice = "install the version that ran"
+        if is_scoring(task):
+            advice += ", and give the --items that it ran with"
+
+        raise StoreError(
+            f"{folder.path}: {task.name} ran as version {spec.task_version}"
+            f" ({spec.task_hash[:12]}), the installed one is {task.version}"
+            f" ({installed[:12]}); {advice}"
+        )
+
+    return description
+
+
+def make_card(
+    folder: RunFolder,
+    task: Task,
+    snapshot: MarketSnapshot | None,
+    plugins: Plugins,
+    errors: Mapping[str, str],
+    tell: Tell = tell_nobody,
+) -> TradingCard | ScoringCard:
+    """Build the card of one task from its complete episodes; `errors` says by id why others have no
+    ledger; `tell` is told of each episode whose metrics are computed. Raises StoreError where no
+    episode is complete, or the installed task is not the one that ran.
+    """
+    specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
+    complete = [spec for spec in specs if folder.is_complete(spec)]
+    if not complete:
+        raise StoreError(
+            f"{folder.path}: no episode of {task.name} is complete; run it again to resume"
+        )
+
+    description = check_ran(folder, task, plugins, complete[0])
+    market = None if complete[0].snapshot is None else snapshot
+    inputs = _run_inputs(folder, complete, plugins, errors, description, market)
+    card: TradingCard | ScoringCard
+    if is_scoring(task):
+        card = build_scoring_card(_scoring_inputs(inputs, folder, task, plugins, complete))
+    else:
+        card = build_card(_trading_inputs(inputs, folder, task, plugins, complete), tell)
+
+    validate_card(card.plain, str(folder.card_path(task.name)))
+    problem = _own_task_problem(task, card.task, card.windows)
+    if problem is not None:
+        raise StoreError(f"{folder.path}: {problem}")
+
+    return card
+
+
+def trading_inputs(
+    folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
+) -> CardInputs:
+    """Return what the card of a trading task is made from, all of whose episodes are complete.
+    Raises StoreError: the installed task is not the one that ran, or a record was changed since.
+    """
+    specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
+    description = check_ran(folder, task, plugins, specs[0])
+    inputs = _run_inputs(folder, specs, plugins, {}, description, snapshot)
+    return _trading_inputs(inputs, folder, task, plugins, specs)
+
+
+def _run_inputs(
+    folder: RunFolder,
+    complete: Sequence[EpisodeSpec],
+    plugins: Plugins,
+    errors: Mapping[str, str],
+    description: Mapping[str, JsonValue],
+    market: MarketSnapshot | None,
+) -> EvaluationInputs:
+    """Return what the cards of both kinds are made from."""
+    manifest = folder.manifest
+    wall_s = wall_time(folder, complete)
+    owners = plugins.owners("metrics", manifest.metrics)
+    specs = [spec for spec in manifest.specs if spec.task == complete[0].task]
+    missing = [spec for spec in specs if spec not in complete]
+    said = {spec.id: _said(folder, spec) for spec in complete}
+
+    return EvaluationInputs(
+        task=description,
+        snapshot=market,
+        specs=specs,
+        artefacts=folder.artefacts(complete),
+        missing_episodes={spec.id: errors.get(spec.id, "not run to its end") for spec in missing},
+        provenance=describe_provenance(wall_s, _calls(folder, specs), owners),
+        deciders=run_deciders(specs[0], plugins, said.values()),
+        served={id_: each.served for id_, each in said.items()},
+        makers={spec.id: folder.mark(spec).made_by for spec in complete},
+        price=manifest.price,
+        knowledge_cutoff=manifest.knowledge_cutoff,
+        registration=manifest.registration,
+        request_settings=manifest.request_settings,
+        drift=from_plain(drift(load_record(folder.path)), Drift, "drift"),
+        uncounted=uncounted_replies(folder, complete),
+        further_models=further_parts(folder, specs[0]),
+        roles=_roles(folder, complete),
+    )
+
+
+def wall_time(folder: RunFolder, complete: Iterable[EpisodeSpec]) -> float:
+    """Return the seconds that complete episodes took, as a card has them."""
+    return round(math.fsum(folder.mark(spec).wall_s for spec in complete), 3)
+
+
+def _said(folder: RunFolder, spec: EpisodeSpec) -> Said:
+    """Return what the transcript of a complete episode holds: as its mark says, which verification
+    counts again; a mark from before names of what answered is without them.
+    """
+    said = folder.mark(spec).said
+    if folder.manifest.request_settings is None or said.served:
+        return said
+    return count_said(folder.load_transcript(spec))
+
+
+def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
+    """Return how a card differs from its task. The check of a card can't see a field that the
+    task's description omits.
+    """
+    own = {name: getattr(task, name) for name in ("name", "version", "mask", "mode")}
+    own["windows"] = to_mapping(task.windows)
+    for path, problem in task_problems(recorded, windows, own):
+        return f"{path_text(path)}: {problem}"
+
+    return None
+
+
+def uncounted_replies(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dict[str, int]:
+    """Return by episode its replies whose tokens the provider did not count; a model that bills
+    nothing has none to count.
+    """
+    if folder.manifest.is_free:
+        return {}
+    return {spec.id: folder.mark(spec).said.uncounted for spec in complete}
+
+
+def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:
+    """Return the further models of a run's cards."""
+    parts = []
+    for model in spec.further_models:
+        facts = folder.manifest.further_models[model.asked_as]
+        settings = facts.request_settings
+        part = FurtherModelPart(
+            asked_as=model.asked_as,
+            name=model.name,
+            args=dict(model.args),
+            tool_protocol=model.tool_protocol,
+            request_settings=None if settings is None else dict(settings),
+            price=facts.price,
+            knowledge_cutoff=facts.knowledge_cutoff,
+        )
+        parts.append(part)
+
+    return parts
+
+
+def _roles(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dict[str, tuple[RoleUsage, ...]]:
+    """Return the calls by role and model of each episode; a model that bills nothing has no tokens
+    to count.
+    """
+    roles = {}
+    for spec in complete:
+        usages = folder.mark(spec).said.roles
+        if folder.manifest.is_free:
+            usages = tuple(structs.replace(usage, uncounted=0) for usage in usages)
+
+        roles[spec.id] = usages
+
+    return roles
+
+
+def _calls(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Calls | None:
+    """Return the figures of the episodes' calls, those without an end included; None for a model of
+    this machine.
+    """
+    if folder.manifest.request_settings is None:
+        return None
+    return gather_calls(read_calls(folder.path), {spec.id for spec in specs})
+
+
+def _trading_inputs(
+    inputs: EvaluationInputs,
+    folder: RunFolder,
+    task: Task,
+    plugins: Plugins,
+    complete: Sequence[EpisodeSpec],
+) -> CardInputs:
+    names = tuple(dict.fromkeys((*task.metrics, *folder.manifest.metrics)))
+    market = str(complete[0].snapshot)
+    attached = _run_certificate(folder.path)
+
+    return CardInputs(
+        **vars(inputs),
+        rules=folder.manifest.rules,
+        ledgers=[folder.load_ledger(spec) for spec in complete],
+        metrics=[plugins.make_metric(name) for name in names],
+        transcripts={
+            spec.id: RecordedTranscript(partial(folder.load_transcript, spec)) for spec in complete
+        },
+        plugins=plugins.owners("metrics", names),
+        certificate=attached_block(task.mask, inputs.task, market, attached, plugins),
+    )
+
+
+def _scoring_inputs(
+    inputs: EvaluationInputs,
+    folder: RunFolder,
+    task: ScoringTask,
+    plugins: Plugins,
+    complete: Sequence[EpisodeSpec],
+) -> ScoringInputs:
+    answers = [(spec, folder.load_answers(spec)) for spec in complete]
+    every_answer = [record for _, records in answers for record in records]
+    scores = call_foreign(
+        task.summarise, f"task {task.name}: its scores can't be computed", every_answer
+    )
+
+    target_task = target_task_of(task, plugins)
+    samples = {}
+    for spec in inputs.specs:
+        samples[spec.id] = samples_of(spec, task.samples(spec, inputs.snapshot, target_task))
+
+    return ScoringInputs(
+        **vars(inputs), answers=answers, samples=samples, scores=scores, definitions=task.scores
+    )
+
+
+def _run_certificate(folder: Path) -> Card | None:
+    path = folder / CERTIFICATE
+    return load_card(path, ATTACHED) if path.exists() else None
+
+
+def keep_certificate(folder: Path, certificate: str | None) -> None:
+    """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises
+    CardError for an invalid one.
+    """
+    if certificate is not None:
+        load_card(certificate, ATTACHED)
+        problem = certificate_problem(folder, certificate)
+        if problem is not None:
+            raise StoreError(problem)
+
+        keep_file(folder / CERTIFICATE, read_plain(user_path(certificate)))
+
+
+def certificate_problem(folder: Path, certificate: str) -> str | None:
+    """Say why a run can't be given a certificate: it has another one."""
+    target = folder / CERTIFICATE
+    if not target.exists() or read_plain(target) == read_plain(user_path(certificate)):
+        return None
+    return f"{target}: the run has another certificate; remove it to give its cards {certificate}"
+
+
+def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
+    """Keep the task files that define a run's tasks, so that its records can be scored and verified
+    from the folder alone.
+    """
+    for path, names in plugins.task_files.items():
+        if set(names) & set(tasks):
+            text = Path(path).read_bytes()
+            (folder / TASK_FILES).mkdir(exist_ok=True)
+            keep_file(folder / TASK_FILES / f"{sha256_hex(text)[:12]}.yaml", text)
+
+
+def open_run(path: Path, plugins: Plugins) -> RunFolder:
+    """Return a run folder, with the tasks of the files that the run kept added to `plugins` where
+    not known already: the one way to a run whose tasks are made again.
+
+    Raises StoreError: there is no run; ConfigError: a file that it kept is not a task file.
+    """
+    folder = RunFolder.load(path)
+    known = plugins.specs("tasks")
+    for file in sorted((folder.path / TASK_FILES).glob("*.yaml")):
+        names = {spec.name for spec in task_specs(file)}
+        if names.isdisjoint(known):
+            plugins.add_task_file(str(file))
+
+    return folder
+
+
+def write_cards(
+    folder: RunFolder,
+    tasks: Sequence[Task],
+    snapshot: MarketSnapshot | None,
+    plugins: Plugins,
+    errors: Mapping[str, str],
+    fence: Fence = no_fence,
+) -> list[Path]:
+    """Write the card of each task; return their paths. `fence` is called before each write."""
+    paths = []
+    for task in tasks:
+        path = folder.card_path(task.name)
+        card = make_card(folder, task, snapshot, plugins, errors)
+        fence()
+        keep_file(path, dumps_pretty(card.plain))
+        paths.append(path)
+
+    return paths
+
+
+def rescore(
+    path: Path,
+    plugins: Plugins,
+    changes: Mapping[str, Any],
+    tell: Tell = tell_nobody,
+    is_published: bool = False,
+) -> list[Path]:
+    """Score a run folder again and return the cards; `changes` may name `data` and `data_args`
+    (where the snapshot is now), `metrics` (instead of the extra ones), `rules`, `certificate`,
+    `items`. A card of the run stays as it is, but for a certificate that it had none of: where its
+    figures differ now, the new card lies in a folder of its own. `tell` is told of each episode.
+    `is_published`: the folder is a copy for a board, without the record of calls. Raises StoreError
+    or DataError.
+    """
+    asked = changes.get("metrics", ())
+    if asked:
+        changes = {**changes, "metrics": metric_names(plugins, asked)}
+
+    folder = open_run(path, plugins)
+    if is_published:
+        check_models(folder, plugins)
+    else:
+        check_call_log(folder, plugins)
+
+    snapshot = None
+    if folder.manifest.snapshot:
+        snapshot = open_recorded_snapshot(folder, plugins, changes)
+
+    recorded = {"rules": folder.manifest.rules, "metrics": folder.manifest.metrics}
+    changed = {}
+    for name, value in recorded.items():
+        if changes.get(name, value) != value:
+            changed[name] = changes[name]
+
+    folder.manifest = replace(folder.manifest, **changed)
+    for name in folder.manifest.metrics:
+        plugins.make_metric(name)  # an unknown one is an error before any work
+
+    keep_certificate(folder.path, changes.get("certificate"))
+    paths = []
+    for name in _complete_tasks(folder):
+        task = plugins.make_task(name, changes.get("items"))
+        before = _existing_card(folder.card_path(task.name))
+        errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}
+        card = make_card(folder, task, snapshot, plugins, errors, tell).plain
+
+        path = _free_path(folder, task.name, _scored_name(changed, asked), card)
+        path.parent.mkdir(exist_ok=True)
+        keep_file(path, dumps_pretty(card))
+        paths.append(path)
+
+    return paths
+
+
+def _complete_tasks(folder: RunFolder) -> list[str]:
+    """Return the tasks with a complete episode, in the order of the plan."""
+    complete = [spec.task for spec in folder.manifest.specs if folder.is_complete(spec)]
+    return list(dict.fromkeys(complete))
+
+
+def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
+    """Return the name of the folder for cards with other rules or metrics; empty without them.
+    `asked`: metrics and groups of metrics as they were asked for.
+    """
+    words = [changed["rules"]] if "rules" in changed else []
+    if "metrics" in changed:
+        words += asked
+
+    return "+".join(words)[:100]
+
+
+def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, JsonValue]) -> Path:
+    """Return where a card can go: no card is there, or the same one, but for a certificate."""
+    for number in count(1):
+        variant = scored if number == 1 else f"{scored or 'scored'}-{number}"
+        path = folder.card_path(task, variant)
+        if not path.exists():
+            return path
+
+        existing = _existing_card(path)
+        has_certificate = existing.get("certificate", {}).get("value", 0) is not None
+        if existing and not has_certificate:
+            for name in ("certificate", "labels", "rankable"):
+                existing[name] = card[name]
+
+        if existing and card_difference(existing, card) is None:
+            return path
+
+    raise AssertionError("unreachable: numbers do not end")
+
+
+def _existing_card(path: Path) -> dict[str, Any]:
+    """Return the content of a card's file; empty where there is none, or none that is valid."""
+    try:
+        return dict(load_evaluation(path).plain)
+    except CardError:
+        return {}
+
+
+def run_of(card: Path) -> Path:
+    """Return the run folder that a card lies in: under `cards`, or in a folder of that where it was
+    scored again.
+    """
+    folder = card.resolve().parent
+    return folder.parent if folder.name == "cards" else folder.parent.parent
+
+
+def open_recorded_snapshot(
+    folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
+) -> MarketSnapshot:
+    """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError
+    where it is not the same.
+    """
+    if folder.manifest.data is None:
+        raise DataError(f"{folder.path}: no task of this run asks about a market")
+
+    source = from_plain(folder.manifest.data, DataSource, "data")
+    if "data" in changes:
+        source = DataSource(data=str(changes["data"]), data_args=changes.get("data_args", {}))
+    elif changes.get("data_args"):
+        raise UsageError("--data-args goes with --data, which names the data provider")
+
+    try:
+        snapshot = open_snapshot(plugins, source.data, source.data_args)
+    except DataError as error:
+        if "data" in changes:
+            raise
+
+        raise DataError(
+            "the market that the run used can't be opened, name it with --data if it has moved:"
+            f" {error}"
+        ) from error
+
+    used = folder.manifest.snapshot
+    if snapshot.id != used:
+        raise DataError(
+            f"{source.data} is snapshot {snapshot.id[:12]}, the run used {str(used)[:12]};"
+            " name the right one with --data"
+        )
+
+    return snapshot
+
+
+def recorded_market(
+    folder: RunFolder, plugins: Plugins, data: str | None, without: str
+) -> MarketSnapshot | str:
+    """Return a run's market; where it can't be opened, what is missing `without` it, and why. Only
+    a wrong one that was named (`data`) is a DataError.
+    """
+    if data is not None:
+        return open_recorded_snapshot(folder, plugins, {"data": data})
+    try:
+        return open_recorded_snapshot(folder, plugins, {})
+    except DataError as error:
+        return f"{without}: {error}"

@@ -1,0 +1,526 @@
+"""Verification: each number of a card is computed again from its records, and each record from the
+model's replies.
+
+Only the model's replies are trusted, and vectors where an agent had them from a server: they go
+through the agent, the tools and the mask again, which gives prompts, tool results, counts,
+provenance and orders; the orders are executed again on the snapshot; the metrics are computed again
+from the result. The first line that differs is named for each file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET, structs
+
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.card_reading import load_evaluation
+from ktdeval.cards.fields.models import is_declared
+from ktdeval.cards.fields.provenance import made_at
+from ktdeval.cards.recomputation_diff import (
+    card_difference,
+    first_difference,
+    steps_difference,
+    value_difference,
+)
+from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
+from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
+from ktdeval.harness.external_acts import NO_ACTS, RecordedActs
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.traits import ModelTraits
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.episodes.episode import recorded_decision
+from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
+from ktdeval.runner.records.episode_journal import Entry, Record, count_said
+from ktdeval.runner.records.run_file_names import DECLARED_FILE
+from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.url_run import run_file
+from ktdeval.runner.scoring.call_log_checks import call_findings, mark_difference
+from ktdeval.runner.scoring.model_identity_checks import (
+    card_claims,
+    manifest_problems,
+    unknown_model,
+)
+from ktdeval.runner.scoring.score import (
+    check_ran,
+    make_card,
+    open_recorded_snapshot,
+    open_run,
+    run_of,
+    wall_time,
+)
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import is_scoring
+from ktdeval.task_api.trading_task import Task
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.values.config_options import build
+from ktdeval.values.files import read_plain
+from ktdeval.values.hashes import file_sha256
+from ktdeval.values.progress_reports import Tell, tell_nobody
+from ktdeval.values.strict_json import JsonValue
+
+
+class RecordedModel:
+    """Model that gives a step's recorded replies again, in order, whatever it is asked: the caller
+    compares the requests.
+    """
+
+    def __init__(self) -> None:
+        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
+        self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
+        self.predicted: Mapping[str, float] | None = None  #: likewise
+        self._acts = NO_ACTS
+        self.traits = ModelTraits(
+            recorded_vectors=self._vectors,
+            recorded_predictions=self._predictions,
+            recorded_acts=self._recorded_acts,
+        )
+
+    def begin_step(self, transcript: TranscriptEntry) -> None:
+        """Give the replies of a step from now on."""
+        self.exchanges = deque(transcript.exchanges)
+        self.embedded = deque(transcript.embedded or ())
+        self.predicted = None if transcript.predicted is UNSET else transcript.predicted
+        self._acts = NO_ACTS
+        if transcript.external is not UNSET:
+            self._acts = RecordedActs(transcript.external, transcript.exchanges)
+
+    def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
+        """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError:
+        there is no further one.
+        """
+        exchange = _next(
+            self.exchanges, "the agent asks the model once more than the transcript has replies"
+        )
+        reply = exchange.get("reply")
+        return build(Reply, reply if isinstance(reply, Mapping) else {}, "reply")
+
+    def _vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
+        """Return the next recorded vectors; errors as of `reply`."""
+        record = _next(
+            self.embedded, "the agent asks for vectors once more than the transcript has them"
+        )
+        vectors = record.get("vectors")
+        return list(map(str, vectors)) if isinstance(vectors, Sequence) else []
+
+    def _predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
+        """Return the step's recorded predictions; None of a model that predicts nothing."""
+        return self.predicted
+
+    def _recorded_acts(self) -> RecordedActs:
+        """Return what an agent outside did in the step; no acts of another agent."""
+        return self._acts
+
+
+def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
+    """Take the next recorded call. Raises ModelError: it failed; StoreError, which says what is
+    `missing`: there is none.
+    """
+    if not records:
+        raise StoreError(missing)
+
+    record = records.popleft()
+    if "error" in record:
+        raise ModelError(str(record["error"]), "recorded")
+
+    return record
+
+
+def retrace_episode(
+    transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]
+) -> Iterator[Entry]:
+    """Run an episode once more with the recorded replies, and yield each step's entry. Raises
+    KtdevalError for wrong ones.
+    """
+    model = RecordedModel()
+    episode = open_episode(model)
+    for step in range(min(episode.total_steps, len(transcript))):
+        entry = transcript[step]
+        model.begin_step(entry)
+        yield episode.run_step(step)
+
+
+def retrace_memories(
+    folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, snapshot: MarketSnapshot | None
+) -> list[JsonValue]:
+    """Return the agent's memory after each step of a complete trading episode, by running it once
+    more on the recorded replies.
+
+    Raises KtdevalError where it can't be run; VerificationError: it gives another step than the
+    ledger has.
+    """
+    open_run(folder.path, plugins)
+    factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
+    memories: list[JsonValue] = []
+    retraced = retrace_episode(
+        folder.load_transcript(spec), lambda model: factory.open(spec, model)
+    )
+
+    for recorded in folder.load_ledger(spec).steps:
+        # an agent may raise anything at wrong replies
+        entry = call_foreign(next, "can't be retraced", retraced, None)
+        difference = value_difference(recorded, entry and entry.step)
+        if difference:
+            raise VerificationError(
+                f"step {recorded.step}: the replies on record do not give it: {difference}"
+            )
+
+        memories.append(entry.memory)
+
+    return memories
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Findings of a verification."""
+
+    #: one line for each file that differs, naming its first line that does; empty when all is as
+    #: recorded
+    findings: tuple[str, ...]
+    episodes: int  #: how many episodes were executed again
+    steps: int  #: how many steps that were
+    #: steps whose orders are those of one submission that the model wrote; the others were held by
+    #: the engine, or put together by an agent
+    traced_steps: int
+    #: what could not be decided with the plugins that are installed, a line each
+    notes: tuple[str, ...] = ()
+
+
+def verify_card(
+    path: Path,
+    plugins: Plugins,
+    changes: Mapping[str, Any],
+    tell: Tell = tell_nobody,
+    is_published: bool = False,
+    now: datetime | None = None,
+) -> Verification:
+    """Verify a card against the run folder it lies in; `changes` may say where the data are now, or
+    name other `items`; `tell` is told of each episode. `is_published`: the folder is a copy for a
+    board, without the record of calls; `now`: no card was made later. Raises KtdevalError where the
+    card is not valid, or its run or snapshot is not there or was changed.
+    """
+    card = load_evaluation(path)
+    folder = open_run(run_of(path), plugins)
+    task = plugins.make_task(card.task.name, changes.get("items"))
+    snapshot = None
+    if folder.manifest.snapshot:
+        snapshot = open_recorded_snapshot(folder, plugins, changes)
+
+    if card.snapshot is not None and card.snapshot.id != folder.manifest.snapshot:
+        used = folder.manifest.snapshot or "none"
+        raise DataError(
+            f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {used[:12]}"
+        )
+
+    complete = _complete_specs(folder, task.name)
+    if complete:
+        # before the records: those of another task would differ for that reason alone
+        check_ran(folder, task, plugins, complete[0])
+
+    records = verify_records(folder, task, plugins, snapshot, tell)
+    card_findings = list(_artefact_findings(folder, card.artefacts))
+    if not is_published:
+        card_findings += _declared_findings(folder, card)
+
+    card_findings += call_findings(path.name, folder, card, complete, is_published)
+    card_findings += time_findings(path.name, folder, card, complete)
+
+    card_findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
+    moment = made_at(card.provenance)
+    if now is not None and moment is not None and moment > now:
+        card_findings.append(
+            f"{path.name}: provenance.created_at: {card.provenance.created_at} has not come yet"
+        )
+
+    is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
+    if isinstance(card, TradingCard) and is_rescored:
+        # with the rules and metrics that `score` was given
+        further = tuple(name for name in card.metrics if name not in task.metrics)
+        folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)
+
+    labelled = _with_labels_of(card, snapshot) if "data" in changes else snapshot
+    card_findings += _card_findings(path, card, folder, task, labelled, plugins)
+    unknown = unknown_model(card, plugins)
+    return replace(
+        records,
+        findings=(*records.findings, *card_findings),
+        notes=() if unknown is None else (f"{path.name}: {unknown}",),
+    )
+
+
+def _complete_specs(folder: RunFolder, task: str) -> list[EpisodeSpec]:
+    """Return the complete episodes of a task."""
+    specs = [spec for spec in folder.manifest.specs if spec.task == task]
+    return [spec for spec in specs if folder.is_complete(spec)]
+
+
+def verify_records(
+    folder: RunFolder,
+    task: Any,
+    plugins: Plugins,
+    snapshot: MarketSnapshot | None,
+    tell: Tell = tell_nobody,
+) -> Verification:
+    """Execute a run's complete episodes of a task again, from what the model replied; no card is
+    looked at. Which models are behind a network is taken from their plugins, not from the run.
+    `tell` is told of each episode.
+    """
+    specs = _complete_specs(folder, task.name)
+    factory = EpisodeFactory({task.name: task}, plugins, snapshot)
+    records_file = ANSWERS if is_scoring(task) else LEDGER
+    findings = [f"{MANIFEST}: {line}" for line in manifest_problems(folder.manifest, plugins)]
+    steps = 0
+    traced = 0
+
+    for done, spec in enumerate(specs):
+        tell(spec.label, done, len(specs))
+        check = _EpisodeCheck(spec, folder, factory, records_file)
+        findings += check.findings()
+        steps += check.steps
+        traced += check.traced
+
+    return Verification(tuple(findings), len(specs), steps, traced)
+
+
+@dataclass
+class _EpisodeCheck:
+    """One episode's records and transcript against each other and the replies; counts `steps`
+    executed, and those `traced`.
+    """
+
+    spec: EpisodeSpec
+    folder: RunFolder
+    factory: EpisodeFactory
+    records_file: str
+    steps: int = 0
+    traced: int = 0
+
+    def findings(self) -> Iterator[str]:
+        """Yield one line for each of the two files that differs."""
+        prefix = f"episodes/{self.spec.id}"
+        problems = list[str]()
+        try:
+            if self.records_file == ANSWERS:
+                records: Sequence[Record] = self.folder.load_answers(self.spec)
+            else:
+                ledger = self.folder.load_ledger(self.spec)
+                records = ledger.steps
+                problems = list(self._ledger_problems(ledger))
+
+            self.steps = len(records)
+            yield from (f"{prefix}/{self.records_file}: {problem}" for problem in problems)
+            transcript = self.folder.load_transcript(self.spec)
+            # A ledger that is wrong in itself also differs from the transcript: nothing new.
+            problem = self._transcript_problem(transcript, None if problems else records)
+        except StoreError as error:
+            yield str(error).removeprefix(f"{self.folder.path}/")
+        else:
+            if problem:
+                yield f"{prefix}/{TRANSCRIPT}: {problem}"
+                return
+
+            difference = self._mark_difference()
+            if difference:
+                yield f"{prefix}/{MARK}: {difference}"
+
+    def _mark_difference(self) -> str | None:
+        """Return how the mark of completeness differs from this episode and its number of steps."""
+        mark = self.folder.mark(self.spec)
+        difference = value_difference(dict(mark.spec), self.spec.to_json())
+        if difference:
+            return f"spec.{difference}"
+
+        if mark.steps != self.steps:
+            return f"steps: recorded {mark.steps}, the records have {self.steps}"
+
+        said = count_said(self.folder.load_transcript(self.spec))
+        counted = said if mark.said.served else structs.replace(said, served=())
+        difference = value_difference(mark.said, counted)
+        if difference:
+            return f"said.{difference}"
+
+        return mark_difference(self.folder, mark.calls, said)
+
+    def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
+        """Yield each wrong field of the header, and the first line that the decisions on it do not
+        give.
+        """
+        difference = first_difference(dict(ledger.spec), self.spec.to_json())
+        if difference:
+            yield f"spec: {difference}"
+
+        parts = self.factory.trading_parts(self.spec, RecordedModel())
+        expected = parts.ledger(self.spec, ledger.steps)
+        for name in ("initial_cash_minor", "currency", "minor_per_unit", "days_a_year", "scales"):
+            recorded = getattr(ledger, name)
+            computed = getattr(expected, name)
+            if recorded != computed:
+                yield f"{name}: recorded {recorded}, the task and the market give {computed}"
+
+        books = parts.bookkeeper(self.spec)
+        recomputed = list[StepRecord]()
+        try:
+            for number, recorded in enumerate(ledger.steps):
+                decision = recorded_decision(parts.snapshot, recorded)
+                recomputed.append(books.book(number, decision, recorded))
+        except (KtdevalError, IndexError) as error:
+            difference = steps_difference(ledger.steps[: len(recomputed)], recomputed)
+            yield difference or f"line {len(recomputed) + 1}: can't be executed: {error}"
+            return
+
+        difference = steps_difference(ledger.steps, recomputed)
+        if difference:
+            yield difference
+
+    def _transcript_problem(
+        self, transcript: Sequence[TranscriptEntry], steps: Sequence[Record] | None
+    ) -> str | None:
+        """Return the first line that the replies on it and before it do not give, or that does not
+        give the ledger's line.
+        """
+        for number, entry in enumerate(transcript):
+            if entry.step != number:
+                return (
+                    f"line {number + 1}: is step {entry.step}, expected step {number}; a line is"
+                    " missing, doubled or out of order"
+                )
+
+        if steps is not None and len(steps) != len(transcript):
+            return (
+                f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines,"
+                f" {self.records_file} has {len(steps)}"
+            )
+
+        retraced = retrace_episode(transcript, lambda model: self.factory.open(self.spec, model))
+        for number, entry in enumerate(transcript):
+            try:
+                # an agent may raise anything at wrong replies
+                rerun = call_foreign(next, "can't be retraced", retraced, None)
+            except KtdevalError as error:
+                return f"line {number + 1}: {error}"
+
+            if rerun is None:
+                return f"line {number + 1}: the window has no such day"
+
+            difference = value_difference(entry, rerun.transcript)
+            if difference:
+                return f"line {number + 1}: {difference}"
+
+            if steps is not None:
+                difference = value_difference(steps[number], rerun.step)
+                if difference:
+                    return (
+                        f"line {number + 1}: its replies do not give line {number + 1} of"
+                        f" {self.records_file}: {difference}"
+                    )
+
+            self.traced += entry.submission is not None
+
+        return None
+
+
+def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
+    record_names = set()
+    for spec in folder.manifest.specs:
+        for name in (LEDGER, ANSWERS, TRANSCRIPT):
+            record_names.add(f"episodes/{spec.id}/{name}")
+
+    for name, recorded in artefacts.items():
+        if name not in record_names:  # a path from an untrusted card is never opened
+            yield f"{name}: is named by the card, but is not a record of this run"
+            continue
+
+        path = run_file(folder.path, name)
+        if not path.is_file():
+            yield f"{name}: is missing"
+            continue
+
+        digest = file_sha256(path)
+        if digest != recorded:
+            yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
+
+
+def time_findings(
+    name: str, folder: RunFolder, card: TradingCard | ScoringCard, complete: Sequence[EpisodeSpec]
+) -> Iterator[str]:
+    """Yield that the time of a card is not the sum over its episodes."""
+    stated = card.provenance.wall_time_s
+    try:
+        total = wall_time(folder, complete)
+    except StoreError:  # a mark can't be read, which another finding says
+        return
+
+    if stated is not None and stated != total:
+        yield (
+            f"{name}: provenance.wall_time_s: recorded {stated}, its episodes took {total} by their"
+            " marks"
+        )
+
+
+def _declared_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
+    """Yield how the kept file of declared decisions differs from the one that the run names."""
+    if not is_declared(card.model.name):
+        return
+
+    path = folder.path / DECLARED_FILE
+    recorded = str(card.model.args.get("sha256"))
+    if not path.is_file():
+        yield f"{DECLARED_FILE}: is missing; the run names the SHA-256 {recorded[:12]}…"
+        return
+
+    digest = file_sha256(path)
+    if digest != recorded:
+        yield f"{DECLARED_FILE}: SHA-256 is {digest[:12]}…, the run names {recorded[:12]}…"
+
+
+def _with_labels_of(
+    card: TradingCard | ScoringCard,
+    snapshot: MarketSnapshot | None,
+) -> MarketSnapshot | None:
+    """Return the market under the name and source that the card gives it: another import of the
+    same content verifies it too.
+    """
+    if snapshot is None or card.snapshot is None:
+        return snapshot
+
+    shown = card.snapshot
+    repairs = tuple(shown.repairs)
+    meta = replace(snapshot.meta, name=shown.name, source=shown.source, repairs=repairs)
+
+    return snapshot if meta == snapshot.meta else replace(snapshot, meta=meta)
+
+
+def _card_findings(
+    path: Path,
+    card: TradingCard | ScoringCard,
+    folder: RunFolder,
+    task: Task,
+    snapshot: MarketSnapshot | None,
+    plugins: Plugins,
+) -> list[str]:
+    for name in folder.manifest.metrics:
+        if name not in plugins.specs("metrics"):
+            owner = card.provenance.environment.get(f"metric {name}", "a plugin")
+            return [
+                f"{path.name}: unknown metric {name!r}: it came from {owner}; install that, or name"
+                " its file with --plugin"
+            ]
+
+    # why one is missing can't be recomputed
+    errors = {entry.id: entry.error for entry in card.missing_episodes}
+    try:
+        recomputed = call_foreign(
+            make_card, "can't be recomputed", folder, task, snapshot, plugins, errors
+        )
+    except KtdevalError as error:
+        return [f"{path.name}: {error}"]
+
+    difference = card_difference(card.plain, recomputed.plain, read_plain(path).decode())
+    return [f"{path.name}: {difference}"] if difference else []

@@ -1,0 +1,1 @@
+"""Comparison cell by cell: by regime, venue or year."""

@@ -1,0 +1,111 @@
+"""Means of cells and of differences between cells, with their standard errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats as distributions
+
+from ktdeval import stats
+from ktdeval_compare.pairs.compared_cards import DailyTable, Values
+
+Days = npt.NDArray[np.bool_]  #: [days] whether a day is in a cell
+
+FEWEST_WINDOWS = 3  #: of a cell; Student's t of two has one degree of freedom
+FEWEST_DAYS = 20  #: of a cell, as of every interval over days
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its standard error, before it is an interval."""
+
+    n: int
+    value: float | None = None
+    error: float | None = None
+    freedom: float = 0.0
+    reason: str | None = None
+
+    def half_width(self, alpha: float) -> float | None:
+        """Half of the t interval; None where there is none."""
+        if self.value is None or not self.error:
+            return None
+        return float(distributions.t.ppf(1.0 - alpha / 2.0, self.freedom)) * self.error
+
+    def p(self) -> float | None:
+        """Two-sided p of the t test against zero."""
+        if self.value is None or not self.error:
+            return None
+        return 2.0 * float(distributions.t.sf(abs(self.value) / self.error, self.freedom))
+
+
+def mean_of_windows(values: Values, correlation: Values) -> Estimate:
+    """Mean over windows, whose shared days correlate them."""
+    n = len(values)
+    if n < FEWEST_WINDOWS:
+        return Estimate(n, reason=f"fewer than {FEWEST_WINDOWS} windows")
+
+    mean = stats.estimate_mean(stats.levelled(values), correlation)
+    return Estimate(n, mean.value, mean.se, n - 1, mean.reason)
+
+
+def welch(one: Estimate, other: Estimate) -> Estimate:
+    """Difference of two means of windows, as of independent ones (Welch 1947)."""
+    n = one.n + other.n
+    if one.value is None or other.value is None:
+        return Estimate(n, reason=f"of a cell: {one.reason or other.reason}")
+
+    value = one.value - other.value
+    if not one.error or not other.error:
+        return Estimate(n, value, reason=one.reason or other.reason)
+
+    left = one.error**2
+    right = other.error**2
+    freedom = (left + right) ** 2 / (left**2 / one.freedom + right**2 / other.freedom)
+    return Estimate(n, value, math.sqrt(left + right), freedom)
+
+
+def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | None) -> Estimate:
+    """Mean a year of the days of a cell, or of those less the mean of another's.
+
+    Newey-West over all days in order of time, so that days of a cell correlate as far apart as they
+    were; corrected for the mean of a short cell, with the equivalent degrees of freedom of
+    Bartlett's kernel, `1.5 n / (lags + 1)` (Priestley 1981, "Spectral Analysis and Time Series",
+    section 6.2.4).
+    """
+    sizes = [int(is_in.sum())]
+    if less is not None:
+        sizes.append(int(less.sum()))
+
+    n = sum(sizes)
+    if min(sizes) < FEWEST_DAYS:
+        few = f"fewer than {FEWEST_DAYS} days"
+        return Estimate(n, reason=few if less is None else f"of a cell: {few}")
+
+    lags = stats.automatic_lags(len(values))
+    value = float(values[is_in].mean())
+    influence = _influence(values, is_in, lags)
+    if less is not None:
+        value -= float(values[less].mean())
+        influence -= _influence(values, less, lags)
+
+    value *= table.days_a_year
+    if stats.has_no_variance(float(influence.std()), table.resolution):
+        return Estimate(n, value, reason="returns have no variance")
+
+    error = stats.newey_west_mean(influence, lags).se * table.days_a_year
+    freedom = 1.5 * len(sizes) * min(sizes) / (lags + 1)
+    return Estimate(n, value, error, freedom)
+
+
+def _influence(values: Values, is_in: Days, lags: int) -> Values:
+    """[days] series of mean 0, whose mean has the error of the mean of a cell's days.
+
+    Deviations from the mean of n days understate the long-run variance of independent ones by the
+    share `(lags + 1) / n`.
+    """
+    deviations = np.where(is_in, values - values[is_in].mean(), 0.0)
+    understated = 1.0 - (lags + 1) / is_in.sum()
+    return np.asarray(deviations / is_in.mean() / math.sqrt(understated))

@@ -1,0 +1,1 @@
+"""Comparison of cohorts of models."""

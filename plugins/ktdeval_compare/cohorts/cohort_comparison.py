@@ -1,0 +1,543 @@
+"""`ktdeval compare cohorts`: how cohorts of models differ in style, and each model's figures over seeds
+(KTD-Fin §5.3, Tables 8 and 9).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os.path
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval import stats
+from ktdeval.cards import System, TradingEpisode, episode_excess, system_labels
+from ktdeval.errors import CardError, UsageError
+from ktdeval.values import option
+from ktdeval_compare.cohort_words import BASELINE, REASONS, BaselineColumn
+from ktdeval_compare.masks.declined_trades import Declines, declines
+from ktdeval_compare.masks.mask_effects import check_counterparts
+from ktdeval_compare.pairs.compare import TASK_FACETS
+from ktdeval_compare.pairs.compared_cards import (
+    Entrant,
+    Values,
+    check_same,
+    check_windows,
+    flag_notes,
+    load_entrants,
+    training_seed,
+)
+from ktdeval_compare.papers.cohort_definitions import (
+    Definitions,
+    check_items,
+    cohort_definitions,
+    is_of,
+    item_path,
+)
+from ktdeval_compare.papers.paper_tables import benchmark_held
+from ktdeval_compare.style_exposures import (
+    CohortDifference,
+    CohortSummary,
+    Exposures,
+    FactorRow,
+    SignAgreement,
+    Tables,
+    compare_exposures,
+    mean_exposures,
+)
+
+
+@dataclass(frozen=True)
+class CohortOptions:
+    """Settings of a report."""
+
+    cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…, see `definitions`; empty: all are one cohort
+    #: task of exposures and figures; None: that of most models, see `_common_task`
+    task: str | None = None
+    alpha: float = option(
+        0.05,
+        help="level of verdicts, and of the intervals (1 - alpha)",
+        minimum=0.0001,
+        maximum=0.5,
+    )
+    common: bool = False  #: where models or seeds differ in windows, use those that all have
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRun:
+    """Seeds that make one run of a model."""
+
+    training_seed: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CardEpisode:
+    """An episode and the card that it is on."""
+
+    entrant: Entrant
+    episode: TradingEpisode
+
+
+@dataclass(frozen=True)
+class CohortMember:
+    """One model with an agent, and its cards; `cohort` is empty where it is in none."""
+
+    label: str
+    cohort: str
+    entrants: list[Entrant]
+    #: run -> window -> episode; empty until `of_task` has chosen a task
+    runs: dict[ModelRun, dict[str, CardEpisode]] = field(default_factory=dict)
+
+    def of_task(self, task: str) -> CohortMember:
+        """Return the model with its cards of one task, and their episodes.
+
+        Raises CardError: two cards have one window and seed.
+        """
+        entrants = [entrant for entrant in self.entrants if entrant.card.task.name == task]
+        selected = CohortMember(self.label, self.cohort, entrants)
+        for entrant in entrants:
+            for episode in entrant.card.episodes:
+                selected._add(entrant, episode)
+        return selected
+
+    def _add(self, entrant: Entrant, episode: TradingEpisode) -> None:
+        windows = self.runs.setdefault(ModelRun(training_seed(entrant), episode.seed), {})
+        other = windows.get(episode.window)
+        if other is not None:
+            where = f"window {episode.window} seed {episode.seed} of {self.label}"
+            raise CardError(
+                f"{entrant.path} and {other.entrant.path} both have {where}; give one of them"
+            )
+
+        windows[episode.window] = CardEpisode(entrant, episode)
+
+    def episodes(self, windows: Sequence[str]) -> list[TradingEpisode]:
+        """Episodes of all runs over windows."""
+        episodes = []
+        for run in self.runs.values():
+            episodes += [run[window].episode for window in windows]
+        return episodes
+
+    def figures(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
+        """Figures of each run over windows; None where a figure is undefined."""
+        by_run = []
+        for run in self.runs.values():
+            by_run.append([_episode_figure(run[window], metric) for window in windows])
+        return by_run
+
+
+def _episode_figure(recorded: CardEpisode, metric: str) -> float | None:
+    if metric == "excess":
+        return episode_excess(recorded.entrant.card, recorded.episode)
+
+    line = recorded.episode.metrics.get(metric)
+    return None if line is None else line.value
+
+
+# ---- the report
+
+
+@dataclass(frozen=True)
+class CohortCard:
+    """A card behind a report."""
+
+    model: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedFigure:
+    """A model's figure: its median over episodes, and its mean over seeds."""
+
+    value: float | None  #: median over episodes, as on cards and in every table
+    mean: float | None  #: over seeds, of each seed's median over windows
+    low: float | None  #: t interval of `mean`, cut at the bounds of the figure
+    high: float | None
+    n: int  #: seeds with a figure
+    reason: str | None  #: why there is no interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldFigure:
+    """A figure of the benchmark, bought and held."""
+
+    value: float | None
+    low: None = None
+    high: None = None
+
+
+@dataclass(frozen=True)
+class BaselineRow:
+    """Return and risk of a model, or of the benchmark."""
+
+    model: str
+    cohort: str
+    seeds: int | None  #: None: the benchmark
+    figures: Mapping[str, SeedFigure | HeldFigure]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CohortReport:
+    """Report of `ktdeval compare cohorts`."""
+
+    alpha: float
+    task: str
+    cards: Sequence[CohortCard]
+    cohorts: Sequence[CohortSummary]
+    exposures: Sequence[FactorRow]
+    agreement: SignAgreement
+    differences: Sequence[CohortDifference]
+    baseline: Sequence[BaselineRow]
+    declines: Sequence[Declines]
+    notes: Sequence[str]
+
+
+def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
+    """Report cohorts of models from their cards and run folders.
+
+    Raises UsageError: an item matches nothing, or a model has two cohorts; CardError: cards can't
+    be put together, and why.
+    """
+    definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
+    everyone = _cohort_members(paths, definitions)
+    declined: list[Declines] = []
+    for member in everyone:
+        declined += declines(member.entrants, member.label, member.cohort, options.alpha)
+
+    task = options.task or _common_task(everyone, list(definitions))
+    selected = [member.of_task(task) for member in everyone]
+    members = [member for member in selected if member.runs]
+    _check_task(definitions, members, task)
+    cards = _all_cards(members)
+    check_same(cards, TASK_FACETS, "they can't be put together")
+    check_same(cards, _formulas(), "score all runs with one version")
+    windows, notes = _shared_windows(members, options.common)
+
+    notes += _other_tasks(everyone, task)
+    notes += _undefined_figures(members, windows)
+    tables, lacking = _exposure_tables(members, windows, list(definitions))
+    notes += lacking
+    compared = compare_exposures(tables, options.alpha)
+    notes += _unmeasured(tables, compared.exposures)
+
+    with_rows = {member.label for member in members}
+    for member in everyone:
+        if member.label not in with_rows:
+            notes.append(f"{member.label}: no finished card of {task}, so it has no row")
+
+    notes += flag_notes(cards)
+    return CohortReport(
+        alpha=options.alpha,
+        task=task,
+        cards=[CohortCard(card.label, str(card.path)) for card in cards],
+        cohorts=compared.cohorts,
+        exposures=compared.exposures,
+        agreement=compared.agreement,
+        differences=compared.differences,
+        baseline=_baseline(members, windows, 1.0 - options.alpha),
+        declines=declined,
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
+def _formulas() -> dict[str, Callable[[Entrant], str | None]]:
+    """Facts that all cards must share: the formula of each figure of the baseline."""
+
+    def formula_of(metric: str) -> Callable[[Entrant], str | None]:
+        def formula(entrant: Entrant) -> str | None:
+            line = entrant.card.metrics.get(metric)
+            return None if line is None else line.formula
+
+        return formula
+
+    return {f"formulas of {column.metric}": formula_of(column.metric) for column in BASELINE}
+
+
+def _other_tasks(everyone: Sequence[CohortMember], task: str) -> list[str]:
+    tasks = {entrant.card.task.name for entrant in _all_cards(everyone)}
+    others = sorted(tasks - {task})
+    if not others:
+        return []
+    return [f"figures are of {task}; also given: {', '.join(others)} (--task chooses)"]
+
+
+def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) -> list[str]:
+    """Notes on figures that are not defined in every episode."""
+    notes = []
+    for member in members:
+        for column in BASELINE:
+            by_run = member.figures(column.metric, windows)
+            planned = sum(len(values) for values in by_run)
+            undefined = sum(values.count(None) for values in by_run)
+            if undefined:
+                notes.append(
+                    f"{column.metric} of {member.label} is defined in {planned - undefined} of"
+                    f" {planned} (seed, window): medians are over these"
+                )
+    return notes
+
+
+def _exposure_tables(
+    members: Sequence[CohortMember], windows: Sequence[str], cohorts: Sequence[str]
+) -> tuple[Tables, list[str]]:
+    """Exposures of each cohort's models, and notes on models that are in no table."""
+    tables: dict[str, dict[str, Exposures]] = {name: {} for name in cohorts}
+    notes = []
+    for member in members:
+        if not member.cohort:
+            notes.append(f"{member.label}: is in no cohort")
+            continue
+
+        table = mean_exposures(member.episodes(windows))
+        if any(value is not None for value in table.values()):
+            tables[member.cohort][member.label] = table
+        else:
+            notes.append(f"{member.label}: {REASONS['no_exposures']}")
+
+    return tables, notes
+
+
+def _unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
+    """Notes on style factors that some model has exposures to, but not every cohort."""
+    given: set[str] = set()
+    for table in tables.values():
+        for exposures in table.values():
+            given.update(exposures)
+
+    missing = given - {row.factor for row in rows}
+    return [
+        f"no row of {factor}: a cohort has no holding with a value of it"
+        for factor in sorted(missing)
+    ]
+
+
+# ---- members, their task and windows
+
+
+def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[CohortMember]:
+    """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
+    entrants = load_entrants(_all_paths(paths, definitions))
+    entrants.sort(key=lambda entrant: str(entrant.path))
+    check_items(definitions, entrants)
+
+    repeats: dict[System, list[Entrant]] = {}
+    for entrant in entrants:
+        repeats.setdefault(entrant.system.without_seed(), []).append(entrant)
+
+    check_counterparts(repeats, "declines would mix that with the mask")
+    names = system_labels(repeats)
+    members = []
+
+    for system, cards in repeats.items():
+        name = names[system]
+        cohorts = [of for of, items in definitions.items() if _has_any(items, cards)]
+        if len(cohorts) > 1:
+            raise UsageError(
+                f"--cohort: {name} is in {' and '.join(cohorts)}; a model is in one cohort"
+            )
+
+        labelled = [replace(card, label=name) for card in cards]
+        members.append(CohortMember(name, "".join(cohorts), labelled))
+
+    return sorted(members, key=lambda member: member.label)
+
+
+def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
+    """Files named by items of cohorts, then those given by themselves, each once."""
+    files: list[Path] = []
+    for items in definitions.values():
+        for item in items:
+            file = item_path(item)
+            if file is not None:
+                files.append(file)
+
+    listed = {os.path.realpath(file) for file in files}
+    files += [path for path in paths if os.path.realpath(path) not in listed]
+    if not files:
+        raise UsageError("give run folders or cards, and --cohort NAME=SYSTEMS for each cohort")
+
+    return files
+
+
+def _all_cards(members: Sequence[CohortMember]) -> list[Entrant]:
+    """Cards of all models, by model."""
+    cards: list[Entrant] = []
+    for member in members:
+        cards += member.entrants
+    return cards
+
+
+def _has_any(items: Sequence[str], cards: Sequence[Entrant]) -> bool:
+    """Whether an item of a cohort is of one of the cards."""
+    return any(is_of(card, item) for item, card in itertools.product(items, cards))
+
+
+def _check_task(definitions: Definitions, members: Sequence[CohortMember], task: str) -> None:
+    """Refuse an item of a cohort all of whose cards are of other tasks.
+
+    Raises CardError: names it.
+    """
+    entrants = _all_cards(members)
+    for name, items in definitions.items():
+        for item in items:
+            if not _has_any([item], entrants):
+                raise CardError(
+                    f"cohort {name}: {item} has no finished card of task {task}; run it, or name"
+                    " another task"
+                )
+
+
+def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
+    """Task that every cohort has a card of, and most models, a blinded one before others.
+
+    Raises CardError: there is none.
+    """
+    tasks_of: dict[str, set[str]] = {name: set() for name in names}
+    for member in members:
+        if member.cohort in tasks_of:
+            tasks_of[member.cohort].update(card.card.task.name for card in member.entrants)
+
+    shared = set.intersection(*tasks_of.values())
+    if not shared:
+        listed = "; ".join(
+            f"{name}: {', '.join(sorted(tasks))}" for name, tasks in tasks_of.items()
+        )
+        raise CardError(
+            f"no task has cards of every cohort ({listed}); run one task with all of them"
+        )
+
+    models: Counter[tuple[str, str]] = Counter()
+    for member in members:
+        if member.cohort:
+            models.update({(card.card.task.name, card.card.task.mask) for card in member.entrants})
+
+    candidates = [entry for entry in models if entry[0] in shared]
+    best = max(candidates, key=lambda entry: (models[entry], entry[1] == "blinded", entry))
+    return best[0]
+
+
+def _shared_windows(members: Sequence[CohortMember], common: bool) -> tuple[list[str], list[str]]:
+    """Windows that every seed of every model has finished and that share a figure, and notes on the
+    others.
+
+    Raises CardError: one has not finished a window that another has, unless `common`, or none is
+    shared; or a name means two ranges.
+    """
+    check_windows(_all_cards(members))
+    by_run: list[set[str]] = []
+    for member in members:
+        by_run += [set(run) for run in member.runs.values()]
+
+    shared = sorted(set.intersection(*by_run))
+    finished_by_any = set.union(*by_run)
+    required = set(shared) if common and shared else finished_by_any
+    for member in members:
+        _check_finished(member, required, len(shared))
+
+    first = next(iter(members[0].runs.values()))
+    covered = {}
+    for window in shared:
+        episode = first[window].episode
+        covered[window] = (episode.first_day, episode.last_day)
+
+    lacking = sorted(finished_by_any - set(shared))
+    excluded = dict.fromkeys(lacking, "not every seed of every model has finished it")
+    excluded |= stats.left_out_windows(covered, members[0].entrants[0].card.snapshot.days_a_year)
+
+    windows = [window for window in shared if window not in excluded]
+    notes = [f"window {name} is left out: {why}" for name, why in excluded.items()]
+    return windows, notes
+
+
+def _check_finished(member: CohortMember, required: set[str], shared: int) -> None:
+    """Refuse a model that has not finished a required window with one of its seeds."""
+    for run, windows in member.runs.items():
+        missing = sorted(required - set(windows))
+        if not missing:
+            continue
+
+        way = ""
+        if shared:
+            way = f", or use the {shared} that all have with --common"
+
+        raise CardError(
+            f"{member.entrants[0].path}: {member.label} has not finished window {missing[0]} seed"
+            f" {run.seed}, which another card has; run it{way}"
+        )
+
+
+# ---- return and risk
+
+
+def _baseline(
+    members: Sequence[CohortMember], windows: Sequence[str], level: float
+) -> list[BaselineRow]:
+    """Rows of models and of the benchmark, bought and held, by total return."""
+    rows = []
+    for member in members:
+        figures: dict[str, SeedFigure | HeldFigure] = {}
+        for column in BASELINE:
+            by_run = member.figures(column.metric, windows)
+            figures[column.metric] = _over_episodes(by_run, level, column)
+
+        rows.append(BaselineRow(member.label, member.cohort, len(member.runs), figures))
+
+    run = next(iter(members[0].runs.values()))
+    cards = {window: run[window].entrant.card for window in windows}
+    held: dict[str, SeedFigure | HeldFigure] = {}
+    for column in BASELINE:
+        held[column.metric] = HeldFigure(value=benchmark_held(cards, column.metric))
+
+    if held["total_return"].value is not None:
+        name = members[0].entrants[0].card.snapshot.benchmark_name
+        rows.append(BaselineRow(f"{name} buy-and-hold", "", None, held))
+
+    return sorted(rows, key=_by_return)
+
+
+def _by_return(row: BaselineRow) -> tuple[float, str]:
+    """Best return first, models without one last."""
+    value = row.figures["total_return"].value
+    return (math.inf if value is None else -value), row.model
+
+
+def _over_episodes(
+    by_run: Sequence[Sequence[float | None]], level: float, column: BaselineColumn
+) -> SeedFigure:
+    """Median over episodes, and the mean over seeds of their medians over windows."""
+    known: list[Values] = []
+    for values in by_run:
+        defined = [value for value in values if value is not None]
+        if defined:
+            known.append(np.array(defined, dtype=np.float64))
+
+    medians = np.array([np.median(values) for values in known], dtype=np.float64)
+    mean = stats.estimate_mean(medians, confidence=level)
+    low = _clipped(mean.low, column)
+    reason = None
+    if not known:
+        reason = REASONS["no_figure"]
+    elif len(known) == 1:
+        reason = REASONS["one_seed"]
+    elif low is None:
+        reason = mean.reason
+
+    return SeedFigure(
+        value=float(np.median(np.concatenate(known))) if known else None,
+        mean=mean.value,
+        low=low,
+        high=_clipped(mean.high, column),
+        n=len(known),
+        reason=reason,
+    )
+
+
+def _clipped(end: float | None, column: BaselineColumn) -> float | None:
+    if end is None:
+        return None
+    return float(np.clip(end, column.least, column.greatest))

@@ -1,0 +1,173 @@
+"""Reports of `compare cohorts` as tables of aligned plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ktdeval_compare.cohort_words import BASELINE, LEGENDS, TITLES
+from ktdeval_compare.cohorts.cohort_comparison import BaselineRow, CohortReport
+from ktdeval_compare.masks.declined_trades import DeclinedShare
+from ktdeval_compare.style_exposures import FactorRow
+from ktdeval_compare.table_columns import (
+    COUNT,
+    UNDEFINED,
+    VERDICT,
+    Column,
+    Part,
+    both,
+    figure,
+    figure_of,
+    grid,
+    interval,
+    interval_head,
+    p_of,
+    text,
+)
+
+
+def cohort_parts(report: CohortReport) -> Iterator[Part]:
+    """Parts of the report of `compare cohorts`."""
+    if report.exposures:
+        yield TITLES["exposures"]
+        yield from _exposure_parts(report)
+        yield from (f"  {LEGENDS['exposures']}", "")
+
+    yield TITLES["baseline"]
+    yield from _baseline_parts(report)
+    yield from (f"  {LEGENDS['baseline']}", "")
+
+    if report.declines:
+        yield TITLES["declines"]
+        yield grid(
+            report.declines,
+            text("model"),
+            text("mode"),
+            COUNT,
+            Column("bright", lambda row: _declined(row.bright, row.n)),
+            Column("blinded", lambda row: _declined(row.blinded, row.n)),
+            p_of("p"),
+            text("not known", "not_known", is_left=False),
+        )
+        yield from (f"  {LEGENDS['declines']}", "")
+
+    yield "Notes"
+    yield from (f"  {note}" for note in report.notes)
+
+
+# ---- exposures
+
+
+def _exposure_parts(report: CohortReport) -> Iterator[Part]:
+    columns: list[Column[FactorRow]] = [text("factor")]
+    for summary in report.cohorts:
+        columns += _cohort_columns(summary.cohort)
+
+    yield grid(report.exposures, *columns)
+    for summary in report.cohorts:
+        yield (
+            f"  {summary.cohort}: {summary.same_sign} of {summary.members} models have the signs of"
+            " its mean in all factors"
+        )
+
+    if len(report.cohorts) > 1:
+        yield from _difference_parts(report)
+
+
+def _cohort_columns(name: str) -> list[Column[FactorRow]]:
+    """Columns of one cohort: its mean, and how many members share the sign of it."""
+
+    def mean(row: FactorRow) -> str:
+        return figure(row.cohorts[name].mean, "ratio")
+
+    def same_sign(row: FactorRow) -> str:
+        cohort = row.cohorts[name]
+        return f"{cohort.same_sign} of {cohort.members}"
+
+    return [Column(name, mean), Column("same sign", same_sign)]
+
+
+def _difference_parts(report: CohortReport) -> Iterator[Part]:
+    agreement = report.agreement
+    agree = ", ".join(agreement.agree) or "none"
+    shown = ", ".join(agreement.agreement_shown) or "none"
+    yield (
+        f"  cohorts agree in sign on {len(agreement.agree)} of {agreement.factors} factors: {agree}"
+    )
+    yield f"  with every cohort's interval on that side of zero: {shown}"
+    yield ""
+
+    # Two cohorts have one difference, named in the head; of several each row names its pair.
+    pair = [text("first"), text("second")]
+    head = "difference"
+    if len(report.cohorts) == 2:
+        pair = []
+        head = " - ".join(summary.cohort for summary in report.cohorts)
+
+    yield grid(
+        report.differences,
+        text("factor"),
+        *pair,
+        figure_of(head),
+        interval(report.alpha),
+        p_of("p"),
+        p_of("Holm p", "p_holm"),
+        replace(VERDICT, head="higher"),
+    )
+
+
+# ---- return and risk
+
+
+@dataclass(frozen=True, slots=True)
+class _ReturnsLine:
+    """A line of the table of returns and risk, all of it as text."""
+
+    model: str
+    cohort: str
+    seeds: str
+    cells: Mapping[str, str]  #: by metric
+
+
+def _baseline_parts(report: CohortReport) -> Iterator[Part]:
+    lines: list[_ReturnsLine] = []
+    for row in report.baseline:
+        lines += _lines_of(row, report.alpha)
+
+    columns: list[Column[_ReturnsLine]] = [
+        text("model"),
+        text("cohort"),
+        text("seeds", is_left=False),
+    ]
+    columns += [_metric_column(column.head, column.metric) for column in BASELINE]
+    yield grid(lines, *columns)
+
+
+def _metric_column(head: str, metric: str) -> Column[_ReturnsLine]:
+    return Column(head, lambda line: line.cells[metric].replace("+", ""))
+
+
+def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_ReturnsLine]:
+    """Figures of a row, then their intervals where there is one."""
+    values = {}
+    ends = {}
+    for column in BASELINE:
+        cell = row.figures[column.metric]
+        values[column.metric] = figure(cell.value, column.unit)
+        ends[column.metric] = both(cell.low, cell.high, column.unit)
+
+    seeds = "" if row.seeds is None else str(row.seeds)
+    yield _ReturnsLine(row.model, row.cohort, seeds, values)
+
+    if set(ends.values()) != {UNDEFINED}:
+        yield _ReturnsLine(f"  {interval_head(alpha)}", "", "", ends)
+
+
+# ---- declines
+
+
+def _declined(share: DeclinedShare, n: int) -> str:
+    count = f"{share.declined} of {n}"
+    if share.low is None:
+        return count
+    return f"{count} [{share.low:.2f}, {share.high:.2f}]"

@@ -1,0 +1,1 @@
+"""Detection limit of memory: how little of it an evaluation can see."""

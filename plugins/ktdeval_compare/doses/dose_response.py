@@ -1,0 +1,582 @@
+"""How little memory an evaluation can see: premium by dose, detection limits, false alarms.
+
+The premium of a window is the return with labels in sight less that behind the mask. Its test is that
+of `compare masks`, a signed-rank test whose null distribution allows for the days that windows
+share, and power follows `compare power`: normal differences whose mean and spread are those
+measured at the dose. Windows beyond those of the study share days as these do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binom
+
+from ktdeval import stats
+from ktdeval.errors import DataError
+from ktdeval.stats import normal_effect
+from ktdeval_compare.doses.dose_rows import (
+    BRIGHT,
+    CONTROL,
+    CUTOFF,
+    CUTOFF_ERROR,
+    HIDDEN,
+    MEMORY,
+    DoseRow,
+    DoseStudy,
+)
+from ktdeval_compare.pairs.rank_test import RankTest, pattern_of, rank_test_of
+
+FloatArray = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+WINDOWS_SHOWN = (6, 8, 10, 15, 20, 30)
+CUTOFF_WINDOWS = (10, 20, 40)
+STUDY_WINDOWS = 10
+"""Windows of the study, half of them before the planted cutoff."""
+PROBES_SHOWN = (50, 100, 200, 400)
+#: Chance of a random attacker to name stock and day, or the stock, on the embedded market
+JOINT_BASELINE = 0.0051
+STOCK_BASELINE = 0.0473
+_DRAWS = 400  # of windows, for intervals of limits
+_STUDIES = 2_000  # drawn for a curve
+_FALSE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoseLine:
+    """Premium at one dose."""
+
+    dose: float
+    windows: int
+    seeds: int  #: of what is remembered
+    bright: float  #: mean return with labels in sight
+    hidden: float  #: mean return behind the mask
+    premium: float
+    low: float | None
+    high: float | None
+    sd: float  #: of a window's premium, one seed
+    effect_sd: float | None  #: premium over `sd`; None without any spread
+    found: int  #: seeds whose own test over all windows is significant and positive
+    power: float  #: that of the model, for as many windows as the study has
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitLine:
+    """Smallest dose that a detector finds."""
+
+    detector: str
+    count: int  #: windows or probes
+    unit: str
+    limit: float | None  #: share of facts; None: not even a full memory
+    low: float | None  #: interval of the limit
+    high: float | None  #: None: it may be beyond a full memory
+    is_below: bool = False  #: the smallest dose of the study is found: the limit lies below
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmLine:
+    """How often a test finds memory where there is none."""
+
+    alarms: int
+    studies: int
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveLine:
+    """How well a study of so many windows tells a dose from the control."""
+
+    dose: float
+    windows: int
+    auc: float
+    low: float  #: over controls drawn again
+    high: float
+    false_rates: tuple[float, ...]
+    true_rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoseReport:
+    """Report of `compare masks --dose-response`."""
+
+    alpha: float
+    wanted: float
+    doses: Sequence[DoseLine]
+    limits: Sequence[LimitLine]
+    false_alarms: AlarmLine
+    curves: Sequence[CurveLine]
+    hidden_spread: float  #: largest difference between two doses behind the mask, in any window
+    notes: Sequence[str]
+
+
+class Premiums:
+    """Premiums by dose: window × seed, windows in the order of the study."""
+
+    def __init__(self, study: DoseStudy) -> None:
+        self.bright: dict[float, FloatArray] = {}
+        self.hidden: dict[float, FloatArray] = {}
+        self.correlation = stats.overlap_correlation(list(study.spans.values()))
+        labels = stats.blocks_of(self.correlation)
+        self.blocks = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        self.controls = _controls(study)
+        memory = [row for row in study.rows if row.kind == MEMORY]
+        for dose in sorted({row.dose for row in memory}):
+            own = [row for row in memory if row.dose == dose]
+            self.bright[dose] = _table(own, BRIGHT, study.spans)
+            self.hidden[dose] = _table(own, HIDDEN, study.spans)[:, :1]
+
+        self.doses = list(self.bright)
+
+    def at(self, dose: float) -> FloatArray:
+        """[windows, seeds] premiums at a dose."""
+        premiums: FloatArray = self.bright[dose] - self.hidden[dose]
+        return premiums
+
+    @property
+    def windows(self) -> int:
+        """Number of windows."""
+        return len(self.correlation)
+
+    def test(self, alpha: float) -> RankTest:
+        """Return the test of the premium over windows that share days as these do."""
+        return RankTest(alpha, pattern_of(self.correlation))
+
+    def is_found(self, premiums: FloatArray, alpha: float) -> bool:
+        """Whether one study, [windows], is significant."""
+        p = rank_test_of(premiums, self.correlation).p
+        return p is not None and p <= alpha
+
+    def drawn_windows(self, chance: np.random.Generator) -> Indices:
+        """Return windows drawn with replacement, those that share days together."""
+        count = len(self.blocks)
+        return np.concatenate([self.blocks[index] for index in chance.integers(count, size=count)])
+
+
+def _table(rows: Sequence[DoseRow], mask: str, windows: Iterable[str]) -> FloatArray:
+    """[windows, seeds] returns under a mask. Raises DataError: a cell is missing."""
+    cells = {(row.window, row.seed): row.value for row in rows if row.mask == mask}
+    windows = list(windows)
+    seeds = sorted({seed for _, seed in cells})
+    table = np.full((len(windows), len(seeds)), np.nan)
+    for (window, seed), value in cells.items():
+        table[windows.index(window), seeds.index(seed)] = value
+
+    if not cells or np.isnan(table).any():
+        raise DataError(f"{mask}: not every seed has every window")
+
+    return table
+
+
+def _controls(study: DoseStudy) -> list[FloatArray]:
+    """Return the premiums of each control study, [windows]."""
+    controls = [row for row in study.rows if row.kind == CONTROL]
+    studies = []
+    for seed in sorted({row.seed for row in controls}):
+        own = [row for row in controls if row.seed == seed]
+        bright = _table(own, BRIGHT, study.spans)
+        studies.append((bright - _table(own, HIDDEN, study.spans))[:, 0])
+
+    return studies
+
+
+# ---- effect by dose
+
+
+def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
+    """[doses] mean premium over the spread of a window's, never falling with the dose: a larger
+    dose contains a smaller one. Infinite without any spread.
+    """
+    sizes = []
+    for table in premiums.values():
+        sd = table.std(ddof=1) if table.size > 1 else 0.0
+        mean = table.mean()
+        if sd > 0:
+            sizes.append(mean / sd)
+        else:
+            sizes.append(math.inf if mean > 0 else 0.0)
+
+    return np.maximum.accumulate(np.array(sizes))
+
+
+def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) -> float | None:
+    """Return the smallest dose whose effect size is `needed`, between doses by their logarithm;
+    None where none is so large. Below the smallest dose above 0 it is that dose.
+    """
+    if needed is None:
+        return None
+
+    previous: tuple[float, float] | None = None
+    for dose, size in zip(doses, sizes, strict=True):
+        if dose <= 0:
+            continue
+        if size >= needed:
+            if previous is None or not math.isfinite(size):
+                return dose
+
+            share = (needed - previous[1]) / (size - previous[1])
+            return float(previous[0] * (dose / previous[0]) ** share)
+
+        previous = (dose, float(size))
+
+    return None
+
+
+def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
+    """Return the effect size at any dose: between two doses by their logarithm, below the smallest
+    in proportion to the dose.
+    """
+    positive = [one for one in doses if one > 0]
+    of_positive = sizes[len(doses) - len(positive) :]
+    if dose <= positive[0]:
+        return float(of_positive[0] * dose / positive[0])
+
+    return float(np.interp(math.log(dose), np.log(positive), of_positive))
+
+
+def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[FloatArray]:
+    """Effect sizes of studies whose windows, and seeds within, are drawn again with replacement;
+    windows that share days are drawn together.
+    """
+    chance = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(draws):
+        windows = premiums.drawn_windows(chance)
+        tables = {}
+        for dose in premiums.doses:
+            table = premiums.at(dose)
+            seeds = chance.integers(table.shape[1], size=table.shape[1])
+            tables[dose] = table[np.ix_(windows, seeds)]
+
+        drawn.append(effect_sizes(tables))
+
+    return drawn
+
+
+def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | None, float | None]:
+    """Percentile interval; an end that falls among values that are None is None."""
+    ordered = sorted(math.inf if value is None else value for value in values)
+    last = len(ordered) - 1
+    low = ordered[round(alpha / 2 * last)]
+    high = ordered[round((1 - alpha / 2) * last)]
+
+    return (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
+
+
+# ---- the report
+
+
+def dose_report(study: DoseStudy, alpha: float = 0.05, wanted: float = 0.8) -> DoseReport:
+    """Report what a study shows. Raises DataError: its rows are no complete crossing."""
+    premiums = Premiums(study)
+    sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
+    drawn = drawn_sizes(premiums)
+    lines = [
+        _dose_line(premiums, dose, size, alpha)
+        for dose, size in zip(premiums.doses, sizes, strict=True)
+    ]
+    limits = [*_window_limits(premiums, sizes, drawn, alpha, wanted)]
+    limits += _cutoff_limits(study.rows, alpha, wanted)
+    limits += _probe_limits(alpha, wanted)
+
+    hidden = np.hstack([premiums.hidden[dose] for dose in premiums.doses])
+    return DoseReport(
+        alpha=alpha,
+        wanted=wanted,
+        doses=lines,
+        limits=limits,
+        false_alarms=_false_alarms(premiums, alpha),
+        curves=list(_curves(premiums, alpha)),
+        hidden_spread=float(np.ptp(hidden, axis=1).max()),
+        notes=[],
+    )
+
+
+def _dose_line(premiums: Premiums, dose: float, size: float, alpha: float) -> DoseLine:
+    table = premiums.at(dose)
+    by_window = table.mean(axis=1)
+    mean = stats.estimate_mean(by_window, premiums.correlation, 1.0 - alpha)
+    found = 0
+    for column in table.T:
+        if column.mean() > 0 and premiums.is_found(column, alpha):
+            found += 1
+
+    is_finite = math.isfinite(size)
+    if not table.any():
+        power = 0.0  # nothing differs, so that no test finds anything
+    else:
+        power = premiums.test(alpha).power(_finite(size), premiums.windows)
+
+    return DoseLine(
+        dose=dose,
+        windows=len(table),
+        seeds=table.shape[1],
+        bright=float(premiums.bright[dose].mean()),
+        hidden=float(premiums.hidden[dose].mean()),
+        premium=float(by_window.mean()),
+        low=mean.low,
+        high=mean.high,
+        sd=float(table.std(ddof=1)),
+        effect_sd=size if is_finite else None,
+        found=found,
+        power=power,
+    )
+
+
+def _window_limits(
+    premiums: Premiums,
+    sizes: FloatArray,
+    drawn: Sequence[FloatArray],
+    alpha: float,
+    wanted: float,
+) -> Iterator[LimitLine]:
+    for windows in WINDOWS_SHOWN:
+        yield effects_limit(premiums, sizes, drawn, windows, (alpha, wanted))
+
+
+def effects_limit(
+    premiums: Premiums,
+    sizes: FloatArray,
+    drawn: Sequence[FloatArray],
+    windows: int,
+    levels: tuple[float, float],
+) -> LimitLine:
+    """Return the smallest dose that the test of the premium finds with so many windows, at `levels`
+    of significance and power.
+    """
+    alpha, wanted = levels
+    needed = premiums.test(alpha).effect(windows, wanted)
+    limit = limit_of(premiums.doses, sizes, needed)
+    low, high = None, None
+    if len(premiums.blocks) > 1:  # one block drawn again is the same study
+        low, high = interval_of([limit_of(premiums.doses, one, needed) for one in drawn], alpha)
+
+    smallest = next(dose for dose in premiums.doses if dose > 0)
+    reason = None
+    if needed is None:
+        reason = f"no result of {windows} such windows can be significant"
+    elif limit is None:
+        reason = "not even a full memory"
+
+    return LimitLine(
+        detector="effects",
+        count=windows,
+        unit="windows",
+        limit=limit,
+        low=low,
+        high=high,
+        is_below=limit == smallest,
+        reason=reason,
+    )
+
+
+def probe_power(dose: float, probes: int, baseline: float, alpha: float) -> float:
+    """Probability that a memory which names the facts that it remembers, and guesses nothing, is
+    seen: that more are right than a guesser's in `1 - alpha` of cases.
+    """
+    bar = binom.ppf(1.0 - alpha, probes, baseline)
+    return float(binom.sf(bar, probes, dose))
+
+
+def probe_limit(probes: int, baseline: float, alpha: float, wanted: float) -> float | None:
+    """Return the smallest share of facts that so many probes show with probability `wanted`, to
+    0.01 %; None where none is.
+    """
+    if probe_power(1.0, probes, baseline, alpha) < wanted:
+        return None
+
+    low = 0.0
+    high = 1.0
+    while high - low > 1e-5:
+        middle = (low + high) / 2
+        if probe_power(middle, probes, baseline, alpha) < wanted:
+            low = middle
+        else:
+            high = middle
+
+    return high
+
+
+def _probe_limits(alpha: float, wanted: float) -> Iterator[LimitLine]:
+    for what, baseline in (("stock", STOCK_BASELINE), ("stock and day", JOINT_BASELINE)):
+        for probes in PROBES_SHOWN:
+            limit = probe_limit(probes, baseline, alpha, wanted)
+            yield LimitLine(
+                detector=f"probes: {what}",
+                count=probes,
+                unit="probes",
+                limit=limit,
+                low=None,
+                high=None,
+                reason=None if limit is not None else "not even a full memory",
+            )
+
+
+def _cutoff_limits(rows: Sequence[DoseRow], alpha: float, wanted: float) -> Iterator[LimitLine]:
+    """Yield the smallest dose that `compare cutoff` finds at a planted cutoff: whose difference is
+    so many standard errors that the interval excludes 0 with probability `wanted`. Errors are taken
+    to shrink with the root of the number of windows.
+    """
+    added = _by_dose(rows, CUTOFF)
+    errors = _by_dose(rows, CUTOFF_ERROR)
+    if not added:
+        return
+
+    needed = normal_effect(1.0, 1, alpha, wanted)
+    doses = sorted(added)
+    ratios = np.array([added[dose] / errors[dose] for dose in doses])
+    for windows in CUTOFF_WINDOWS:
+        sizes = np.maximum.accumulate(ratios * math.sqrt(windows / STUDY_WINDOWS))
+        limit = limit_of(doses, sizes, needed)
+        yield LimitLine(
+            detector="cutoff",
+            count=windows,
+            unit="windows",
+            limit=limit,
+            low=None,
+            high=None,
+            is_below=limit == doses[0],
+            reason=None if limit is not None else "not even a full memory",
+        )
+
+
+def _by_dose(rows: Sequence[DoseRow], kind: str) -> dict[float, float]:
+    """Return the mean over seeds of a figure, by dose."""
+    values: dict[float, list[float]] = {}
+    for row in rows:
+        if row.kind == kind:
+            values.setdefault(row.dose, []).append(row.value)
+
+    return {dose: float(np.mean(of_seeds)) for dose, of_seeds in values.items()}
+
+
+def _false_alarms(premiums: Premiums, alpha: float) -> AlarmLine:
+    alarms = sum(premiums.is_found(study, alpha) for study in premiums.controls)
+    studies = len(premiums.controls)
+    if not studies:
+        return AlarmLine(
+            alarms=0, studies=0, value=None, low=None, high=None, reason="no control was run"
+        )
+
+    half = 1.0 - alpha / 2
+    return AlarmLine(
+        alarms=alarms,
+        studies=studies,
+        value=alarms / studies,
+        # the lower end for hits is 1 less the upper end for misses
+        low=1.0 - stats.clopper_pearson_upper(studies - alarms, studies, half),
+        high=stats.clopper_pearson_upper(alarms, studies, half),
+    )
+
+
+def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
+    """Yield how well studies of drawn windows at each dose are told from the controls, by the mean
+    premium over its standard error.
+    """
+    nulls = np.array([_standardised(study) for study in premiums.controls])
+    if not nulls.size:
+        return
+
+    chance = np.random.default_rng(0)
+    # The same draws of controls for each dose.
+    again = chance.integers(len(nulls), size=(_DRAWS, len(nulls)))
+    for dose in premiums.doses:
+        if dose <= 0:
+            continue
+
+        scores = _drawn_scores(premiums, dose, chance)
+        # Of each control: the share of studies that score higher, equal ones by half.
+        higher = (scores[:, None] > nulls).mean(axis=0) + 0.5 * (scores[:, None] == nulls).mean(
+            axis=0
+        )
+        drawn = higher[again].mean(axis=1)
+        ends = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
+        bars = np.quantile(nulls, [1 - rate for rate in _FALSE_RATES], method="higher")
+        yield CurveLine(
+            dose=dose,
+            windows=len(premiums.controls[0]),
+            auc=float(higher.mean()),
+            low=float(ends[0]),
+            high=float(ends[1]),
+            false_rates=_FALSE_RATES,
+            true_rates=tuple(float((scores > bar).mean()) for bar in bars),
+        )
+
+
+def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) -> FloatArray:
+    """Scores of studies whose windows and seeds are drawn with replacement, [studies]."""
+    table = premiums.at(dose)
+    scores = []
+    for _ in range(_STUDIES):
+        rows = premiums.drawn_windows(chance)
+        columns = chance.integers(table.shape[1], size=len(rows))
+        scores.append(_standardised(table[rows, columns]))
+
+    return np.array(scores)
+
+
+def _standardised(study: FloatArray) -> float:
+    """Mean over its standard error; infinite without any spread, 0 where all is 0."""
+    sd = float(study.std(ddof=1))
+    mean = float(study.mean())
+    if sd > 0:
+        return mean / sd * math.sqrt(len(study))
+    return math.copysign(math.inf, mean) if mean else 0.0
+
+
+# ---- before a run
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryPower:
+    """What a plan would show of a memory, by the study that comes with the package."""
+
+    memory: float  #: share of facts
+    windows: int
+    effective_windows: float  #: of these, that share no days
+    alpha: float
+    wanted: float
+    power: float
+    low: float  #: of the power, over windows drawn again
+    high: float
+    limit: LimitLine
+    probes: Sequence[LimitLine]
+
+
+def memory_power(
+    study: DoseStudy, memory: float, windows: int, alpha: float, wanted: float
+) -> MemoryPower:
+    """Return with which probability so many windows show a memory of a share of facts."""
+    premiums = Premiums(study)
+    test = premiums.test(alpha)
+    sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
+    drawn = drawn_sizes(premiums)
+    # Power rises with the effect: its interval has the ends of that of the effect.
+    of_memory = [size_at(premiums.doses, one, memory) for one in drawn]
+    ends = np.quantile(of_memory, [alpha / 2, 1 - alpha / 2], method="nearest")
+    low, high = (test.power(_finite(end), windows) for end in ends)
+    return MemoryPower(
+        memory=memory,
+        windows=windows,
+        alpha=alpha,
+        wanted=wanted,
+        effective_windows=test.effective(windows),
+        power=test.power(_finite(size_at(premiums.doses, sizes, memory)), windows),
+        low=low,
+        high=high,
+        limit=effects_limit(premiums, sizes, drawn, windows, (alpha, wanted)),
+        probes=[line for line in _probe_limits(alpha, wanted) if line.detector.endswith("day")],
+    )
+
+
+def _finite(size: float) -> float:
+    """Return an effect size that a simulation can use; 64 standard deviations are always found."""
+    return min(size, 64.0)

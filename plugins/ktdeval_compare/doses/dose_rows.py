@@ -1,0 +1,95 @@
+"""Figures of the detection limit of memory, an episode a row, and their file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from importlib import resources
+from pathlib import Path
+
+from ktdeval.errors import DataError
+from ktdeval.values import load_yaml
+from ktdeval_compare.pairs.rank_test import Span, published_spans
+
+BRIGHT = "bright"
+HIDDEN = "blinded"
+MEMORY = "memory"
+"""Kind of rows of a model that remembers a share of the facts."""
+CONTROL = "control"
+"""Kind of rows of a model that makes up what it believes."""
+CUTOFF = "cutoff"
+"""Kind of rows of what a dose adds to the mean before a planted cutoff less that after, a year."""
+CUTOFF_ERROR = "cutoff_error"
+"""Kind of rows of its standard error."""
+SHIPPED = "memory_doses.csv"
+SHIPPED_WINDOWS = "ktdfin-windows"
+ORIGIN = "memory_doses.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoseRow:
+    """Return of one episode, or another figure of its kind."""
+
+    kind: str
+    dose: float  #: share of facts that are remembered
+    seed: int  #: which facts
+    mask: str
+    window: str
+    value: float  #: total return, as a fraction
+
+
+def write_rows(rows: Sequence[DoseRow]) -> str:
+    """Return rows as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([field.name for field in fields(DoseRow)])
+    for row in rows:
+        kind, dose, seed, mask, window, value = astuple(row)
+        writer.writerow([kind, f"{dose:g}", seed, mask, window, f"{value:.8f}"])
+
+    return text.getvalue()
+
+
+def read_rows(text: str, where: str) -> list[DoseRow]:
+    """Return the rows of a CSV text. Raises DataError, which `where` starts: a row does not fit."""
+    rows = []
+    for number, entry in enumerate(csv.DictReader(io.StringIO(text)), 2):
+        try:
+            rows.append(
+                DoseRow(
+                    kind=entry["kind"],
+                    dose=float(entry["dose"]),
+                    seed=int(entry["seed"]),
+                    mask=entry["mask"],
+                    window=entry["window"],
+                    value=float(entry["value"]),
+                )
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{where}, line {number}: not a row of a dose-response study"
+            ) from error
+
+    return rows
+
+
+@dataclass(frozen=True)
+class DoseStudy:
+    """Episodes of a study, and the days of its windows."""
+
+    rows: Sequence[DoseRow]
+    spans: Mapping[str, Span]  #: first and last day of each window
+
+
+def shipped_study() -> DoseStudy:
+    """Return the study that comes with the package."""
+    text = resources.files(__package__).joinpath(SHIPPED).read_text("utf-8")
+    return DoseStudy(read_rows(text, SHIPPED), published_spans(SHIPPED_WINDOWS))
+
+
+def shipped_origin() -> Mapping[str, str]:
+    """Return how the shipped rows were made: command, market, day."""
+    origin: Mapping[str, str] = load_yaml(Path(__file__).with_name(ORIGIN))
+    return origin

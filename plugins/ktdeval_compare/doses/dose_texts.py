@@ -1,0 +1,157 @@
+"""Detection limits of memory as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktdeval_compare.doses.dose_response import (
+    AlarmLine,
+    CurveLine,
+    DoseLine,
+    DoseReport,
+    LimitLine,
+    MemoryPower,
+)
+from ktdeval_compare.table_columns import (
+    Column,
+    Part,
+    figure_of,
+    grid,
+    interval,
+    interval_head,
+    plain,
+    text,
+)
+
+_FRACTION = "fraction"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent with two significant digits, such as `0.35 %`."""
+    value = 100 * share
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+
+
+def dose_parts(report: DoseReport) -> Iterator[Part]:
+    """Parts of the report of `compare masks --dose-response`."""
+    yield "Premium of a memory: return with labels in sight less return behind the mask, a window"
+    yield grid(
+        report.doses,
+        Column("facts", lambda row: percent(row.dose)),
+        text("windows", is_left=False),
+        text("seeds", is_left=False),
+        figure_of("bright %", "bright", _FRACTION),
+        figure_of("blinded %", "hidden", _FRACTION),
+        figure_of("premium %", "premium", _FRACTION),
+        interval(report.alpha, unit=_FRACTION),
+        plain("SD", "sd", unit=_FRACTION),
+        Column("found", _found),
+        Column("power", lambda row: f"{row.power:.2f}"),
+    )
+    yield (
+        "  found: seeds whose own test over all windows is significant and positive; power: by the"
+        " model of `ktdeval compare power`; both allow for the days that windows share"
+    )
+    yield f"  behind the mask two doses differ by at most {percent(report.hidden_spread)} in a window"
+
+    yield ""
+    yield f"Smallest memory that is found with probability {report.wanted:g}, level {report.alpha:g}"
+    yield grid(
+        report.limits,
+        text("detector"),
+        Column("with", lambda row: f"{row.count} {row.unit}", is_left=True),
+        Column("share of facts", limit_text),
+        Column(interval_head(report.alpha), limit_interval),
+    )
+    yield (
+        "  probes: a memory of figures names stock and day of the facts that it remembers, and guesses"
+        " nothing; seen: more hits than a guesser's"
+    )
+
+    yield ""
+    yield alarm_text(report.false_alarms)
+    if report.curves:
+        yield ""
+        yield "How well a study is told from one of a control that knows nothing"
+        yield grid(
+            report.curves,
+            Column("facts", lambda row: percent(row.dose)),
+            text("windows", is_left=False),
+            Column("AUC", lambda row: f"{row.auc:.3f}"),
+            Column(interval_head(report.alpha), lambda row: f"{row.low:.3f} … {row.high:.3f}"),
+            Column("seen at 5 % false alarms", _seen),
+        )
+
+    for note in report.notes:
+        yield f"  {note}"
+
+
+def _found(row: DoseLine) -> str:
+    return f"{row.found} of {row.seeds}"
+
+
+def _seen(row: CurveLine) -> str:
+    place = row.false_rates.index(0.05)
+    return f"{100 * row.true_rates[place]:.0f} %"
+
+
+def limit_text(row: LimitLine) -> str:
+    """Return a limit in words: `0.35 %`, `below 0.1 %`, or why there is none."""
+    if row.limit is None:
+        return f"none: {row.reason}"
+
+    text_of = percent(row.limit)
+    return f"below {text_of}" if row.is_below else text_of
+
+
+def limit_interval(row: LimitLine) -> str:
+    """Return the interval of a limit; empty where it has none."""
+    if row.low is None:
+        return ""
+
+    high = "more than all" if row.high is None else percent(row.high)
+    return f"{percent(row.low)} … {high}"
+
+
+def alarm_text(row: AlarmLine) -> str:
+    """Return the sentence on false alarms."""
+    if row.value is None or row.low is None or row.high is None:
+        return f"False alarms: not known, {row.reason}"
+
+    return (
+        f"False alarms: {row.alarms} of {row.studies} studies of a control that knows nothing"
+        f" ({100 * row.value:.1f} %, exact interval {100 * row.low:.1f} … {100 * row.high:.1f} %)"
+    )
+
+
+def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Part]:
+    """Parts of the report of `compare power --memory`."""
+    yield (
+        f"A memory of {percent(report.memory)} of the facts, {report.windows} windows, level"
+        f" {report.alpha:g}: seen with probability {report.power:.2f} (interval {report.low:.2f} …"
+        f" {report.high:.2f})"
+    )
+    yield (
+        f"  windows share days as W1 to W10 do: {report.windows} overlapping windows ="
+        f" {report.effective_windows:.1f} effective windows"
+    )
+    limit = report.limit
+    if limit.limit is None:
+        yield f"  smallest memory that is seen with probability {report.wanted:g}: {limit_text(limit)}"
+    else:
+        ends = limit_interval(limit)
+        yield (
+            f"  smallest memory that is seen with probability {report.wanted:g}:"
+            f" {limit_text(limit)} of the facts (interval {ends})"
+        )
+
+    yield grid(
+        report.probes,
+        Column("probes with certificate", lambda row: str(row.count)),
+        Column("see, of the facts", limit_text),
+    )
+    yield (
+        f"  from {origin['command']} of {origin['date']} on {origin['market']}, task"
+        f" {origin['task']}: this kind of memory, on this market, of a model without chance of its"
+        " own; docs/detection.md"
+    )

@@ -1,0 +1,1 @@
+"""Forks: decisions asked again with one input changed."""

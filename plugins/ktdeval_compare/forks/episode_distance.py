@@ -1,0 +1,151 @@
+"""Courses of episodes in true identities, and how far two of them differ."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval.values import JsonValue, dumps_canonical, load_yaml
+from ktdeval_compare.pairs.compared_cards import Values
+
+#: By figure: how far two episodes differ, or why that is not defined
+Distances = Mapping[str, "float | str"]
+
+_Order = tuple[str, str, float | None, int | None, int | None]
+_Trade = tuple[str, str]  #: Asset and side
+
+
+@dataclass(frozen=True, slots=True)
+class PairFigure:
+    """Meaning of a figure of a pair of episodes."""
+
+    label: str  #: what tables call it
+    formula: str
+    most: float | None  #: its largest value, None without bound
+
+
+WORDS: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("words.yaml"))
+FIGURES = {name: PairFigure(*entry) for name, entry in WORDS["figures"].items()}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EpisodeCourse:
+    """An episode as far as comparing it needs: everything in true identities, nothing of what the
+    mask showed.
+    """
+
+    days: tuple[str, ...]  #: fill days, ISO
+    #: by step, the orders as decided (executed or not), without confidence, reason and sequence
+    decisions: tuple[Counter[_Order], ...]
+    accounts: tuple[str, ...]  #: by step, positions and cash before it, as canonical text
+    #: by step, filled amount by asset and side, as a share of the NAV at that open (if any)
+    trades: tuple[Counter[_Trade], ...]
+    nav: Values  #: [steps + 1] units of currency
+
+    @property
+    def total_return(self) -> float:
+        """Last NAV over the initial cash, less 1."""
+        return float(self.nav[-1] / self.nav[0] - 1.0)
+
+
+def course_of(ledger: Ledger) -> EpisodeCourse:
+    """Return the course that a ledger records."""
+    steps = ledger.steps
+    # A step begins from the account that the step before it left.
+    accounts = ["", *(_account_state(step) for step in steps[:-1])]
+    return EpisodeCourse(
+        days=tuple(step.filled_on for step in steps),
+        decisions=tuple(Counter(map(_true_order, step.orders)) for step in steps),
+        accounts=tuple(accounts),
+        trades=tuple(_trades(step) for step in steps),
+        nav=ledger.nav,
+    )
+
+
+def _true_order(order: OrderRecord) -> _Order:
+    # A stock_id that is no asset has no true identity: it stands for itself.
+    asset = order.code if order.code is not None else f"? {order.stock_id}"
+    return asset, order.side, order.target_weight, order.shares, order.limit_ticks
+
+
+def _account_state(step: StepRecord) -> str:
+    held: list[JsonValue] = []
+    for position in step.positions:
+        held.append([position.code, position.shares, position.locked])
+
+    return dumps_canonical([step.cash_minor, held])
+
+
+def _trades(step: StepRecord) -> Counter[_Trade]:
+    amounts: Counter[_Trade] = Counter()
+    for order in step.fills:
+        if order.code is not None and order.filled_shares and step.open_nav_minor > 0:
+            amounts[order.code, order.side] += order.notional_minor / step.open_nav_minor  # type: ignore[assignment]  # typeshed: whole numbers only
+    return amounts
+
+
+def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
+    """Return the fill day of the first step that was decided otherwise; None where there is
+    none.
+    """
+    for day, left, right in zip(one.days, one.decisions, other.decisions, strict=True):
+        if left != right:
+            return day
+    return None
+
+
+def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
+    """All `FIGURES` of two courses over the same days."""
+    changed = np.array(
+        [left != right for left, right in zip(one.decisions, other.decisions, strict=True)]
+    )
+    alike = np.array(
+        [left == right for left, right in zip(one.accounts, other.accounts, strict=True)]
+    )
+    return {
+        "decisions": float(changed.mean()),
+        "decisions_alike": float(changed[alike].mean()),  # the first step begins from cash in both
+        "orders": _orders_distance(one, other),
+        "turnover": _turnover_distance(one, other),
+        "nav": _nav_distance(one, other),
+        "total_return": abs(one.total_return - other.total_return),
+    }
+
+
+def _orders_distance(one: EpisodeCourse, other: EpisodeCourse) -> float | str:
+    both = 0
+    either = 0
+    for left, right in zip(one.decisions, other.decisions, strict=True):
+        both += (left & right).total()
+        either += (left | right).total()
+
+    if either == 0:
+        return "neither gave an order"
+    return 1.0 - both / either
+
+
+def _turnover_distance(one: EpisodeCourse, other: EpisodeCourse) -> float | str:
+    sums: list[float] = []
+    differences: list[float] = []
+    for left, right in zip(one.trades, other.trades, strict=True):
+        for trade in left.keys() | right.keys():
+            sums.append(left[trade] + right[trade])
+            differences.append(abs(left[trade] - right[trade]))
+
+    whole = math.fsum(sums)
+    if not whole:
+        return "neither traded"
+    return math.fsum(differences) / whole
+
+
+def _nav_distance(one: EpisodeCourse, other: EpisodeCourse) -> float | str:
+    if (one.nav <= 0).any() or (other.nav <= 0).any():
+        return "a NAV is not positive"
+    return float(np.abs(np.log(one.nav[1:] / other.nav[1:])).mean())

@@ -1,0 +1,512 @@
+"""A run's steps asked again with one input changed, from its folder to the folder of the fork."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls import StopSignal
+from ktdeval.errors import DataError, ProviderError, StoreError, UsageError, explained
+from ktdeval.harness import Model, Usage, model_traits
+from ktdeval.observation import EACH, CannotChangeError, InputChange, changes_of_each, parse_change
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    AGAIN,
+    DECISIONS,
+    FORK,
+    FORK_VERSION,
+    MANIFEST,
+    Forked,
+    ForkedDecision,
+    Forker,
+    ForkFile,
+    Journal,
+    ModelAccess,
+    RunFolder,
+    fork_beside,
+    fork_config,
+    load_fork,
+    open_access,
+    open_run,
+    own_model,
+    recorded_market,
+    trading_tasks,
+)
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values import (
+    JsonValue,
+    Tell,
+    check_output,
+    dumps_pretty,
+    file_sha256,
+    locked,
+    near_matches,
+    tell_nobody,
+    to_plain,
+    write_atomic,
+)
+from ktdeval_compare.forks.fork_statistics import (
+    Asked,
+    Variant,
+    differ,
+    family_figures,
+    variant_figures,
+)
+
+PLACEBOS = ("order=shuffled", "labels=shuffled")
+USUAL_SAMPLES = 5  #: of a model that draws; one that never does answers once
+_ALL = "all"
+_MOST_SAMPLES = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkSettings:
+    """Which steps are asked again, with which changes, and how often."""
+
+    steps: tuple[str, ...] = ("0",)  #: numbers, or `all`
+    changes: tuple[str, ...] = (EACH,)
+    samples: int | None = None  #: None: `USUAL_SAMPLES`, or 1 of a model that never draws
+    windows: tuple[str, ...] = ()  #: names or globs; none: all
+    tasks: tuple[str, ...] = ()  #: none: all trading tasks
+    seed: int = 0  #: of permutations and of the bootstrap
+    data: str | None = None  #: where the market is now
+    #: options of a run: where its model is now, and what may be spent
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ForkCost:
+    """What a fork is going to take, by the tokens of the recorded steps."""
+
+    decisions: int  #: that are still to be asked
+    done: int  #: that are on record
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None  #: None where no price is known
+    is_free: bool
+
+    @property
+    def words(self) -> str:
+        """One line on it."""
+        told = f"{self.decisions} decisions to ask"
+        if self.done:
+            told += f", {self.done} on record"
+        if self.is_free:
+            return f"{told}; the model runs on this machine and costs nothing"
+
+        tokens = f"about {self.input_tokens:,} tokens in and {self.output_tokens:,} out"
+        if self.cost_usd is None:
+            return f"{told}; {tokens}, at a price that is not known"
+        return f"{told}; {tokens}, about {self.cost_usd:,.2f} US dollars"
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A step of an episode, and the changes that can be made at it."""
+
+    forker: Forker
+    spec: EpisodeSpec
+    step: int
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One decision to ask for."""
+
+    point: _Point
+    forked: Forked
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """By which it is known again on record."""
+        return (self.point.spec.id, self.point.step, self.forked.variant, self.forked.sample)
+
+
+def load_fork_again(path: Path, settings: ForkSettings) -> ForkFile | None:
+    """Return the document of a fork's folder, None of another. Raises UsageError: other settings
+    than the usual ones are named.
+    """
+    if not (path / FORK).exists() or (path / MANIFEST).exists():
+        return None
+    if settings != ForkSettings():
+        raise UsageError(
+            f"{path}: is a fork, which is shown as it is; name its run to ask anything else"
+        )
+
+    return load_fork(path)
+
+
+def fork_run(
+    path: Path,
+    settings: ForkSettings,
+    plugins: Plugins,
+    agree: Callable[[ForkCost], None] = lambda _: None,
+    out: Path | None = None,
+    tell: Tell = tell_nobody,
+) -> tuple[ForkFile, Path]:
+    """Ask a run's steps again; return the document and the folder that it was written to. What is
+    on record there is not asked again. `agree`: told of the cost before anything is asked, and
+    raises to stop. Raises KtdevalError: a setting that doesn't fit, or what can't be asked.
+    """
+    folder = open_run(path, plugins)
+    target = fork_beside(path) if out is None else out
+    check_output(target, "folder", "--out")
+    if (target / MANIFEST).exists():
+        raise StoreError(f"{target}: holds a run; choose another --out")
+
+    draws = _draws(folder, settings, plugins)
+    if settings.samples is not None and not 1 <= settings.samples <= _MOST_SAMPLES:
+        raise UsageError(f"--samples {settings.samples}: expected 1 to {_MOST_SAMPLES}")
+
+    samples = settings.samples or (USUAL_SAMPLES if draws else 1)
+
+    points = _points(folder, settings, plugins)
+    plan = _Plan(points, settings.changes, samples)
+    target.mkdir(parents=True, exist_ok=True)
+    with locked(target), _decisions(target, folder) as journal:
+        asking = _Asking(plan, journal, folder)
+        agree(asking.cost)
+        with _access(folder, settings, plugins, target) as access:
+            decisions = asking.ask(access, tell)
+
+        file = _document(folder, settings, plan, decisions, draws)
+        with explained(f"{target}: can't write", "free space and run the same command again"):
+            write_atomic(target / FORK, dumps_pretty(to_plain(file)))
+
+    return file, target
+
+
+# ---- what is asked
+
+
+def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
+    """Return whether a run's model may answer one question in two ways. Raises UsageError: it can't
+    be asked.
+    """
+    spec = folder.manifest.specs[0]
+    model: Model = own_model(fork_config(spec, settings.run), plugins)
+    traits = model_traits(model)
+    if traits.is_person:
+        raise UsageError(f"{spec.model}: is a person, who can't be asked as if nothing was said")
+    if traits.recorded_settings is not None:
+        raise UsageError(
+            f"{spec.model}: repeats recorded replies, which answer no other question; fork a run of"
+            " a model that can be asked"
+        )
+
+    return traits.draws_chance or not traits.is_free
+
+
+def _points(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> list[_Point]:
+    """Return the steps to fork. Raises UsageError: a task, window or step that the run lacks."""
+    known = {task.name: task for task in trading_tasks(folder, plugins)}
+    for name in settings.tasks:
+        if name not in known:
+            raise UsageError(
+                f"--tasks: no trading task {name!r} in this run{near_matches(name, known)}"
+            )
+
+    market = recorded_market(folder, plugins, settings.data, "no step can be asked again")
+    if isinstance(market, str):
+        raise DataError(f"{folder.path}: {market}")
+
+    specs = [spec for spec in folder.manifest.specs if spec.task in known]
+    if settings.tasks:
+        specs = [spec for spec in specs if spec.task in settings.tasks]
+
+    specs = _in_windows(specs, settings.windows)
+    manifest = file_sha256(folder.path / MANIFEST)
+    forkers: dict[str, Forker] = {}
+    points = []
+    for spec in specs:
+        if spec.task not in forkers:
+            forkers[spec.task] = Forker(folder, known[spec.task], market, plugins, manifest)
+
+        total = folder.mark(spec).steps
+        for step in steps_of(settings.steps, total, spec.label):
+            points.append(_Point(forkers[spec.task], spec, step))
+
+    return points
+
+
+def _in_windows(specs: Sequence[EpisodeSpec], windows: Sequence[str]) -> list[EpisodeSpec]:
+    names = list(dict.fromkeys(spec.window_name or "" for spec in specs))
+    wanted: set[str] = set()
+    for window in windows:
+        found = fnmatch.filter(names, window)
+        if not found:
+            advice = near_matches(window, names) or f"; it has {', '.join(names)}"
+            raise UsageError(f"--windows: no window {window!r} in this run{advice}")
+
+        wanted.update(found)
+
+    return [spec for spec in specs if not windows or spec.window_name in wanted]
+
+
+def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
+    """Return the numbers of the steps that are named. Raises UsageError: there is no such step."""
+    if _ALL in steps:
+        return list(range(total))
+
+    numbers = []
+    for text in steps:
+        if not re.fullmatch("[0-9]{1,6}", text) or int(text) >= total:
+            raise UsageError(
+                f"--step {text!r}: {label} has steps 0 to {total - 1}; name some, or all"
+            )
+        numbers.append(int(text))
+
+    return sorted(set(numbers))
+
+
+class _Plan:
+    """Questions of a fork: each step asked again, with the placebos and with each change. `notes`
+    say what was left out. Raises UsageError: a change can be made at no step.
+    """
+
+    def __init__(self, points: Sequence[_Point], named: Sequence[str], samples: int) -> None:
+        self.samples = samples
+        self.notes: list[str] = []
+        self.changes: dict[str, InputChange] = {}
+        self.points = points
+        self._left_out: dict[str, list[str]] = {}
+        made: dict[str, int] = {}
+        optional = set(PLACEBOS)
+        self._at: list[tuple[_Point, list[InputChange]]] = []
+
+        explicit = [parse_change(text) for text in named if text != EACH]
+        for point in points:
+            changes = {text: parse_change(text) for text in PLACEBOS}
+            if EACH in named:
+                state = point.forker.state(point.spec, point.step)
+                each = {change.text: change for change in changes_of_each(state)}
+                optional |= each.keys()
+                changes |= each
+
+            changes |= {change.text: change for change in explicit}
+            possible = []
+            for name, change in changes.items():
+                self.changes[name] = change
+                if self._is_possible(point, change):
+                    made[name] = made.get(name, 0) + 1
+                    possible.append(change)
+
+            self._at.append((point, possible))
+
+        for name in list(self.changes):
+            self._settle(name, made.get(name, 0), name in optional)
+
+    def _is_possible(self, point: _Point, change: InputChange) -> bool:
+        try:
+            point.forker.check(point.spec, point.step, change)
+        except CannotChangeError as error:
+            self._left_out.setdefault(change.text, []).append(str(error))
+            return False
+
+        return True
+
+    def _settle(self, name: str, made: int, is_optional: bool) -> None:
+        """Say where a change is left out. Raises UsageError: everywhere, and it was named."""
+        reasons = self._left_out.get(name)
+        if not reasons:
+            return
+        if made:
+            self.notes.append(f"{name}: left out at {len(reasons)} steps: {reasons[0]}")
+            return
+        if not is_optional:
+            raise UsageError(f"--change {name!r}: {reasons[0]}")
+
+        del self.changes[name]
+        self.notes.append(f"{name}: left out: {reasons[0]}")
+
+    def questions(self) -> Iterator[_Question]:
+        """Yield what is asked, a step's questions together."""
+        for point, changes in self._at:
+            asked: list[InputChange | None] = [None]
+            asked += [change for change in changes if change.text in self.changes]
+            for change in asked:
+                for sample in range(self.samples):
+                    yield _Question(point, Forked(change, sample))
+
+    def variants(self) -> list[Variant]:
+        """Return the changes, the placebos first."""
+        changes = sorted(self.changes.values(), key=lambda change: not change.is_placebo)
+        return [Variant(each.text, each.field, each.is_placebo) for each in changes]
+
+
+# ---- asking
+
+
+@contextmanager
+def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecision]]:
+    """Open the record of a fork's decisions. Raises StoreError: it is that of another run."""
+    manifest = file_sha256(folder.path / MANIFEST)
+    journal = Journal(target / DECISIONS, ForkedDecision)
+    with journal:
+        for decision in journal.recovered:
+            if decision.manifest_sha256 != manifest:
+                raise StoreError(f"{target}: holds a fork of another run; choose another --out")
+
+        yield journal
+
+
+@contextmanager
+def _access(
+    folder: RunFolder, settings: ForkSettings, plugins: Plugins, target: Path
+) -> Iterator[ModelAccess]:
+    """Open the access to a run's model, with the record of its calls in the fork's folder."""
+    config = fork_config(folder.manifest.specs[0], settings.run)
+    _, access = open_access(config, plugins, target, StopSignal())
+    try:
+        yield access
+    finally:
+        access.close()
+
+
+class _Asking:
+    """The questions that are not on record yet."""
+
+    def __init__(self, plan: _Plan, journal: Journal[ForkedDecision], folder: RunFolder) -> None:
+        self._journal = journal
+        self._folder = folder
+        known = {_key(decision): decision for decision in journal.recovered}
+        self._questions = list(plan.questions())
+        self._known = {each.key: known[each.key] for each in self._questions if each.key in known}
+
+    @property
+    def cost(self) -> ForkCost:
+        """What asking them takes, if each takes what its step took."""
+        left = [each for each in self._questions if each.key not in self._known]
+        total = Usage()
+        for question in left:
+            point = question.point
+            step = point.forker.entries(point.spec, point.step)[point.step].step
+            total += Usage(input_tokens=step.input_tokens, output_tokens=step.output_tokens)
+
+        manifest = self._folder.manifest
+        price = manifest.price
+        return ForkCost(
+            decisions=len(left),
+            done=len(self._known),
+            input_tokens=total.input_tokens,
+            output_tokens=total.output_tokens,
+            cost_usd=None if price is None else price.cost(total),
+            is_free=manifest.is_free,
+        )
+
+    def ask(self, access: ModelAccess, tell: Tell) -> list[ForkedDecision]:
+        """Ask what is left, and return all decisions. Raises KtdevalError: the model can't be
+        asked; what was decided stays on record.
+        """
+        decisions = []
+        errors = 0
+        for done, question in enumerate(self._questions):
+            tell(question.point.spec.label, done, len(self._questions))
+            if question.key in self._known:
+                decisions.append(self._known[question.key])
+                continue
+
+            point = question.point
+            episode_access = access.for_episode(point.spec, lambda _: None)
+            decision = point.forker.ask(point.spec, point.step, question.forked, episode_access)
+            decisions.append(decision)
+            is_failed = decision.failure is not None and decision.is_call_failure
+            errors = errors + 1 if is_failed else 0
+            if errors == access.max_errors:
+                raise ProviderError(
+                    f"{errors} decisions in a row failed ({decision.failure}); fix it, then run the"
+                    " same command again to resume"
+                )
+            if not is_failed:  # asked again by the next command
+                self._journal.append(decision)
+
+        return decisions
+
+
+def _key(decision: ForkedDecision) -> tuple[str, int, str, int]:
+    place = decision.place
+    return (place.episode, place.step, decision.variant, decision.sample)
+
+
+# ---- the document
+
+
+def _document(
+    folder: RunFolder,
+    settings: ForkSettings,
+    plan: _Plan,
+    decisions: Sequence[ForkedDecision],
+    draws: bool,
+) -> ForkFile:
+    first = folder.manifest.specs[0]
+    as_recorded = _as_recorded(plan.points, decisions)
+    notes = [*plan.notes, *_failures(decisions)]
+    if not draws and as_recorded != 1.0:
+        # no difference is exact where asking again makes one
+        draws = True
+        notes.append(
+            "asked again, it decided otherwise than on record: it draws, or is another model now;"
+            f" --samples {USUAL_SAMPLES} tests its changes"
+        )
+
+    asked = Asked.of(decisions, draws, settings.seed)
+    rows = variant_figures(asked, plan.variants())
+    named: dict[str, JsonValue] = {
+        "steps": list(settings.steps),
+        "changes": list(settings.changes),
+        "windows": list(settings.windows),
+        "tasks": list(settings.tasks),
+        "seed": settings.seed,
+    }
+    return ForkFile(
+        version=FORK_VERSION,
+        run=folder.path.resolve().name,
+        manifest_sha256=file_sha256(folder.path / MANIFEST),
+        model=first.model,
+        agent=first.agent,
+        samples=plan.samples,
+        draws=draws,
+        places=tuple(point.forker.place(point.spec, point.step) for point in plan.points),
+        selection=named,
+        as_recorded=as_recorded,
+        variants=tuple(rows),
+        families=tuple(family_figures(rows)),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) -> float | None:
+    """Return the share of decisions asked again that are those on record."""
+    by_place = {(point.spec.id, point.step): point for point in points}
+    same = []
+    for decision in decisions:
+        if decision.variant != AGAIN or decision.failure is not None:
+            continue
+
+        point = by_place[decision.place.episode, decision.place.step]
+        weights, sides = point.forker.recorded(point.spec, point.step)
+        same.append(not differ(decision, replaced(decision, weights, sides)))
+
+    return None if not same else sum(same) / len(same)
+
+
+def replaced(
+    decision: ForkedDecision, weights: dict[str, float], sides: dict[str, str]
+) -> ForkedDecision:
+    """Return a decision with other weights and sides."""
+    fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
+    return ForkedDecision(**{**fields, "weights": weights, "sides": sides})
+
+
+def _failures(decisions: Sequence[ForkedDecision]) -> list[str]:
+    counts: dict[str, int] = {}
+    for decision in decisions:
+        if decision.failure is not None:
+            counts[decision.failure] = counts.get(decision.failure, 0) + 1
+
+    return [f"{count} decisions without an answer: {why}" for why, count in counts.items()]

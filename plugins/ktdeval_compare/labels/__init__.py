@@ -1,0 +1,1 @@
+"""Label invariance: how much of a result is the labels'."""

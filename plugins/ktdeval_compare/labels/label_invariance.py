@@ -1,0 +1,577 @@
+"""How much of a result is the labels': one market under several alias maps and row orders; cards
+in, one JSON report out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from ktdeval.errors import CardError
+from ktdeval.stats import (
+    MeanEstimate,
+    clopper_pearson_upper,
+    estimate_mean,
+    overlap_correlation,
+)
+from ktdeval.values import option
+from ktdeval_compare.forks.episode_distance import (
+    FIGURES,
+    Distances,
+    EpisodeCourse,
+    course_of,
+    distances,
+    parted_on,
+)
+from ktdeval_compare.pairs.compared_cards import (
+    MARKET_FACETS,
+    Cell,
+    Entrant,
+    by_task,
+    check_same,
+    facets,
+    flag_notes,
+    label,
+    left_out_notes,
+    paired_cells,
+    recorded_ledger,
+    spans,
+)
+
+# What two episodes of one window differ in.
+LABELS = "labels"  #: the mask key only
+AGAIN = "again"  #: nothing: one key run twice
+SEEDS = "seeds"  #: the seed only
+BEYOND = "labels - again"  #: the first less the second
+
+_FACETS = facets(
+    "models",
+    "agents",
+    "call parameters",
+    "ways of sending calls",
+    "task versions",
+    "task configs (hash)",
+    *MARKET_FACETS,
+)
+"""Everything but the mask key, the windows and the seeds, which are paired."""
+
+# ---- the report
+
+
+@dataclass(frozen=True)
+class InvarianceOptions:
+    """Settings of an analysis."""
+
+    alpha: float = option(0.05, help="intervals hold with 1 - alpha", minimum=0.0001, maximum=0.5)
+    #: what intervals vary over. `episode`: each (window, seed), whose labels are drawn
+    #: independently; it describes other labels in these windows. `window`: windows, each the mean
+    #: of its seeds; it describes other windows too
+    over: Literal["episode", "window"] = "episode"
+    common: bool = False  #: where cards differ in windows or seeds, use those that all have
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlay:
+    """One episode, its mask key, and the card that it is on."""
+
+    card: Entrant
+    cell: Cell
+    key: str | None
+    course: EpisodeCourse
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePair:
+    """Two episodes of one window, what they differ in, and by how much; `cell` is that of the
+    first.
+    """
+
+    between: str
+    first: EpisodePlay
+    second: EpisodePlay
+    distances: Distances
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class KeyCard:
+    """A card of a report, with its mask key."""
+
+    task: str
+    mask_key: str | None
+    path: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureRow:
+    """How much one kind of pair differs in one figure: a mean with its interval."""
+
+    task: str
+    between: str
+    figure: str
+    unit: str = "fraction"
+    formula: str
+    pairs: int | None  #: pairs in which the figure is defined; None of a difference of two kinds
+    cells: int
+    windows: int
+    over: str  #: what the interval varies over
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseRow:
+    """What one kind of chance is worth in total return."""
+
+    task: str
+    between: str
+    metric: str = "total_return"
+    unit: str = "fraction"
+    sd: float  #: of an episode
+    cells: int
+    episodes: int
+    difference_of_one: float  #: two episodes differ by less than this, at the level of the report
+    difference_of_means: float  #: the same of means over all episodes
+
+
+class PlayRow(msgspec.Struct, frozen=True):
+    """An episode of a pair."""
+
+    mask_key: str | None
+    seed: int
+    path: str
+
+
+class PairRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A pair of episodes, with each of `FIGURES`; None where it is undefined."""
+
+    task: str
+    between: str
+    window: str
+    first: PlayRow
+    second: PlayRow
+    parted_on: str | None  #: fill day of the first step that was decided otherwise
+    decisions: float | None
+    decisions_alike: float | None
+    orders: float | None
+    turnover: float | None
+    nav: float | None
+    total_return: float | None
+    undefined: Mapping[str, str]  #: figure -> reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvarianceReport:
+    """Report of `ktdeval compare labels`."""
+
+    alpha: float
+    over: str
+    cards: Sequence[KeyCard]
+    figures: Sequence[FigureRow]  #: a row for each task, kind of pair and figure
+    noise: Sequence[NoiseRow]
+    pairs: Sequence[PairRow]  #: every pair behind them
+    notes: Sequence[str]
+
+
+def invariance(entrants: Sequence[Entrant], options: InvarianceOptions) -> InvarianceReport:
+    """Set the mask keys of each task against each other.
+
+    Raises CardError: the cards differ in more than the mask key, are all of one key, can't be
+    paired, or have no ledgers.
+    """
+    cards: list[KeyCard] = []
+    figures: list[FigureRow] = []
+    noise: list[NoiseRow] = []
+    rows: list[PairRow] = []
+    notes: list[str] = []
+
+    for task, members in _checked_groups(entrants).items():
+        cells = paired_cells(members, options.common)
+        pairs = list(_episode_pairs(members, cells))
+        for member in members:
+            labels = list(member.card.labels)
+            cards.append(KeyCard(task, member.card.aliases, str(member.path), labels))
+
+        figures += _figure_rows(task, members[0], pairs, options)
+        noise += _noise(task, pairs, options.alpha)
+        rows += [_pair_row(task, pair) for pair in pairs]
+        notes += _invariance_notes(members, cells, pairs, options)
+
+    return InvarianceReport(
+        alpha=options.alpha,
+        over=options.over,
+        cards=cards,
+        figures=figures,
+        noise=noise,
+        pairs=rows,
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
+# ---- pairs
+
+
+def _checked_groups(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+    """Return the cards by task, each group checked to differ in nothing but the mask key."""
+    groups = by_task(entrants)
+    for task, members in groups.items():
+        check_same(
+            members, _FACETS, "only the mask key may differ, or the difference is not the labels'"
+        )
+        keys = {member.card.aliases for member in members}
+        if len(keys) < 2:
+            more = f"every card of {task}" if len(members) > 1 else f"the one card of {task}"
+            raise CardError(
+                f"{members[0].path}: {more} is of mask key {keys.pop() or 'none'}; run the same"
+                " again with another --out, which draws a new one"
+            )
+
+        _check_repeats(members)
+        groups[task] = sorted(
+            label(members), key=lambda member: (member.card.aliases, str(member.path))
+        )
+
+    return groups
+
+
+def _check_repeats(members: Sequence[Entrant]) -> None:
+    """Refuse a key given twice whose second run asked nothing: replies from the cache are equal
+    whatever the model's chance.
+    """
+    counts = Counter(member.card.aliases for member in members)
+    for member in members:
+        key = member.card.aliases
+        calls = member.card.provenance.calls
+        if counts[key] > 1 and calls is not None and not calls.answered and calls.cached:
+            nothing = "with replies from the cache, which says nothing of the model's chance"
+            raise CardError(
+                f"{member.path}: repeats mask key {key} {nothing}; leave it out, or run it with"
+                " --cache run"
+            )
+
+
+def _episode_pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
+    """Every two episodes of a window that differ in the key only, in the seed only, or in
+    nothing.
+    """
+    for window, plays in _plays(members, cells).items():
+        for first, second in itertools.combinations(plays, 2):
+            same_seed = first.cell == second.cell
+            same_key = first.key == second.key
+            if same_seed:
+                between = AGAIN if same_key else LABELS
+            elif same_key:
+                between = SEEDS
+            else:
+                continue
+
+            if first.course.days != second.course.days:
+                raise CardError(
+                    f"{second.card.path} and {first.card.path} have ledgers of other days in window"
+                    f" {window}"
+                )
+
+            yield EpisodePair(
+                between, first, second, distances(first.course, second.course), first.cell
+            )
+
+
+def _plays(members: Sequence[Entrant], cells: Sequence[Cell]) -> dict[str, list[EpisodePlay]]:
+    """Episodes by window."""
+    by_window: dict[str, list[EpisodePlay]] = {}
+    for member in members:
+        episodes = member.episodes()
+        for cell in cells:
+            ledger = recorded_ledger(member, episodes[cell].id)
+            if isinstance(ledger, str):
+                raise CardError(
+                    f"{member.path}: {ledger}; decisions are compared in the ledgers of the run"
+                    " folder"
+                )
+
+            play = EpisodePlay(member, cell, member.card.aliases, course_of(ledger))
+            by_window.setdefault(cell[0], []).append(play)
+
+    return by_window
+
+
+def _by_cell(
+    pairs: Sequence[EpisodePair], between: str, value: Callable[[EpisodePair], float | str]
+) -> dict[Cell, float]:
+    """Mean over the pairs of each (window, seed), or of each window where the pairs are of
+    seeds.
+    """
+    values: dict[Cell, list[float]] = {}
+    for pair in pairs:
+        if pair.between != between:
+            continue
+
+        figure = value(pair)
+        if isinstance(figure, str):
+            continue
+
+        cell = (pair.cell[0], -1) if between == SEEDS else pair.cell
+        values.setdefault(cell, []).append(figure)
+
+    return {cell: math.fsum(of_cell) / len(of_cell) for cell, of_cell in values.items()}
+
+
+# ---- figures
+
+
+def _figure_rows(
+    task: str, entrant: Entrant, pairs: Sequence[EpisodePair], options: InvarianceOptions
+) -> list[FigureRow]:
+    """One row for each kind of pair that there is and each figure, by kind."""
+    rows = []
+    for name, figure in FIGURES.items():
+        for kind, cells in _means_by_kind(pairs, name).items():
+            over = "window" if kind == SEEDS else options.over
+            mean = _mean_with_interval(entrant, cells, over, options.alpha)
+            low = mean.low
+            high = mean.high
+            reason = mean.reason
+            if low is not None and high is not None and kind != BEYOND:
+                # The figure can't lie beyond its bounds, so neither need its interval.
+                low = max(low, 0.0)
+                high = min(high, figure.most or high)
+                if low == 0.0 and high == figure.most:
+                    low = high = None
+                    reason = f"the interval of {mean.n} values is the whole range"
+
+            of_kind = [pair.distances[name] for pair in pairs if pair.between == kind]
+            defined = sum(not isinstance(value, str) for value in of_kind)
+            if not cells:
+                values = [pair.distances[name] for pair in pairs]
+                reason = "; ".join(
+                    dict.fromkeys(value for value in values if isinstance(value, str))
+                )
+
+            rows.append(
+                FigureRow(
+                    task=task,
+                    between=kind,
+                    figure=name,
+                    formula=figure.formula,
+                    pairs=None if kind == BEYOND else defined,
+                    cells=len(cells),
+                    windows=len({window for window, _ in cells}),
+                    over=over,
+                    value=mean.value,
+                    low=low,
+                    high=high,
+                    reason=reason,
+                )
+            )
+
+    kinds = (LABELS, AGAIN, SEEDS, BEYOND)
+    return sorted(rows, key=lambda row: kinds.index(row.between))
+
+
+def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Cell, float]]:
+    """Means of a figure by kind of pair; with repeated keys also those of labels beyond chance."""
+    by_kind: dict[str, dict[Cell, float]] = {}
+    for kind in (LABELS, AGAIN, SEEDS):
+        if any(pair.between == kind for pair in pairs):
+            by_kind[kind] = _by_cell(pairs, kind, lambda pair: pair.distances[name])
+
+    if AGAIN in by_kind:
+        labels = by_kind[LABELS]
+        again = by_kind[AGAIN]
+        by_kind[BEYOND] = {
+            cell: value - again[cell] for cell, value in labels.items() if cell in again
+        }
+
+    return by_kind
+
+
+def _mean_with_interval(
+    entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
+) -> MeanEstimate:
+    """Mean with its interval over the given values, or over the means of their windows, widened for
+    days that those share.
+    """
+    if over == "episode":
+        mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
+        reason = mean.reason
+        if len(cells) == 1:
+            reason = "one (window, seed) says nothing of others"
+    else:
+        by_window: dict[str, list[float]] = {}
+        for (window, _), value in cells.items():
+            by_window.setdefault(window, []).append(value)
+
+        means = np.array([np.mean(values) for values in by_window.values()])
+        correlation = overlap_correlation(spans(entrant, by_window))
+        mean = estimate_mean(means, correlation, 1.0 - alpha)
+        reason = mean.reason
+        if len(by_window) == 1:
+            reason = "one window says nothing of others"
+
+    return replace(mean, reason=reason if mean.low is None else None)
+
+
+def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseRow]:
+    """Worth of each kind of chance in total return: an episode's standard deviation, and how far
+    two runs differ by it.
+    """
+    rows = []
+    z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
+    episodes = len({pair.cell for pair in pairs})
+    for kind in (LABELS, AGAIN, SEEDS):
+        cells = _by_cell(pairs, kind, _half_squared_difference)
+        if not cells:
+            continue
+
+        sd = math.sqrt(math.fsum(cells.values()) / len(cells))
+        rows.append(
+            NoiseRow(
+                task=task,
+                between=kind,
+                sd=sd,
+                cells=len(cells),
+                episodes=episodes,
+                difference_of_one=z * sd,
+                difference_of_means=z * sd / math.sqrt(episodes),
+            )
+        )
+
+    return rows
+
+
+def _half_squared_difference(pair: EpisodePair) -> float:
+    """Unbiased estimate of the variance of a total return, from two draws of it."""
+    return (pair.first.course.total_return - pair.second.course.total_return) ** 2 / 2
+
+
+def _pair_row(task: str, pair: EpisodePair) -> PairRow:
+    figures: dict[str, float | None] = {}
+    undefined: dict[str, str] = {}
+    for name, value in pair.distances.items():
+        if isinstance(value, str):
+            figures[name] = None
+            undefined[name] = value
+        else:
+            figures[name] = value
+
+    return PairRow(
+        task=task,
+        between=pair.between,
+        window=pair.cell[0],
+        first=_play_row(pair.first),
+        second=_play_row(pair.second),
+        parted_on=parted_on(pair.first.course, pair.second.course),
+        undefined=undefined,
+        **figures,
+    )
+
+
+def _play_row(play: EpisodePlay) -> PlayRow:
+    return PlayRow(play.key, play.cell[1], str(play.card.path))
+
+
+# ---- notes
+
+
+def _invariance_notes(
+    members: Sequence[Entrant],
+    cells: Sequence[Cell],
+    pairs: Sequence[EpisodePair],
+    options: InvarianceOptions,
+) -> Iterator[str]:
+    """What a reader must know before trusting the table."""
+    kinds = {pair.between for pair in pairs}
+    yield from left_out_notes(members)
+    yield from _label_notes(members[0], cells, pairs, options.alpha)
+
+    if members[0].card.request_settings is not None and AGAIN not in kinds:
+        twice = "run one again with its --mask-key, --cache run and another --out, and give both"
+        yield (
+            "no mask key was run twice: what other keys change holds the model's own chance;"
+            f" {twice}"
+        )
+
+    if AGAIN in kinds and _may_send_seed(members[0].card.request_settings):
+        yield (
+            "keys differ in the seeds of calls, too: where a provider obeys them, a key run twice"
+            " shows no chance, and labels beyond chance are at most what the table says;"
+            " --model-args omit=seed sends none"
+        )
+
+    if SEEDS in kinds:
+        yield (
+            "seeds: another seed is another call seed and another alias map, so that this holds the"
+            " labels' part too"
+        )
+
+    if options.over == "episode":
+        yield (
+            "intervals vary over (window, seed): they describe other labels in these windows; other"
+            " windows with --over window"
+        )
+
+    undefined: Counter[str] = Counter()
+    for pair in pairs:
+        undefined.update(value for value in pair.distances.values() if isinstance(value, str))
+    for reason, count in undefined.items():
+        yield f"{count} pair(s) left out of a figure: {reason}"
+
+    for member in members:
+        yield from _run_notes(member, AGAIN in kinds)
+
+    yield from flag_notes(members)
+
+
+def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
+    """Whether a card's model was sent seeds, as far as the card says how it was asked."""
+    if settings is None:
+        return False
+    for name in ("not_sent", "omit"):
+        if "seed" in (settings.get(name) or ()):
+            return False
+    return settings.get("takes_seed") is not False
+
+
+def _label_notes(
+    entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
+) -> Iterator[str]:
+    """Labels of this mask, and how much is known where nothing changed."""
+    name = entrant.card.task.name
+    if entrant.card.task.mask == "bright":
+        yield f"{name}: bright hides nothing, so that draws differ in the order of rows only"
+
+    if not any(pair.between == LABELS and pair.distances["decisions"] for pair in pairs):
+        most = clopper_pearson_upper(0, len(cells), 1.0 - alpha)
+        yield (
+            f"{name}: no step was decided otherwise under other labels; with so many (window, seed)"
+            f" that is shown, at {100 * (1 - alpha):g} %, for all but {100 * most:.3g} % of them"
+        )
+
+
+def _run_notes(member: Entrant, has_repeats: bool) -> Iterator[str]:
+    """Steps and replies of a run that are not the model's own."""
+    coverage = member.card.coverage
+    calls = member.card.provenance.calls
+    undecided = coverage.steps - coverage.steps_decided
+    if undecided:
+        yield (
+            f"{member.path}: {undecided} step(s) were held by the engine, not decided by the model; they"
+            " count as steps without orders"
+        )
+
+    if has_repeats and calls is not None and calls.cached:
+        yield (
+            f"{member.path}: {calls.cached} of its replies came from the cache; what they repeat is"
+            " not chance"
+        )

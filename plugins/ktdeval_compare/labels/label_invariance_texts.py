@@ -1,0 +1,114 @@
+"""Reports of `compare labels` as tables of aligned plain text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from ktdeval_compare.forks.episode_distance import FIGURES, WORDS
+from ktdeval_compare.labels.label_invariance import FigureRow, InvarianceReport
+from ktdeval_compare.masks.mask_key_effect import LEVELS, KeyReport, SpreadRow
+from ktdeval_compare.table_columns import (
+    COUNT,
+    UNDEFINED,
+    Column,
+    Part,
+    figure_of,
+    grid,
+    interval,
+    plain,
+    text,
+    unless_alone,
+)
+
+_DIFFERS: Column[Any] = Column(
+    "what differs", lambda row: str(WORDS["between"][row.between]), is_left=True
+)
+
+
+def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
+    """Parts of the report of `compare labels`."""
+    keys = sorted({(card.mask_key or "")[:8] for card in report.cards})
+    yield (
+        f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)};"
+        " all in per cent"
+    )
+    figures = unless_alone(report.figures, "task")
+    yield grid(
+        figures,
+        text("task"),
+        _DIFFERS,
+        Column("figure", lambda row: FIGURES[row.figure].label, is_left=True),
+        Column("pairs", lambda row: "" if row.pairs is None else str(row.pairs)),
+        Column("n", _value_count),
+        plain("mean", "value"),
+        interval(report.alpha, is_signed=False),
+    )
+    for reason in dict.fromkeys(row.reason for row in figures if row.reason):
+        yield f"  {UNDEFINED}: {reason}"
+
+    level = f"{100 * (1 - report.alpha):g}"
+    yield ""
+    yield (
+        "What that makes of a total return: two runs of one model differ by less than this in"
+        f" {level} of 100"
+    )
+    yield grid(
+        unless_alone(report.noise, "task", report.figures),
+        text("task"),
+        _DIFFERS,
+        plain("SD of an episode", "sd"),
+        plain("one episode", "difference_of_one"),
+        plain("mean of all", "difference_of_means"),
+        text("episodes", is_left=False),
+    )
+    yield ""
+    yield "Notes"
+    yield (
+        "  decisions: sets of (asset, side, weight or shares) in true identities; turnover: 0 the"
+        " same trades, 100 none in common"
+    )
+    yield from (f"  {note}" for note in report.notes)
+
+
+def _value_count(row: FigureRow) -> str:
+    """How many values an interval is over."""
+    return str(row.cells if row.over == "episode" else row.windows)
+
+
+def key_parts(report: KeyReport) -> Iterator[Part]:
+    """Parts of the report of `compare labels --keys`."""
+    yield (
+        f"A model that buys the first {report.positions} names listed and keeps them, over"
+        f" {report.keys:,} mask keys: total return in per cent"
+    )
+    percents = [f"{100 * level:g}" for level in LEVELS]
+    quantiles = [figure_of(f"{percent} %", f"q{percent}") for percent in percents]
+    for (task, card), rows in itertools.groupby(report.spread, lambda row: (row.task, row.card)):
+        yield f"  {task}, {card}"
+        yield grid(
+            rows,
+            text("window"),
+            COUNT,
+            *quantiles,
+            figure_of("this key", "own"),
+            Column("rank", lambda row: f"{row.rank:.3f}"),
+            Column("first listed bought", _first_listed),
+        )
+
+    yield ""
+    yield "Notes"
+    yield (
+        "  rank: share of keys under which that model does worse than under the card's; without a"
+        " choice every rank is as likely"
+    )
+    yield (
+        "  first listed bought: of the names that the card bought at the first steps of its"
+        " episodes (by chance)"
+    )
+    yield from (f"  {note}" for note in report.notes)
+
+
+def _first_listed(row: SpreadRow) -> str:
+    return f"{row.among_first} of {row.bought} ({row.by_chance:.1f})"

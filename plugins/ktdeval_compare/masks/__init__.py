@@ -1,0 +1,1 @@
+"""Effects of masks and modes."""

@@ -1,0 +1,203 @@
+"""How often a model placed no order under the mask, against how often it did so with identities in
+sight (KTD-Fin §1 and §5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from scipy.stats import binomtest
+
+from ktdeval import stats
+from ktdeval.cards import TradingEpisode
+from ktdeval.errors import CardError
+from ktdeval_compare.masks.mask_effects import check_variants
+from ktdeval_compare.pairs.compared_cards import Entrant, check_windows, training_seed
+
+BRIGHT, BLINDED = "bright", "blinded"
+MASKS = (BRIGHT, BLINDED)
+
+#: `traded`: an order was placed. `declined`: no order, and every step is a decision of the model.
+#: `not known`: no order, but some step is not a decision of the model
+Outcome = Literal["traded", "declined", "not known"]
+
+
+# a tuple: sorted
+class EpisodeKey(NamedTuple):
+    """What two episodes of one model under two masks are paired by."""
+
+    training_seed: str
+    window: str
+    seed: int
+
+
+Outcomes = Mapping[EpisodeKey, Outcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclinedShare:
+    """How many episodes of one mask were declined, with a Wilson interval of the share."""
+
+    declined: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedOutcome:
+    """Outcomes of one window and seed under both masks."""
+
+    training_seed: str
+    window: str
+    seed: int
+    bright: Outcome
+    blinded: Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declines:
+    """Declined episodes of one model in one mode under both masks."""
+
+    model: str
+    cohort: str
+    mode: str
+    n: int  #: pairs whose outcomes are known under both masks
+    not_known: int  #: pairs where one outcome is not known
+    unmatched: int  #: episodes that only one mask has
+    bright: DeclinedShare
+    blinded: DeclinedShare
+    only_bright: int  #: pairs declined under bright and traded under blinded
+    only_blinded: int
+    p: float | None  #: McNemar's exact test; None without a known pair
+    reason: str | None
+    cells: Sequence[PairedOutcome]
+
+
+def declines(
+    entrants: Sequence[Entrant], model: str, cohort: str, alpha: float
+) -> Iterator[Declines]:
+    """Yield a row for each mode of one model with cards under both masks, of tasks whose names
+    differ in the mask alone.
+
+    Raises CardError: cards differ in something else than the mask and the training seed, or two
+    have one window and seed.
+    """
+    groups: dict[tuple[str, str, str], list[Entrant]] = {}
+    for entrant in entrants:
+        task = entrant.card.task
+        if task.mask not in MASKS:
+            continue
+
+        stem = "_".join(part for part in task.name.split("_") if part not in MASKS)
+        key = (str(task.config.get("family")), task.mode, stem)
+        groups.setdefault(key, []).append(entrant)
+
+    for (_, mode, _), members in sorted(groups.items()):
+        masks = {entrant.card.task.mask for entrant in members}
+        if masks != set(MASKS):
+            continue
+
+        check_variants(members, "declines would mix that with the mask")
+        check_windows(members)
+        yield _declines_of(
+            _outcomes(members, BRIGHT),
+            _outcomes(members, BLINDED),
+            names=(model, cohort, mode),
+            alpha=alpha,
+        )
+
+
+def _outcomes(entrants: Sequence[Entrant], mask: str) -> Outcomes:
+    """Outcome of each episode under a mask. Raises CardError: two episodes have one key."""
+    outcomes: dict[EpisodeKey, Outcome] = {}
+    for entrant in entrants:
+        if entrant.card.task.mask != mask:
+            continue
+
+        for episode in entrant.card.episodes:
+            key = EpisodeKey(training_seed(entrant), episode.window, episode.seed)
+            if key in outcomes:
+                raise CardError(
+                    f"{entrant.path}: another {mask} card of {entrant.label} has window"
+                    f" {key.window} seed {key.seed}; give one"
+                )
+
+            outcomes[key] = _episode_outcome(episode)
+
+    return outcomes
+
+
+def _episode_outcome(episode: TradingEpisode) -> Outcome:
+    if episode.orders.submitted:
+        return "traded"
+    if episode.decisions.fallback or episode.decisions.error:
+        return "not known"
+    return "declined"
+
+
+def _declines_of(
+    bright: Outcomes, blinded: Outcomes, names: tuple[str, str, str], alpha: float
+) -> Declines:
+    model, cohort, mode = names
+    matched = sorted(bright.keys() & blinded.keys())
+    known = [key for key in matched if "not known" not in (bright[key], blinded[key])]
+    only_bright = _declined_in_one(bright, blinded, known)
+    only_blinded = _declined_in_one(blinded, bright, known)
+
+    cells = [
+        PairedOutcome(
+            training_seed=key.training_seed,
+            window=key.window,
+            seed=key.seed,
+            bright=bright[key],
+            blinded=blinded[key],
+        )
+        for key in matched
+    ]
+    p = None
+    reason = None
+    if known:
+        p = _mcnemar_p(only_bright, only_blinded)
+    else:
+        reason = "no window and seed whose outcome is known under both masks"
+
+    return Declines(
+        model=model,
+        cohort=cohort,
+        mode=mode,
+        n=len(known),
+        not_known=len(matched) - len(known),
+        unmatched=len(bright) + len(blinded) - 2 * len(matched),
+        bright=_declined_share(bright, known, alpha),
+        blinded=_declined_share(blinded, known, alpha),
+        only_bright=only_bright,
+        only_blinded=only_blinded,
+        p=p,
+        reason=reason,
+        cells=cells,
+    )
+
+
+def _declined_in_one(one: Outcomes, other: Outcomes, keys: Sequence[EpisodeKey]) -> int:
+    """Count the episodes declined under one mask and traded under the other."""
+    return sum(one[key] == "declined" and other[key] == "traded" for key in keys)
+
+
+def _declined_share(outcomes: Outcomes, keys: Sequence[EpisodeKey], alpha: float) -> DeclinedShare:
+    declined = sum(outcomes[key] == "declined" for key in keys)
+    interval = stats.wilson(declined, len(keys), 1.0 - alpha)
+    share = declined / len(keys) if keys else None
+    return DeclinedShare(declined=declined, share=share, low=interval.low, high=interval.high)
+
+
+def _mcnemar_p(only_first: int, only_second: int) -> float:
+    """P of McNemar's exact test: given how many pairs differ, either direction has probability
+    1/2.
+    """
+    differing = only_first + only_second
+    if differing == 0:
+        return 1.0
+    return float(binomtest(only_second, differing).pvalue)

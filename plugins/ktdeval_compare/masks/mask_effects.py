@@ -1,0 +1,421 @@
+"""Value of stock, date, data and tools: cards of one agent under several masks and modes in, one
+JSON report out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import msgspec
+
+from ktdeval import stats
+from ktdeval.cards import System, system_labels
+from ktdeval.errors import CardError
+from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
+from ktdeval.values import JsonValue, option
+from ktdeval_compare.pairs.compared_cards import (
+    MARKET_FACETS,
+    Cell,
+    Entrant,
+    Values,
+    by_system,
+    check_same,
+    chosen_metrics,
+    facets,
+    flag_notes,
+    label,
+    left_out_notes,
+    notes_of_groups,
+    paired_cells,
+    spans,
+)
+from ktdeval_compare.pairs.rank_test import rank_test_of
+
+#: Sets of masks over which contributions can be averaged, largest first
+_MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
+
+
+@dataclass(frozen=True)
+class EffectsOptions:
+    """Settings of an analysis."""
+
+    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
+    alpha: float = option(
+        0.05,
+        help="level of verdicts, and of the intervals (1 - alpha)",
+        minimum=0.0001,
+        maximum=0.5,
+    )
+    common: bool = False  #: where cards differ in windows or seeds, use those that all have
+    seed: int = option(0, help="of the simulation where windows share days", minimum=0)
+
+
+@dataclass(frozen=True)
+class MaskDesign:
+    """One agent's cards by mask and mode, paired."""
+
+    name: str  #: the agent, as tables call it
+    cards: Mapping[Variant, Entrant]  #: mask and mode -> card
+    cells: Sequence[Cell]  #: the (window, seed) that all have
+    metrics: Sequence[str]
+
+    @property
+    def first(self) -> Entrant:
+        """Any of the cards, for what all share."""
+        return next(iter(self.cards.values()))
+
+
+class EffectRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Effect of a mask within one mode: its mean over windows."""
+
+    agent: str
+    metric: str
+    unit: str
+    mode: str
+    effect: str
+    n: int  #: windows
+    value: float | None
+    low: float | None
+    high: float | None
+    se: float | None
+    t_p: float | None  #: of the t test
+    p: float | None  #: of the signed-rank test
+    reason: str | None
+    p_holm: float | None = None  #: corrected over all rows of the report
+    verdict: str | None = None
+
+
+class LadderRow(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
+    """Contribution of a piece of information, averaged over the orders of giving it."""
+
+    agent: str
+    metric: str
+    unit: str
+    over: str  #: masks that the contributions are of
+    start: str  #: mask and mode at the foot of the ladder
+    end: str
+    piece: str
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+    se: float | None
+    t_p: float | None
+    p: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class DesignCard:
+    """A card of a design."""
+
+    agent: str
+    mask: str
+    mode: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectsReport:
+    """Report of `ktdeval compare masks`."""
+
+    alpha: float
+    seed: int
+    cards: Sequence[DesignCard]
+    effects: Sequence[EffectRow]
+    ladder: Sequence[LadderRow]  #: rows that add up to their `total` row
+    notes: Sequence[str]
+
+
+def effects(entrants: Sequence[Entrant], options: EffectsOptions) -> EffectsReport:
+    """Report mask effects within each mode, and order-averaged contributions of modes and masks,
+    for each agent and metric.
+
+    Raises CardError: the cards differ in something else than mask and mode, or can't be paired;
+    says why.
+    """
+    designs = [_design(name, members, options) for name, members in _by_agent(entrants).items()]
+    rows: list[EffectRow] = []
+    ladder: list[LadderRow] = []
+    cards: list[DesignCard] = []
+    notes: dict[str, list[str]] = {}
+
+    for design in designs:
+        entrants_of_design = list(design.cards.values())
+        of_design = [*left_out_notes(entrants_of_design), *flag_notes(entrants_of_design)]
+        for metric in design.metrics:
+            table = _MetricTable(design, metric, options)
+            rows += table.mask_effects()
+            ladder += table.ladders()
+            of_design += table.notes()
+
+        notes[design.name] = of_design
+        for (mask, mode), entrant in design.cards.items():
+            cards.append(DesignCard(design.name, mask, mode, str(entrant.path)))
+
+    if not rows and not ladder:
+        needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
+        if len(designs) > 1:
+            names = ", ".join(design.name for design in designs)
+            needed += f", of one system; these are of {names}"
+
+        raise CardError(f"nothing to set against each other: {needed}")
+
+    return EffectsReport(
+        alpha=options.alpha,
+        seed=options.seed,
+        cards=cards,
+        effects=_with_verdicts(rows, options.alpha),
+        ladder=ladder,
+        notes=list(notes_of_groups(notes)),
+    )
+
+
+def _with_verdicts(rows: Sequence[EffectRow], alpha: float) -> list[EffectRow]:
+    corrected = stats.holm([row.p for row in rows])
+    return [
+        msgspec.structs.replace(row, p_holm=p, verdict=_effect_verdict(row.value, p, alpha))
+        for row, p in zip(rows, corrected, strict=True)
+    ]
+
+
+def _effect_verdict(value: float | None, p: float | None, alpha: float) -> str | None:
+    if value is None or p is None:
+        return None
+    if p > alpha:
+        return "not shown"
+    return "above zero" if value > 0 else "below zero"
+
+
+# ---- designs
+
+
+def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+    """Cards by the label of their system. Raises CardError: of a system there is one card, and its
+    counterpart differs from it in the settings of calls.
+    """
+    groups = by_system(entrants)
+    check_counterparts(groups, "an effect would mix that with mask and mode")
+    names = system_labels(groups)
+
+    return {names[system]: members for system, members in groups.items()}
+
+
+def check_counterparts(groups: Mapping[System, Sequence[Entrant]], then: str) -> None:
+    """Refuse systems of one card each that differ in the settings of calls alone, but have other
+    masks or modes: they were meant to be one. Raises CardError: with `then` as the last words.
+    """
+    alone: dict[System, Entrant] = {}
+    for system, members in groups.items():
+        if len(members) > 1:
+            continue
+
+        other = alone.setdefault(replace(system, call=()), members[0])
+        variants = {
+            (entrant.card.task.mask, entrant.card.task.mode) for entrant in (other, members[0])
+        }
+        if len(variants) > 1:
+            check_same(
+                [other, members[0]], facets("call parameters", "ways of sending calls"), then
+            )
+
+
+def check_variants(members: Sequence[Entrant], then: str) -> None:
+    """Refuse cards that differ in something else than mask and mode.
+
+    Raises CardError: with `then` as the last words.
+    """
+    fields: set[str] = set()
+    for member in members:
+        fields.update(member.card.task.config)
+
+    same = facets("call parameters", "task versions", *MARKET_FACETS)
+    for name in sorted(fields - VARIANT_FIELDS):
+        same[f"task configs ({name})"] = _config_field(name)
+
+    check_same(members, same, then)
+
+    # Prompts and tools may differ from mode to mode, but not within one.
+    of_mode = {name: _config_field(name) for name in ("prompts", "tools")}
+    for mode in dict.fromkeys(member.card.task.mode for member in members):
+        check_same([member for member in members if member.card.task.mode == mode], of_mode, then)
+
+
+def _config_field(name: str) -> Callable[[Entrant], JsonValue]:
+    return lambda entrant: entrant.card.task.config.get(name)
+
+
+def _design(name: str, members: Sequence[Entrant], options: EffectsOptions) -> MaskDesign:
+    check_variants(members, "an effect would mix that with mask and mode")
+    cards: dict[Variant, Entrant] = {}
+    for member in label(members):
+        variant = (member.card.task.mask, member.card.task.mode)
+        if variant in cards:
+            raise CardError(
+                f"{member.path} and {cards[variant].path} are both {' '.join(variant)} of {name};"
+                " give one of them"
+            )
+        if member.card.task.mask not in MASK_FACTORS or member.card.task.mode not in MODE_PIECES:
+            raise CardError(
+                f"{member.path}: mask {variant[0]} in mode {variant[1]} is not part of a design of"
+                " masks and modes"
+            )
+
+        cards[variant] = member
+
+    order = sorted(cards, key=stats.variant_order)
+    members = [cards[variant] for variant in order]
+    return MaskDesign(
+        name,
+        {variant: cards[variant] for variant in order},
+        paired_cells(members, options.common),
+        chosen_metrics(members, options.metrics),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _MeanFields:
+    """Fields that rows of effects and of ladders share."""
+
+    agent: str
+    metric: str
+    unit: str
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+    se: float | None
+    t_p: float | None
+    p: float | None
+    reason: str | None
+
+
+class _MetricTable:
+    """One metric of one design: values by mask and mode, each [windows], paired."""
+
+    def __init__(self, design: MaskDesign, metric: str, options: EffectsOptions) -> None:
+        self.design = design
+        self.metric = metric
+        self.options = options
+        self.left_out: Counter[str] = Counter()
+        figures = self._figures()
+        self.windows, self.values = stats.window_means(list(design.cards), figures)
+        self.correlation = stats.overlap_correlation(spans(design.first, self.windows))
+
+    def _figures(self) -> dict[Cell, list[float]]:
+        """Figures of every variant by cell; cells where one is undefined are counted by reason."""
+        episodes = {variant: card.episodes() for variant, card in self.design.cards.items()}
+        figures: dict[Cell, list[float]] = {}
+        never = 0
+
+        for cell in self.design.cells:
+            known: list[float] = []
+            undefined: list[str] = []
+            is_never = False
+            for variant, of_variant in episodes.items():
+                entry = of_variant[cell].metrics[self.metric]
+                is_never = is_never or entry.ordered == math.inf
+                if entry.value is None:
+                    undefined.append(f"{' '.join(variant)}: {entry.reason}")
+                else:
+                    known.append(entry.value)
+
+            never += is_never
+            if undefined:
+                self.left_out[undefined[0]] += 1
+            else:
+                figures[cell] = known
+
+        # Effects over the other cells would leave out those in which a variant does worst.
+        if never:
+            cells = len(self.design.cells)
+            self.left_out = Counter({stats.never_in(never, cells): cells})
+            return {}
+
+        return figures
+
+    def mask_effects(self) -> list[EffectRow]:
+        """Contrasts of masks within each mode that has bright and blinded."""
+        rows = []
+        for mode in dict.fromkeys(mode for _, mode in self.values):
+            cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
+            for name, values in stats.mask_contrasts(cells).items():
+                mean = self._mean(values)
+                rows.append(EffectRow(mode=mode, effect=name, **asdict(mean)))
+        return rows
+
+    def ladders(self) -> list[LadderRow]:
+        """Order-averaged contributions: over modes for each mask, then over masks and modes
+        together.
+        """
+        modes = list(dict.fromkeys(mode for _, mode in self.values))
+        if len(modes) < 2:
+            return []
+
+        masks = []
+        for mask in MASK_FACTORS:
+            if all((mask, mode) in self.values for mode in modes):
+                masks.append(mask)
+
+        rows = []
+        for mask in masks:
+            rows += self._ladder(mask, [mask], modes)
+
+        for together in _MASK_SETS:
+            if set(together) <= set(masks):
+                rows += self._ladder(f"{len(together)} masks", together, modes)
+                break
+
+        return rows
+
+    def _ladder(self, name: str, masks: Sequence[str], modes: Sequence[str]) -> list[LadderRow]:
+        given: dict[frozenset[str], Values] = {}
+        for mask in masks:
+            for mode in modes:
+                given[frozenset(MASK_FACTORS[mask] | MODE_PIECES[mode])] = self.values[mask, mode]
+
+        rows = []
+        for piece, values in stats.ladder_contributions(given).items():
+            mean = self._mean(values)
+            rows.append(
+                LadderRow(
+                    over=name,
+                    start=f"{masks[-1]} {modes[0]}",
+                    end=f"{masks[0]} {modes[-1]}",
+                    piece=piece,
+                    **asdict(mean),
+                )
+            )
+        return rows
+
+    def _mean(self, values: Values) -> _MeanFields:
+        """Mean over windows with its interval, and the signed-rank test."""
+        definition = self.design.first.card.metrics[self.metric]
+        mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)
+        ranks = rank_test_of(values, self.correlation, self.options.seed)
+        return _MeanFields(
+            agent=self.design.name,
+            metric=self.metric,
+            unit=definition.unit,
+            n=len(values),
+            value=mean.value,
+            low=mean.low,
+            high=mean.high,
+            se=mean.se,
+            t_p=mean.t_p,
+            p=ranks.p,
+            reason=mean.reason,
+        )
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each reason of undefined pairs, and one on windows that share days."""
+        for reason, count in self.left_out.items():
+            yield f"{self.metric}: {count} (window, seed) left out: {reason}"
+
+        worth = stats.effective_count(self.correlation)
+        if worth < len(self.windows) - 1e-9:
+            windows = f"{len(self.windows)} overlapping windows = {worth:.1f} effective windows"
+            yield f"windows share days: {windows}; intervals and p allow for it"

@@ -1,0 +1,308 @@
+"""What a mask key alone is worth: a baseline that looks at nothing but positions in a list, over
+many keys.
+
+The baseline buys the first names that a list of the whole universe shows at the first decision, in
+equal parts, and keeps them to the end of the window (`builtin/first_listed`). A key gives it a
+portfolio at random, so its spread over keys is what somebody gains who may choose the key, and the
+rank of a card's own key among them says whether that key is a lucky one.
+
+The order is that of the mask, and purchases settle by the executor. Names of a long portfolio that
+is paid in full do not affect each other, so each name is bought once by itself; a key's profit is
+the sum over its names, in whole minor units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import CardError
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.masking import asset_order, listed_assets
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle, trading_rules
+from ktdeval.values import derive_seed, option
+from ktdeval_compare.pairs.compared_cards import Entrant, Values, by_task, label, recorded_ledger
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+POOLED = "all windows"
+INVESTED = 0.98  #: Share of the cash that the baseline spends; the rest covers costs
+_LUCKY = 0.975  #: Rank above which a key is named
+_NO_MARKET = "the baseline trades on the run's market"
+
+
+@dataclass(frozen=True)
+class KeyOptions:
+    """Settings of the spread over keys."""
+
+    keys: int = option(1000, help="mask keys to draw", minimum=20, maximum=100_000)
+    positions: int = option(10, help="names that the baseline buys", minimum=1, maximum=1000)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPurchases:
+    """What a card bought at the first steps of its episodes."""
+
+    bought: int  #: names
+    among_first: int  #: of these, names among the first listed
+    by_chance: float  #: how many these would be on average if they were drawn from the universe
+
+    def plus(self, other: FirstPurchases) -> FirstPurchases:
+        """Return the counts of both."""
+        return FirstPurchases(
+            self.bought + other.bought,
+            self.among_first + other.among_first,
+            self.by_chance + other.by_chance,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadRow:
+    """Total return of the baseline over keys in one window, and the card's own key among them."""
+
+    task: str
+    card: str
+    unit: str = "fraction"
+    n: int  #: keys
+    window: str  #: or `POOLED`
+    q5: float
+    q25: float
+    q50: float
+    q75: float
+    q95: float
+    sd: float
+    own: float  #: under the card's key
+    rank: float  #: share of keys that do worse than the card's, ties counting half
+    bought: int  #: see `FirstPurchases`
+    among_first: int
+    by_chance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyReport:
+    """Report of `ktdeval compare labels --keys`."""
+
+    keys: int
+    positions: int
+    spread: Sequence[SpreadRow]  #: a row for each card and window, and one for all of a card
+    notes: Sequence[str]
+
+
+def key_spread(entrants: Sequence[Entrant], options: KeyOptions) -> KeyReport:
+    """Set each card's mask key among many others.
+
+    Raises CardError: a card has no key, lies in no run folder, or its market is not at hand.
+    """
+    rows: list[SpreadRow] = []
+    notes: list[str] = []
+    markets: dict[str, MarketSnapshot] = {}
+    keys = []
+    for number in range(options.keys):
+        keys.append(f"{derive_seed('mask keys of a spread', number, bits=128):032x}")
+
+    for members in by_task(entrants).values():
+        for entrant in label(members):
+            market = _market(entrant, markets)
+            of_card = list(_card_rows(entrant, market, keys, options.positions))
+            rows += of_card
+            notes += _card_notes(entrant, of_card[-1])
+
+    return KeyReport(keys=options.keys, positions=options.positions, spread=rows, notes=notes)
+
+
+def _market(entrant: Entrant, markets: dict[str, MarketSnapshot]) -> MarketSnapshot:
+    """Return the market of a card's run, from `markets` where it was opened before."""
+    if not entrant.card.mask_key:
+        raise CardError(f"{entrant.path}: has no mask key")
+    if not entrant.is_in_run:
+        raise CardError(f"{entrant.path}: lies in no run folder, which says where the market is")
+
+    identity = entrant.card.snapshot.id
+    if identity not in markets:
+        opened = recorded_market(
+            RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET
+        )
+        if isinstance(opened, str):
+            raise CardError(f"{entrant.path}: {opened}")
+
+        markets[identity] = opened
+
+    return markets[identity]
+
+
+def _card_rows(
+    entrant: Entrant, market: MarketSnapshot, keys: Sequence[str], positions: int
+) -> Iterator[SpreadRow]:
+    """Rows of the windows that the card's figures pool, then that of all of them: its mean over
+    windows, each that of its seeds.
+    """
+    card = entrant.card
+    config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
+    tape = MarketTape.from_snapshot(market, config)
+    most = min(positions, config.max_positions)
+    episodes = {episode.id for episode in card.pooled}
+    specs = [
+        spec for spec in RunFolder.load(entrant.run_folder).manifest.specs if spec.id in episodes
+    ]
+    if not specs:
+        raise CardError(f"{entrant.path}: has no finished episode")
+
+    by_window: dict[str, list[EpisodeSpec]] = {}
+    for spec in specs:
+        by_window.setdefault(spec.span.name, []).append(spec)
+
+    returns: list[Values] = []
+    together = FirstPurchases(0, 0, 0.0)
+    for window, of_window in by_window.items():
+        profit = profits_of(market, tape, config, of_window[0], most)
+        of_seeds, bought = _over_keys(entrant, of_window, market, profit, keys)
+        returns.append(of_seeds)
+        together = together.plus(bought)
+        yield _spread_row(entrant, window, of_seeds, bought)
+
+    yield _spread_row(entrant, POOLED, np.mean(returns, axis=0), together)
+
+
+def _over_keys(
+    entrant: Entrant,
+    specs: Sequence[EpisodeSpec],
+    market: MarketSnapshot,
+    profit: HoldingProfits,
+    keys: Sequence[str],
+) -> tuple[Values, FirstPurchases]:
+    """Return the baseline's total return in a window under each key, and last the card's own: means
+    over the seeds of `specs`.
+    """
+    base_row = window_rows(market.days, specs[0].span.first, specs[0].span.last)[0] - 1
+    if not market.member[base_row].any():
+        raise CardError(
+            f"{entrant.path}: nothing is in the universe before window {specs[0].span.name}; leave"
+            " the card out"
+        )
+
+    returns: list[Values] = []
+    bought = FirstPurchases(0, 0, 0.0)
+    for spec in specs:
+        listed = []
+        for key in (*keys, spec.mask_key):
+            drawn = replace(spec, mask_key=key)
+            listed.append(first_listed(drawn, market, base_row, profit.names))
+
+        returns.append(profit.of_each[np.array(listed)].sum(axis=1) / profit.cash)
+        codes = [market.codes[asset] for asset in listed[-1]]
+        names = len(_listed(spec, market, base_row))
+        bought = bought.plus(_first_purchases(entrant, spec, codes, names))
+
+    return np.mean(returns, axis=0), bought
+
+
+def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count: int) -> list[int]:
+    """Return the first names that an episode's mask lists at its first decision."""
+    return _listed(spec, market, base_row)[:count]
+
+
+def _listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> list[int]:
+    """Return the names of the universe as an episode lists them at its first decision."""
+    order = asset_order(spec.mask_seed, len(market.codes))
+    if spec.mode == "memory_only" and spec.mask is not None:
+        return listed_assets(order, market.member, spec.mask, base_row)
+
+    inside = market.member[base_row]
+    return [asset for asset in order if inside[asset]]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingProfits:
+    """What each name brings that is bought at the first open and kept, in minor units."""
+
+    of_each: npt.NDArray[np.int64]  #: [N] assets; 0 where nothing was filled
+    cash: int  #: at the start
+    names: int  #: how many are bought, each for its part of the cash
+
+
+def profits_of(
+    market: MarketSnapshot, tape: MarketTape, config: TradingConfig, spec: EpisodeSpec, names: int
+) -> HoldingProfits:
+    """Buy each name of the universe by itself at a window's first open, and keep it to the window's
+    end. `names`: how many share the cash, all of them in a smaller universe.
+    """
+    start, stop = window_rows(market.days, spec.span.first, spec.span.last)
+    stop = stop if spec.limit is None else min(stop, start + spec.limit)
+    names = max(1, min(names, len(_listed(spec, market, start - 1))))
+    weight = min(config.max_weight, INVESTED / names)
+    cash = open_account(config, tape.rules.minor_per_unit)
+    of_each = np.zeros(len(market.codes), dtype=np.int64)
+
+    may_be_listed = market.member[start - 1]
+    if spec.mode == "memory_only":
+        may_be_listed = market.member.any(axis=0)
+
+    for asset in np.flatnonzero(may_be_listed).tolist():
+        order = Order(asset, "BUY", 0.5, "among the first listed", weight)
+        booked = settle(cash, tape.day(start), (order,), start - 1)
+        for row in range(start + 1, stop):
+            if not booked.after.positions:
+                break
+
+            booked = settle(booked.after, tape.day(row), (), row - 1)
+
+        of_each[asset] = booked.nav_minor - cash.cash_minor
+
+    return HoldingProfits(of_each, cash.cash_minor, names)
+
+
+def _spread_row(
+    entrant: Entrant, window: str, returns: Values, purchases: FirstPurchases
+) -> SpreadRow:
+    """Quantiles over keys, and the last value, that of the card's own key, among them."""
+    others = returns[:-1]
+    own = float(returns[-1])
+    q5, q25, q50, q75, q95 = np.quantile(others, LEVELS).tolist()
+    return SpreadRow(
+        task=entrant.card.task.name,
+        card=entrant.label,
+        n=len(others),
+        window=window,
+        q5=q5,
+        q25=q25,
+        q50=q50,
+        q75=q75,
+        q95=q95,
+        sd=float(others.std(ddof=1)),
+        own=own,
+        rank=float((others < own).mean() + 0.5 * (others == own).mean()),
+        bought=purchases.bought,
+        among_first=purchases.among_first,
+        by_chance=purchases.by_chance,
+    )
+
+
+def _first_purchases(
+    entrant: Entrant, spec: EpisodeSpec, listed: Sequence[str], names: int
+) -> FirstPurchases:
+    """Count what an episode bought at its first step, of so many names; nothing where its ledger is
+    not at hand.
+    """
+    ledger = recorded_ledger(entrant, spec.id)
+    if isinstance(ledger, str) or not ledger.steps:
+        return FirstPurchases(0, 0, 0.0)
+
+    orders = ledger.steps[0].orders
+    bought = {order.code for order in orders if order.side == "BUY" and order.filled_shares}
+    return FirstPurchases(len(bought), len(bought & set(listed)), len(bought) * len(listed) / names)
+
+
+def _card_notes(entrant: Entrant, pooled: SpreadRow) -> Iterator[str]:
+    """A line if a card's key is among the luckiest."""
+    if pooled.rank > _LUCKY:
+        share = 100 * (1 - pooled.rank)
+        yield (
+            f"{entrant.label}: only {share:.2g} % of keys do better for a model that buys the first"
+            " listed; if the card bought far more of them than by chance, its key may have been"
+            " chosen for its return"
+        )

@@ -1,0 +1,1 @@
+"""Comparison of cards in pairs, with tests corrected over a table."""

@@ -1,0 +1,491 @@
+"""Comparison itself: cards in, one JSON report out. No screen, no clock, chance from a seed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval import stats
+from ktdeval.errors import CardError
+from ktdeval.stats import RankNull, never_in
+from ktdeval.values import option
+from ktdeval_compare.pairs.compared_cards import (
+    MARKET_FACETS,
+    Cell,
+    DailyTable,
+    Entrant,
+    Values,
+    by_task,
+    check_same,
+    chosen_metrics,
+    daily_table,
+    facets,
+    flag_notes,
+    label,
+    left_out_notes,
+    notes_of_groups,
+    on_side,
+    paired_cells,
+    spans,
+)
+from ktdeval_compare.pairs.rank_test import RankTest, pattern_of, shared_null
+from ktdeval_compare.pairs.report_types import (
+    BestSet,
+    ComparedCard,
+    CompareReport,
+    DailyTest,
+    PairDifference,
+    PairTest,
+    Wilcoxon,
+)
+from ktdeval_compare.pairs.sharpe_difference import sharpe_difference
+from ktdeval_compare.pairs.verdicts import with_verdicts
+
+NEEDS_TWO = (
+    "a comparison needs at least two cards; name the run folder or card of another agent, too"
+)
+
+TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """Settings of a comparison."""
+
+    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
+    #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a
+    #: (window, seed)
+    unit: Literal["window", "episode"] = "window"
+    alpha: float = option(
+        0.05,
+        help="level of the verdicts, and of the intervals (1 - alpha)",
+        minimum=0.0001,
+        maximum=0.5,
+    )
+    common: bool = False  #: compare on the cells that all cards have, where they differ
+    against_first: bool = False  #: only the first card against each other one
+    seed: int = option(0, help="of every simulation and bootstrap", minimum=0)
+    draws: int = option(1000, help="bootstrap samples of the daily tests", minimum=1)
+    #: windows that lie on this side of the cutoff of every card that records one; None: all
+    side: Literal["before", "after"] | None = None
+    pool: bool = False  #: one estimate over the windows of all markets, in place of tests
+
+    def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
+        """Indices of the cards, as many as there are, that are tested against each other."""
+        for first, second in itertools.combinations(range(cards), 2):
+            if first == 0 or not self.against_first:
+                yield first, second
+
+
+@dataclass(frozen=True)
+class TaskGroup:
+    """Cards of one task, ready to be compared."""
+
+    task: str
+    entrants: list[Entrant]
+    cells: list[Cell]
+    metrics: list[str]
+
+    def windows(self) -> list[str]:
+        """Names of the windows, in the order of the first card."""
+        return list(dict.fromkeys(window for window, _ in self.cells))
+
+    def correlation(self, windows: Sequence[str]) -> Values:
+        """Correlation of the windows by the days they share."""
+        return stats.overlap_correlation(spans(self.entrants[0], windows))
+
+    def null(self, windows: Sequence[str], seed: int) -> RankNull | None:
+        """Distribution of the signed-rank statistic over windows that share days; None when they
+        share none.
+        """
+        return shared_null(pattern_of(self.correlation(windows)), seed)
+
+
+# ---- the report
+
+
+def compare(entrants: Sequence[Entrant], options: CompareOptions) -> CompareReport:
+    """Test every pair of cards of each task on each metric.
+
+    Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a
+    metric is on no card.
+    """
+    groups = make_groups(entrants, options)
+    cards: list[ComparedCard] = []
+    tests: list[PairTest] = []
+    daily: list[DailyTest] = []
+    best: list[BestSet] = []
+
+    for group in groups:
+        pairs = list(options.pairs_of(len(group.entrants)))
+        for metric in group.metrics:
+            tests += [_test_pair(group, metric, pair, options) for pair in pairs]
+
+        table = daily_table(group.entrants, group.cells)
+        daily += [_daily_test(group, pair, table, options) for pair in pairs]
+        best.append(_best_set(group, table, options))
+
+        for entrant in group.entrants:
+            labels = list(entrant.card.labels)
+            cards.append(ComparedCard(group.task, entrant.label, str(entrant.path), labels))
+
+    tests = with_verdicts(tests, options.alpha)
+    return CompareReport(
+        alpha=options.alpha,
+        unit=options.unit,
+        seed=options.seed,
+        cards=cards,
+        tests=tests,
+        daily=with_verdicts(daily, options.alpha),
+        best=best,
+        notes=list(dict.fromkeys(_comparison_notes(groups, tests, options))),
+    )
+
+
+# ---- groups of cards
+
+
+def make_groups(entrants: Sequence[Entrant], options: CompareOptions) -> list[TaskGroup]:
+    """Cards by task, each group checked to be comparable and paired."""
+    if len(entrants) < 2:
+        raise CardError(NEEDS_TWO)
+
+    by_name = by_task(entrants)
+    for members in by_name.values():
+        if len(members) < 2:
+            _refuse_alone(members[0], entrants)
+
+    return [
+        paired_group(task, members, options.metrics, options.common, options.side)
+        for task, members in by_name.items()
+    ]
+
+
+def paired_group(
+    task: str, members: Sequence[Entrant], wanted: Sequence[str], common: bool, side: str | None
+) -> TaskGroup:
+    """Return cards of one task as a group, checked to be comparable and paired; `wanted`: metrics."""
+    check_same(members, TASK_FACETS, "they can't be compared")
+    labelled = label(members)
+    cells = paired_cells(labelled, common)
+    metrics = chosen_metrics(labelled, wanted)
+    if side:
+        cells = on_side(labelled, cells, side)
+
+    return TaskGroup(task, labelled, cells, metrics)
+
+
+def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
+    """Refuse the only card of its task: by its mask or mode, where another card differs in it."""
+    task = alone.card.task.name
+    others = [entrant for entrant in entrants if entrant.card.task.name != task]
+    shared = [name for name, members in by_task(entrants).items() if len(members) > 1]
+    of_one = "compare takes cards of one task"
+    if shared:
+        of_one += f"; --tasks {','.join(shared)} leaves the others out"
+
+    then = f"{of_one}; `ktdeval compare masks` compares masks and modes"
+    check_same([*others[:1], alone], facets("masks", "modes"), then)
+    raise CardError(f"{alone.path}: no other card is of task {task}; {of_one}")
+
+
+# ---- tests of windows
+
+
+def _test_pair(
+    group: TaskGroup, metric: str, pair: tuple[int, int], options: CompareOptions
+) -> PairTest:
+    """Test one metric of one pair of cards."""
+    first = group.entrants[pair[0]]
+    second = group.entrants[pair[1]]
+    differences, excluded = paired_differences(first, second, metric, group.cells)
+    pairs = _pair_differences(differences, options.unit)
+    values = np.array([each.value for each in pairs], dtype=np.float64)
+    sample = stats.levelled(values)
+
+    windows = [each.window for each in pairs]
+    dependence = _dependence(group, windows, sample, options)
+    ranks = stats.signed_rank(sample, null=dependence.differing)
+    p_if_apart = ranks.p
+    if dependence.differing is not None:
+        p_if_apart = stats.signed_rank(sample).p
+
+    definition = first.card.metrics[metric]
+    return PairTest(
+        task=group.task,
+        metric=metric,
+        unit=definition.unit,
+        better=definition.better,
+        first=first.label,
+        second=second.label,
+        n=ranks.n,
+        windows=len(set(windows)),
+        seeds=len({seed for _, seed in differences}),
+        left_out=dict(excluded),
+        differences=[
+            replace(each, value=value) for each, value in zip(pairs, sample.tolist(), strict=True)
+        ],
+        shift=stats.hodges_lehmann(sample, 1.0 - options.alpha, dependence.every),
+        rank_biserial=ranks.rank_biserial,
+        wilcoxon=Wilcoxon(**asdict(ranks), p_if_windows_were_apart=p_if_apart),
+        sign_flip=stats.sign_flip(sample, dependence.blocks, seed=options.seed),
+        p=ranks.p,
+        reason=ranks.reason,
+    )
+
+
+def _pair_differences(differences: Mapping[Cell, float], unit: str) -> list[PairDifference]:
+    """Differences by window, each the median over its seeds; or by window and seed."""
+    if unit == "episode":
+        return [
+            PairDifference(window=window, seed=seed, value=value)
+            for (window, seed), value in differences.items()
+        ]
+
+    by_window: dict[str, list[float]] = {}
+    for (window, _), value in differences.items():
+        by_window.setdefault(window, []).append(value)
+
+    return [
+        PairDifference(window=window, value=float(np.median(values)))
+        for window, values in by_window.items()
+    ]
+
+
+def paired_differences(
+    first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]
+) -> tuple[dict[Cell, float], Counter[str]]:
+    """First less second by cell, and the number of cells where either is undefined, by reason.
+
+    There are no differences where a card never reaches the figure in some cell: a test of the other
+    cells would leave out those where it does worst.
+    """
+    left = first.episodes()
+    right = second.episodes()
+    differences: dict[Cell, float] = {}
+    excluded: Counter[str] = Counter()
+    never = 0
+
+    for cell in cells:
+        one = left[cell].metrics[metric]
+        other = right[cell].metrics[metric]
+        if math.inf in (one.ordered, other.ordered):
+            never += 1
+        if one.value is not None and other.value is not None:
+            differences[cell] = one.value - other.value
+            continue
+
+        reasons = []
+        if one.value is None:
+            reasons.append(f"{first.label}: {one.reason}")
+        if other.value is None:
+            reasons.append(f"{second.label}: {other.reason}")
+        excluded["; ".join(reasons)] += 1
+
+    if never:
+        reason = f"{metric}: {never_in(never, len(cells))}, of one card or both"
+        return {}, Counter({reason: len(cells)})
+
+    return differences, excluded
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowDependence:
+    """How the differences of windows depend on each other; None: they are independent."""
+
+    every: RankNull | None = None  #: null distribution over all pairs
+    differing: RankNull | None = None  #: over the pairs that differ
+    blocks: npt.NDArray[np.int64] | None = None  #: of windows, for sign flips
+
+
+def _dependence(
+    group: TaskGroup, windows: Sequence[str], sample: Values, options: CompareOptions
+) -> _WindowDependence:
+    if not windows:
+        return _WindowDependence()
+
+    blocks = stats.blocks_of(group.correlation(windows))
+    if options.unit == "episode":
+        # The paper's rule takes every (window, seed) as independent; sign flips keep the seeds of a
+        # window together.
+        return _WindowDependence(blocks=blocks)
+
+    differing = [window for window, value in zip(windows, sample, strict=True) if value != 0]
+    null_of_differing = group.null(differing, options.seed) if differing else None
+    return _WindowDependence(group.null(windows, options.seed), null_of_differing, blocks)
+
+
+# ---- tests of days
+
+
+def _daily_test(
+    group: TaskGroup, pair: tuple[int, int], table: DailyTable | str, options: CompareOptions
+) -> DailyTest:
+    """Test the Sharpe ratios of two cards, from their daily returns."""
+    first = group.entrants[pair[0]].label
+    second = group.entrants[pair[1]].label
+    if isinstance(table, str):
+        return DailyTest(task=group.task, first=first, second=second, n=0, reason=table)
+
+    left = table.returns[:, pair[0]]
+    right = table.returns[:, pair[1]]
+    smaller_spread = min(float(left.std()), float(right.std()))
+    if stats.has_no_variance(smaller_spread, table.resolution):
+        return DailyTest(
+            task=group.task,
+            first=first,
+            second=second,
+            n=len(left),
+            reason="returns have no variance",
+        )
+
+    test = sharpe_difference(
+        left,
+        right,
+        draws=options.draws,
+        seed=options.seed,
+        confidence=1.0 - options.alpha,
+        days_a_year=table.days_a_year,
+    )
+    return DailyTest(
+        task=group.task,
+        first=first,
+        second=second,
+        value=test.value,
+        low=test.low,
+        high=test.high,
+        se=test.se,
+        p=test.p,
+        n=test.n,
+        method=test.method,
+        reason=test.reason,
+        p_hac=sharpe_difference(left, right).p,
+    )
+
+
+def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions) -> BestSet:
+    """Find the cards that do not differ significantly from the one with the highest mean daily
+    return.
+    """
+    if isinstance(table, str):
+        return BestSet(task=group.task, n=0, reason=table)
+
+    ties = stats.tie_groups(table.returns, options.alpha, options.draws, options.seed)
+    if ties.p is None or ties.group is None:
+        return BestSet(task=group.task, n=ties.days, reason=ties.reason)
+
+    names = [entrant.label for entrant in group.entrants]
+    return BestSet(
+        task=group.task,
+        tied_with_best=[name for name, rank in zip(names, ties.group, strict=True) if rank == 1],
+        p=dict(zip(names, ties.p, strict=True)),
+        n=ties.days,
+        block=ties.block,
+    )
+
+
+# ---- notes
+
+
+def _comparison_notes(
+    groups: Sequence[TaskGroup], tests: Sequence[PairTest], options: CompareOptions
+) -> Iterator[str]:
+    """What a reader must know before trusting the table."""
+    of_groups = {}
+    for group in groups:
+        own = [test for test in tests if test.task == group.task]
+        of_groups[group.task] = list(_group_notes(group, own, options))
+
+    yield from notes_of_groups(of_groups)
+    yield from _reach_notes(tests, options.alpha)
+    if options.unit == "episode":
+        yield (
+            "a pair is one (window, seed), as in KTD-Fin: the seeds of a window share its market,"
+            " so p and interval claim more than there is wherever agents differ by strategy and not"
+            " by chance; sign flips keep a window's seeds together"
+        )
+
+
+def _group_notes(
+    group: TaskGroup, tests: Sequence[PairTest], options: CompareOptions
+) -> Iterator[str]:
+    yield from left_out_notes(group.entrants)
+    if options.unit == "window":
+        yield from _overlap_notes(group)
+
+    yield from flag_notes(group.entrants, are_sides_mixed=options.side is None)
+    if options.side:
+        yield (
+            f"windows {options.side} the cutoff of every card that records one:"
+            f" {', '.join(group.windows())}"
+        )
+
+    yield from mixed_notes(group.entrants)
+    for test in tests:
+        for reason, count in test.left_out.items():
+            yield f"{test.metric}: {count} (window, seed) left out: {reason}"
+
+        if options.unit == "window" and test.seeds == 1 and test.n:
+            yield "one seed: the chance of decoding is not averaged out, and not seen"
+
+
+def mixed_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+    """A line for each thing beside the model in which the cards differ."""
+    cards = [entrant.card for entrant in entrants]
+    if any(card.agent != cards[0].agent for card in cards):
+        yield _together("agents (scaffolds)")
+    if any(card.call != cards[0].call for card in cards):
+        yield _together("call parameters")
+
+
+def _together(what: str) -> str:
+    return f"the cards have different {what}; the comparison is of model and {what} together"
+
+
+def _overlap_notes(group: TaskGroup) -> Iterator[str]:
+    windows = group.windows()
+    correlation = group.correlation(windows)
+    shared = []
+    for i, window in enumerate(windows):
+        for j in range(i):
+            if correlation[i, j] > 0:
+                shared.append(f"{windows[j]}-{window}")
+
+    if shared:
+        effective = stats.effective_count(correlation)
+        blocks = len(set(stats.blocks_of(correlation)))
+        yield (
+            f"windows share days ({', '.join(shared)}): {len(windows)} overlapping windows ="
+            f" {effective:.1f} effective windows; p and interval allow for it, sign flips move them"
+            f" in {blocks} blocks"
+        )
+
+
+def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
+    """Whether this many pairs could have shown anything at all, before and after correction."""
+    family = sum(test.p is not None for test in tests)
+    for test in sorted(tests, key=lambda test: test.n):
+        best = test.wilcoxon.smallest_p
+        differing = test.wilcoxon.n_nonzero
+        if best is None or differing == 0:
+            continue
+
+        pairs = f"{test.metric}: {differing} differing pair(s)"
+        if best > alpha:
+            yield (
+                f"{pairs} can't reach p {alpha:g} whatever the figures: the smallest p is"
+                f" {best:.4g}; at least {RankTest(alpha).fewest} that share no days are needed"
+            )
+        elif best * family > alpha:
+            yield (
+                f"{pairs} can't pass Holm's correction over {family} tests: the smallest p is"
+                f" {best:.4g}, times {family} is {min(1.0, best * family):.4g}; test less at once,"
+                f" or run {RankTest(alpha / family).fewest} windows that share no days"
+            )

@@ -1,0 +1,211 @@
+"""Signed-rank test over windows, which may share days, and its power: one null distribution for both.
+
+Differences of windows that share days are taken as normal and correlated by these days, under the
+null hypothesis as with an effect; without shared days the null distribution is exact.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.stats import (
+    EXACT_UP_TO,
+    RankNull,
+    SignedRank,
+    correlated_normals,
+    effective_count,
+    levelled,
+    normal_effect,
+    overlap_null,
+    positive_rank_sums,
+    rank_null,
+    signed_rank,
+)
+from ktdeval.values import csv_rows
+
+FloatArray = npt.NDArray[np.float64]
+Span = tuple[str, str]  #: First and last day, ISO
+Pattern = tuple[tuple[float, ...], ...]
+#: Correlation matrix of windows that share no days
+APART: Pattern = ((1.0,),)
+
+_LARGEST_PLAN = EXACT_UP_TO
+_LARGEST_EFFECT = 64.0
+
+
+def published_spans(name: str) -> dict[str, Span]:
+    """Return first and last day of the windows of a published design, in their order."""
+    rows = csv_rows(Path(__file__).parents[1] / "plans" / "published" / f"{name}.csv")
+    return {row["window"]: (row["first"], row["last"]) for row in rows}
+
+
+def pattern_of(correlation: FloatArray) -> Pattern:
+    """Return how windows of this [n, n] correlation share days."""
+    return tuple(map(tuple, correlation.tolist()))
+
+
+@functools.lru_cache(maxsize=256)
+def shared_null(pattern: Pattern, seed: int = 0) -> RankNull | None:
+    """Return the null distribution over windows of a pattern; None where they share no days."""
+    return overlap_null(np.array(pattern), seed)
+
+
+def rank_test_of(values: FloatArray, correlation: FloatArray, seed: int = 0) -> SignedRank:
+    """Test [n] differences of windows of this [n, n] correlation. Raises ValueError: one is not
+    finite.
+    """
+    moving = np.flatnonzero(levelled(values))
+    null = None
+    if len(moving):
+        null = shared_null(pattern_of(correlation[np.ix_(moving, moving)]), seed)
+
+    return signed_rank(values, null)
+
+
+@dataclass(frozen=True, slots=True)
+class RankTest:
+    """Two-sided Wilcoxon signed-rank test of a plan of windows, and how its power is simulated.
+
+    Example:
+        RankTest(alpha=0.05).effect(windows=10)  # 1.02 standard deviations of a window's difference
+    """
+
+    alpha: float = 0.05
+    #: correlation of the first windows; further ones share days among themselves as these do
+    pattern: Pattern = APART
+    draws: int = 20_000  #: of a power, whose standard error is then at most 0.004
+    seed: int = 0  #: of these, and of the null distribution
+
+    def correlation(self, windows: int) -> FloatArray:
+        """[windows, windows] correlation of planned windows."""
+        repeats = -(-windows // len(self.pattern))
+        return np.kron(np.eye(repeats), np.array(self.pattern))[:windows, :windows]
+
+    def effective(self, windows: int) -> float:
+        """Return how many independent windows have a mean as uncertain."""
+        return effective_count(self.correlation(windows))
+
+    def smallest_p(self, windows: int) -> float:
+        """Return the smallest p of so many windows: all differences of one sign."""
+        return _null(self.pattern, self.seed, windows).two_sided(0.0)
+
+    @property
+    def fewest(self) -> int:
+        """Fewest windows whose smallest p reaches alpha."""
+        windows = 1
+        while self.smallest_p(windows) > self.alpha and windows < _LARGEST_PLAN:
+            windows += 1
+
+        return windows
+
+    def power(self, effect: float, windows: int) -> float:
+        """Return the probability that the test is significant, by simulation; `effect`: in standard
+        deviations of a window's difference.
+        """
+        cut = _critical_sum(self, windows)
+        if cut < 0:
+            return 0.0
+
+        sums = positive_rank_sums(_normals(self.pattern, self.draws, self.seed, windows) + effect)
+        top = windows * (windows + 1) // 2
+        return float(((sums <= cut) | (sums >= top - cut)).mean())
+
+    def effect(self, windows: int, power: float = 0.8) -> float | None:
+        """Return the effect, in standard deviations of a window's difference, that the test finds
+        with probability `power`; None when no result of so many windows can be significant.
+        """
+        return _effect(self, windows, power)
+
+    def windows_needed(self, effect: float, power: float = 0.8) -> int | None:
+        """Return the fewest windows with which the test finds an effect with probability `power`;
+        None when even a few hundred are not enough.
+        """
+        size = abs(effect)
+        if size == 0:
+            return None
+
+        # A z test needs a few windows less (the efficiency of signed ranks is 3/pi): a bracket
+        # around that saves most of the search.
+        shared = len(self.pattern) / self.effective(len(self.pattern))
+        guess = math.pi / 3.0 * normal_effect(1.0, 1, self.alpha, power) ** 2 / size**2 * shared
+        if guess > 1.2 * _LARGEST_PLAN:
+            return None
+
+        low = 0
+        high = min(_LARGEST_PLAN, math.ceil(1.1 * guess) + self.fewest)
+        while self.power(size, high) < power:
+            if high == _LARGEST_PLAN:
+                return None
+
+            low = high
+            high = min(_LARGEST_PLAN, 2 * high)
+
+        below = math.floor(0.9 * guess) - 3
+        if below > low and self.power(size, below) < power:
+            low = below
+
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.power(size, middle) < power:
+                low = middle
+            else:
+                high = middle
+
+        return high
+
+
+@functools.cache
+def _null(pattern: Pattern, seed: int, windows: int) -> RankNull:
+    """Distribution of the statistic without an effect, where no difference is 0 and no two equal."""
+    shared = shared_null(pattern_of(RankTest(pattern=pattern).correlation(windows)), seed)
+    return shared or rank_null(np.arange(1.0, windows + 1.0))
+
+
+@functools.lru_cache(maxsize=2)
+def _normals(pattern: Pattern, draws: int, seed: int, windows: int) -> FloatArray:
+    """[draws, windows] differences without an effect. They are the same numbers at every effect:
+    power then rises with the effect, and a search over it is smooth.
+    """
+    correlation = RankTest(pattern=pattern).correlation(windows)
+    return correlated_normals(correlation, draws, np.random.default_rng(seed))
+
+
+@functools.cache
+def _critical_sum(test: RankTest, windows: int) -> int:
+    """Largest rank sum that is significant on the low side; -1 when none is."""
+    if test.smallest_p(windows) > test.alpha * (1 + 1e-12):
+        return -1
+
+    below = _null(test.pattern, test.seed, windows).at_or_below
+    return int(np.searchsorted(below, test.alpha / 2.0 * (1 + 1e-12), side="right")) - 1
+
+
+@functools.cache
+def _effect(test: RankTest, windows: int, power: float) -> float | None:
+    if _critical_sum(test, windows) < 0:
+        return None
+    if test.power(0.0, windows) >= power:
+        return 0.0  # so little is asked for that chance alone gives it
+
+    high = max(1e-3, normal_effect(math.sqrt(math.pi / 3.0), windows, test.alpha, power))
+    while test.power(high, windows) < power and high < _LARGEST_EFFECT:
+        high *= 1.1
+
+    low = 0.8 * high
+    while test.power(low, windows) >= power:
+        low *= 0.8
+
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2.0
+        if test.power(middle, windows) < power:
+            low = middle
+        else:
+            high = middle
+
+    return high

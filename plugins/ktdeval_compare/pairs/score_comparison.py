@@ -1,0 +1,342 @@
+"""Comparison of scoring tasks (tool calling, probes): scores of each card, and differences paired
+by sample.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktdeval import stats
+from ktdeval.cards import ScoringCard, count, recorded_as, score_bounds_notes
+from ktdeval.errors import CardError, UsageError
+from ktdeval.runner import RunFolder, run_file
+from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.values import file_sha256, near_matches
+from ktdeval_compare.pairs.compare import NEEDS_TWO, CompareOptions
+from ktdeval_compare.pairs.compared_cards import (
+    ScoringEntrant,
+    by_task,
+    check_same,
+    check_windows,
+    facets,
+    flag_notes,
+    label,
+    notes_of_groups,
+)
+from ktdeval_compare.pairs.verdicts import with_verdicts
+
+
+def _drawing_seeds(scored: ScoringEntrant) -> Sequence[int] | None:
+    return scored.card.seeds if scored.card.windows else None
+
+
+_FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps") | {
+    # Questions about a market are drawn by window and seed.
+    "seeds": _drawing_seeds,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRow:
+    """A score of one card."""
+
+    task: str
+    score: str
+    card: str
+    value: float | None
+    unit: str
+    n: int
+    baseline: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTest:
+    """Difference of two cards in one score, paired by sample."""
+
+    task: str
+    score: str
+    unit: str
+    better: str
+    first: str
+    second: str
+    n: int  #: samples
+    differing: int  #: samples in which the cards differ
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    reason: str | None
+    p_holm: float | None = None
+    p_benjamini_hochberg: float | None = None
+    verdict: str | None = None
+
+    @property
+    def effect(self) -> float | None:
+        """Figure whose sign says which card is higher."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """Report of `ktdeval compare` on cards of scoring tasks."""
+
+    alpha: float
+    scores: Sequence[ScoreRow]  #: a row for each task, score and card
+    tests: Sequence[ScoreTest]  #: a row for each task, score and pair
+    notes: Sequence[str]
+
+
+def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> ScoreReport:
+    """Compare the scores of all cards, and test every pair of cards of a task on each of them.
+
+    Samples are the units of a test: an agent's answers to one sample of a window, in several seeds,
+    count as their mean. Raises CardError: cards of one task can't be compared; UsageError: a score
+    is on no card.
+    """
+    if len(cards) < 2:
+        raise CardError(NEEDS_TWO)
+
+    scores: list[ScoreRow] = []
+    tests: list[ScoreTest] = []
+    notes: dict[str, list[str]] = {}
+
+    for task, group in by_task(cards).items():
+        check_same(group, _FACETS, "they can't be compared")
+        check_windows(group)
+        members = label(group)
+        names = _chosen_scores(members, options.metrics)
+        notes[task] = list(flag_notes(members))
+        answered = [_AnsweredCard(member, _answers(member)) for member in members]
+
+        for member in members:
+            notes[task] += [f"{member.label}: {note}" for note in score_bounds_notes(member.card)]
+
+        for name in names:
+            scores += [_score_row(task, name, member) for member in members]
+            for first, second in options.pairs_of(len(members)):
+                test = _test_score(name, answered[first], answered[second], options)
+                if isinstance(test, str):
+                    notes[task].append(f"{name}: not tested: {test}")
+                else:
+                    tests.append(test)
+
+    return ScoreReport(
+        alpha=options.alpha,
+        scores=scores,
+        tests=with_verdicts(tests, options.alpha),
+        notes=list(notes_of_groups(notes)),
+    )
+
+
+def _chosen_scores(members: Sequence[ScoringEntrant], wanted: Sequence[str]) -> list[str]:
+    """Return the scores asked for, by default the headline scores."""
+    card = members[0].card
+    for name in wanted:
+        if name not in card.scores:
+            raise UsageError(
+                f"{members[0].path}: no score {name!r} on this"
+                f" card{near_matches(name, card.scores)}"
+            )
+
+    names = list(wanted) or [name for name in card.score_order if card.scores[name].headline]
+    formulas = {f"formulas of {name}": _formula_of(name) for name in names}
+    check_same(members, formulas, "score both runs with one version")
+
+    return names
+
+
+def _formula_of(name: str) -> Callable[[ScoringEntrant], str | None]:
+    def formula(member: ScoringEntrant) -> str | None:
+        line = member.card.scores.get(name)
+        return None if line is None else line.formula
+
+    return formula
+
+
+def _score_row(task: str, name: str, member: ScoringEntrant) -> ScoreRow:
+    line = member.card.scores[name]
+    interval = line.interval
+    return ScoreRow(
+        task=task,
+        score=name,
+        card=member.label,
+        value=line.value,
+        unit=line.unit,
+        n=line.n,
+        baseline=line.baseline,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        reason=line.reason or None,
+    )
+
+
+# ---- answers
+
+#: Figures of each sample, over seeds: score -> sample -> figures
+_Figures = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _CardAnswers:
+    """Answers of a card: figures of each sample, and how many answers have none, by kind."""
+
+    figures: _Figures
+    absent: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _AnsweredCard:
+    """A card with its answers, or why there are none."""
+
+    member: ScoringEntrant
+    answers: _CardAnswers | str
+
+
+def _answers(member: ScoringEntrant) -> _CardAnswers | str:
+    """Figures of each sample; a failed call shows nothing of the model."""
+    if not member.is_in_run:
+        return f"{member.label}: no answers beside the card"
+
+    run = RunFolder.load(member.run_folder)
+    figures: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
+    absent: Counter[str] = Counter()
+    episodes = {episode.id for episode in member.card.episodes}
+
+    for spec in run.manifest.specs:
+        if spec.id not in episodes:
+            continue
+
+        name = f"episodes/{spec.id}/answers.jsonl.zst"
+        if file_sha256(run_file(run.path, name)) != member.card.artefacts.get(name):
+            return f"{member.label}: {name} is not the file that the card was made from"
+
+        answers = run.load_answers(spec)
+        absent.update(answer.provenance for answer in answers if answer.answer is None)
+        for score, by_sample in _figures_of(member.card, spec, answers).items():
+            for sample, values in by_sample.items():
+                figures[score].setdefault(sample, []).extend(values)
+
+    return _CardAnswers(figures, absent)
+
+
+def _figures_of(
+    card: ScoringCard, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
+) -> dict[str, dict[str, list[float]]]:
+    """Figures of the samples of one episode."""
+    recorded: set[str] = set()
+    for answer in answers:
+        recorded.update(answer.scores)
+
+    figures: dict[str, dict[str, list[float]]] = {}
+    for score, line in card.scores.items():
+        key = recorded_as(card, score, recorded)
+        # Answers have scores, but not this one: it is of the card alone.
+        if key is None and recorded:
+            continue
+
+        of_score = figures.setdefault(score, {})
+        for answer in answers:
+            if answer.provenance == "error":
+                continue
+
+            value = line.worst if answer.answer is None else answer.scores.get(key or "")
+            if isinstance(value, int | float):
+                of_score.setdefault(sample_of(spec, answer.sample), []).append(float(value))
+
+    return figures
+
+
+def sample_of(spec: EpisodeSpec, sample: str) -> str:
+    """Return the id of a sample, which is of its window where there are windows: the first probe of
+    another is another question.
+    """
+    if spec.window_name is None:
+        return sample
+    return f"{spec.window_name} {sample}"
+
+
+# ---- tests
+
+
+def _test_score(
+    name: str, first: _AnsweredCard, second: _AnsweredCard, options: CompareOptions
+) -> ScoreTest | str:
+    """Test two cards on one score, or say why that is impossible."""
+    if first.member.card.aliases != second.member.card.aliases:
+        return (
+            "their mask keys differ, and the samples with them; run both models with one --mask-key"
+        )
+    if isinstance(first.answers, str):
+        return first.answers
+    if isinstance(second.answers, str):
+        return second.answers
+
+    left = _points(first.answers.figures[name])
+    right = _points(second.answers.figures[name])
+    shared = sorted(left.keys() & right.keys())
+    if not shared:
+        return "answers do not have this figure of their own"
+    if left.keys() != right.keys() and not options.common:
+        lacking = (_absence(name, each) for each in (first, second))
+        reasons = "; ".join(reason for reason in lacking if reason)
+        return (
+            f"{first.member.label} and {second.member.label} do not have a figure of the same"
+            f" samples ({reasons or 'of some the score is not defined'}); --common compares the"
+            f" {len(shared)} that both have"
+        )
+
+    differences = stats.levelled(np.array([left[sample] - right[sample] for sample in shared]))
+    flips = stats.sign_flip(differences, seed=options.seed)
+    shift = stats.estimate_mean(differences, confidence=1.0 - options.alpha)
+    low = shift.low
+    high = shift.high
+    # Where all differences are equal, t has nothing to measure chance by.
+    if len(set(differences)) == 1:
+        low = None
+        high = None
+
+    line = first.member.card.scores[name]
+    return ScoreTest(
+        task=first.member.card.task.name,
+        score=name,
+        unit=line.unit,
+        better=line.better,
+        first=first.member.label,
+        second=second.member.label,
+        n=len(shared),
+        differing=int((differences != 0).sum()),
+        value=shift.value,
+        low=low,
+        high=high,
+        p=flips.p,
+        reason=flips.reason,
+    )
+
+
+def _absence(name: str, answered: _AnsweredCard) -> str:
+    """Return in words why samples of a card lack a figure of a score; empty if none does."""
+    if isinstance(answered.answers, str):
+        return ""
+
+    absent = answered.answers.absent
+    failed = absent.get("error", 0)
+    silent = sum(absent.values()) - failed
+    reasons = []
+    if failed:
+        reasons.append(f"{count(failed, 'model call')} failed")
+    if silent and answered.member.card.scores[name].worst is None:
+        reasons.append(f"{count(silent, 'answer')} not valid")
+
+    return f"{answered.member.label}: {', '.join(reasons)}" if reasons else ""
+
+
+def _points(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Mean figure of each sample."""
+    return {sample: stats.mean(values) for sample, values in figures.items()}

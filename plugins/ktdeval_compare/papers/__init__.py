@@ -1,0 +1,1 @@
+"""Tables and figures of papers, from one's own cards and runs."""

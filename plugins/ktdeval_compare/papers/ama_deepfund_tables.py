@@ -1,0 +1,184 @@
+"""Tables of AMA and DeepFund: one row an agent and model with columns by asset, and one row a model
+of a fund.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ktdeval.cards import TradingCard, system_labels
+from ktdeval.errors import CardError
+from ktdeval_compare.pairs.compared_cards import Entrant
+from ktdeval_compare.ranking.luck import card_value
+
+VOTE = "Vote"
+BUY_AND_HOLD = "Buy & Hold"
+_HOLDING_MODEL = "builtin/buy_and_hold"
+_NO_MODEL = "-"
+#: what cards of one table of assets have in common, besides the asset itself
+_RULES = ("mask", "hold", "sell", "exit", "trading", "answers")
+
+Column = tuple[str, str, str]
+"""Head, name in the frame, and how figures are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowName:
+    """Agent and model of a row."""
+
+    agent: str
+    model: str
+
+
+def is_vote(card: TradingCard) -> bool:
+    """Whether a majority of voters decided."""
+    return card.decisions.elected > 0
+
+
+def voting_agents(card: TradingCard) -> list[str]:
+    """Return the agents whose decisions a vote elected from, each once."""
+    voters = card.model.args.get("voters")
+    if voters:
+        return list(dict.fromkeys(str(voter["agent"]) for voter in voters))
+    return _distinct_names(card.agent.args.get("agents", ()))
+
+
+def _distinct_names(value: Any) -> list[str]:
+    """Return the names of a list, each once; on a command line it is one text with commas."""
+    names = value.split(",") if isinstance(value, str) else value
+    return list(dict.fromkeys(str(name).strip() for name in names))
+
+
+def _votes_over_models(card: TradingCard) -> bool:
+    """Whether a vote is that of one agent over several models, as in the paper."""
+    over_models = "voters" in card.model.args or bool(card.agent.args.get("models"))
+    return is_vote(card) and over_models and len(voting_agents(card)) == 1
+
+
+def row_names(entrants: Sequence[Entrant]) -> list[RowName]:
+    """Return agent and model of each card: `Vote` for one of an agent over several models."""
+    models = system_labels(entrant.system.of_model for entrant in entrants)
+    names = []
+    for entrant in entrants:
+        if entrant.card.model.name == _HOLDING_MODEL:
+            names.append(RowName(BUY_AND_HOLD, _NO_MODEL))
+        elif _votes_over_models(entrant.card):
+            names.append(RowName(voting_agents(entrant.card)[0], VOTE))
+        else:
+            names.append(RowName(entrant.system.agent_name, models[entrant.system.of_model]))
+
+    return names
+
+
+def asset_frame(
+    entrants: Sequence[Entrant], columns: Sequence[Sequence[str]], first: Sequence[str]
+) -> tuple[pd.DataFrame, list[Column]]:
+    """[agent and model x asset and metric] of cards of single assets, and its columns: the assets
+    of `first` in this order, then others as given. Raises CardError: a card is not of one asset, two
+    are of one cell, or cards are of different rules.
+    """
+    assets = [asset_of(entrant) for entrant in entrants]
+    check_asset_rules(entrants)
+    cells: dict[RowName, dict[str, float | None]] = {}
+    sources: dict[tuple[RowName, str], Entrant] = {}
+
+    for entrant, asset, name in zip(entrants, assets, row_names(entrants), strict=True):
+        other = sources.setdefault((name, asset), entrant)
+        if other is not entrant:
+            raise CardError(
+                f"{entrant.path} and {other.path} are both of {name.agent} with {name.model} on"
+                f" {asset}; give one of them"
+            )
+
+        row = cells.setdefault(name, {})
+        for _, metric, _ in columns:
+            row[f"{asset} {metric}"] = card_value(entrant.card, metric)
+
+    shown = []
+    listed = [asset for asset in first if asset in assets]
+    for asset in dict.fromkeys([*listed, *assets]):
+        for head, metric, how in columns:
+            shown.append((f"{asset} {head}", f"{asset} {metric}", how))
+
+    ordered = _in_order(list(cells))
+    names = [name for _, name, _ in shown]
+    figures = [[cells[name].get(column) for column in names] for name in ordered]
+    index = pd.MultiIndex.from_arrays(
+        [[name.agent for name in ordered], [name.model for name in ordered]],
+        names=["Agent", "Model"],
+    )
+    return pd.DataFrame(figures, index, names, float), shown
+
+
+def asset_of(entrant: Entrant) -> str:
+    """Return the asset of a card. Raises CardError: its task is not of one asset."""
+    assets = list(entrant.card.task.config.get("assets") or [])
+    if len(assets) != 1:
+        raise CardError(
+            f"{entrant.path}: {entrant.card.task.name} is not a task of one asset; give cards of"
+            " tasks such as ama_tsla"
+        )
+    return str(assets[0])
+
+
+def check_asset_rules(entrants: Sequence[Entrant]) -> None:
+    """Refuse cards of single assets that trade by different rules. Raises CardError."""
+    first = entrants[0]
+    for entrant in entrants[1:]:
+        for name in _RULES:
+            if entrant.card.task.config.get(name) != first.card.task.config.get(name):
+                raise CardError(
+                    f"{entrant.path}: {entrant.card.task.name} has another {name} than"
+                    f" {first.card.task.name} of {first.path}; a table is of one set of rules"
+                )
+
+
+def _in_order(names: Sequence[RowName]) -> list[RowName]:
+    """Buy & Hold first, then agents as given; of each its models as given, and last its vote."""
+    agents = list(dict.fromkeys(name.agent for name in names))
+    return sorted(
+        names,
+        key=lambda name: (
+            name.agent != BUY_AND_HOLD,
+            agents.index(name.agent),
+            name.model == VOTE,
+        ),
+    )
+
+
+def fund_frame(
+    entrants: Sequence[Entrant], metrics: Sequence[str], index: Mapping[str, float | None]
+) -> pd.DataFrame:
+    """[model x metric] of cards of one fund, best return first, and last the index, of which
+    `index` has the figures. Raises CardError: tasks differ, or two cards are of one row.
+    """
+    tasks = {entrant.card.task.name for entrant in entrants}
+    if len(tasks) > 1:
+        raise CardError(
+            f"a table of a fund is of one task, these cards are of {', '.join(sorted(tasks))}; give"
+            " those of one"
+        )
+
+    rows: dict[str, Mapping[str, Any]] = {}
+    for entrant in entrants:
+        name = entrant.label
+        if _votes_over_models(entrant.card):
+            name = f"{VOTE} ({voting_agents(entrant.card)[0]})"
+        if name in rows:
+            raise CardError(f"{entrant.path}: there are two cards of {name}; give one")
+
+        rows[name] = {metric: card_value(entrant.card, metric) for metric in metrics}
+
+    frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float, columns=list(metrics))
+    frame = frame.sort_values("total_return", ascending=False, kind="stable")
+    if any(value is not None for value in index.values()):
+        name = entrants[0].card.snapshot.benchmark_name
+        # To itself the index has a beta of 1 and an alpha of 0.
+        row = {"df_beta": 1.0, "df_alpha": 0.0, **index}
+        frame = pd.concat([frame, pd.DataFrame([row], [name], list(metrics), float)])
+
+    return frame.rename_axis("Model")

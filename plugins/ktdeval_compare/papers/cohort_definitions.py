@@ -1,0 +1,64 @@
+"""Define cohorts of systems by items: patterns of names, run folders and cards. Every item must
+match a system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ktdeval.cards import no_match, split_patterns
+from ktdeval.errors import UsageError
+from ktdeval_compare.pairs.compared_cards import Entrant
+
+Definitions = Mapping[str, Sequence[str]]  #: Items of each cohort by its name
+
+
+def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the items of each cohort by its name. Items of the same name are joined. Raises
+    UsageError if a text is not NAME=ITEM,….
+    """
+    definitions: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, items = text.partition("=")
+        listed = split_patterns(items)
+        if not name.strip() or not listed:
+            raise UsageError(
+                f"--cohort {text!r}: give NAME=SYSTEMS, such as ML=qlib/* or LLM=RUN,RUN"
+            )
+
+        definitions.setdefault(name.strip(), []).extend(listed)
+
+    return definitions
+
+
+def item_path(item: str) -> Path | None:
+    """Return the path of an item that is a run folder or card; None if it is a pattern of systems."""
+    path = Path(item)
+    if item == "*" or not path.exists():
+        return None
+    return path
+
+
+def is_of(entrant: Entrant, item: str) -> bool:
+    """Whether an item is a card's file or run folder, or a pattern that the card's system matches."""
+    path = item_path(item)
+    if path is not None:
+        return path.resolve() in (entrant.path.resolve(), entrant.run_folder.resolve())
+    return entrant.system.matches(item)
+
+
+def check_items(definitions: Definitions, entrants: Sequence[Entrant]) -> None:
+    """Raise UsageError if an item matches no card; the message names the known systems."""
+    for name, items in definitions.items():
+        for item in items:
+            if any(is_of(entrant, item) for entrant in entrants):
+                continue
+            if item_path(item) is not None:
+                raise UsageError(
+                    f"--cohort {name}: no card given is of {item}; name run folders or cards of"
+                    " trading tasks"
+                )
+
+            systems = [entrant.system for entrant in entrants]
+            raise UsageError(no_match(item, systems, f"--cohort {name}"))

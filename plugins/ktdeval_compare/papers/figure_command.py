@@ -1,0 +1,154 @@
+"""`ktdeval paper figure`: the figures of papers, from one's own runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from ktdeval.cli import (
+    JsonOptions,
+    MarketOptions,
+    OutputPath,
+    PluginOptions,
+    RunPath,
+    example,
+    flag,
+    line_width,
+    open_plugins,
+    options_of,
+    print_grid,
+    print_json,
+)
+from ktdeval.errors import UsageError
+from ktdeval.values import dumps_pretty, make_folder, write_atomic
+from ktdeval_compare.papers.investorbench_options import InvestorBenchOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ktdeval.registry import Plugins
+    from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
+
+_FORMS = (".svg", ".html", ".json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
+    """Options of a figure."""
+
+    out: Path | None = flag(
+        None,
+        type=OutputPath("file"),
+        metavar="FILE",
+        help=(
+            "draw it: FILE.svg, a page FILE.html, or a Vega-Lite spec FILE.json with its data"
+            " [default: print the data as a table]"
+        ),
+    )
+    form: Literal["text", "csv"] = flag(
+        "text", name="--format", help="how the data are printed; CSV has every digit"
+    )
+    tasks: tuple[str, ...] = flag(
+        (), metavar="NAME,…", help="take only the cards of these tasks, by name or pattern"
+    )
+    event: tuple[str, ...] = flag(
+        (), metavar="DAY,…", help="days that ama-3 marks [default: chosen by news and price]"
+    )
+
+    def choices(self, plugins: Plugins) -> FigureChoices:
+        """Return what these options choose of a figure."""
+        from ktdeval_compare.papers.figures.definitions import FigureChoices
+
+        return FigureChoices(
+            plugins=plugins,
+            tasks=self.tasks,
+            events=self.event,
+            rules=self.rules,
+            median=self.median,
+            classes=self.classes,
+            data=self.data,
+        )
+
+
+@example("ktdeval paper figure deepfund-3 ktdeval-runs/a ktdeval-runs/b --out figure.svg")
+@click.command()
+@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("runs", nargs=-1, type=RunPath(), metavar="RUN…")
+@options_of(FigureOptions)
+def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> None:
+    """Draw a figure of a paper, made of your own runs, or list the figures.
+
+    RUN is a run folder, whose cards are all taken, or a card inside one. A figure has the paper's
+    axes and lines, with counts and intervals where it shows means, and names its runs.
+    """
+    # not at the top, so that help is quick
+    from ktdeval_compare.papers.figures.definitions import figure_frame, figure_of
+
+    if name is None:
+        _list_figures(options.as_json)
+        return
+
+    made = figure_of(name)
+    if not runs:
+        raise UsageError(f"{made.name}: give {made.needs}")
+    if options.out is not None and options.out.suffix not in _FORMS:
+        raise UsageError(f"--out {options.out}: a figure is written as {', '.join(_FORMS)}")
+
+    plugins = open_plugins(options.plugin)
+    frame = figure_frame(made, runs, options.choices(plugins))
+    if options.out is not None:
+        content = _drawn(made, frame, options.out.suffix)
+        make_folder(options.out.parent)
+        write_atomic(options.out, content)
+        click.echo(f"figure  {options.out} ({made.name}, {len(frame)} rows)")
+        return
+
+    _print_data(made, frame, options)
+
+
+def _drawn(made: PaperFigure, frame: pd.DataFrame, form: str) -> str | bytes:
+    """Return the file of a figure."""
+    if form == ".svg":
+        from ktdeval_compare.papers.figures.drawing import figure_svg
+
+        return figure_svg(made, frame)
+    if form == ".html":
+        from ktdeval_compare.papers.figures.page import figure_page
+
+        return figure_page(made, frame)
+
+    from ktdeval_compare.papers.figures.vega_specs import vega_spec
+
+    return dumps_pretty(vega_spec(made, frame)) + "\n"
+
+
+def _print_data(made: PaperFigure, frame: pd.DataFrame, options: FigureOptions) -> None:
+    from ktdeval_compare.papers.table_writing import table_json, write_table
+
+    if options.as_json:
+        print_json(table_json(made, frame))
+    elif options.form == "csv":
+        click.echo(write_table(made, frame.reset_index(drop=True), "csv"), nl=False)
+    else:
+        click.echo(write_table(made, frame, "text", line_width()), nl=False)
+
+
+def _list_figures(as_json: bool) -> None:
+    """Print the figures by name, with what each shows and needs."""
+    from ktdeval_compare.papers.figures.definitions import known_figures
+
+    figures = list(known_figures().values())
+    if as_json:
+        listed = []
+        for each in figures:
+            about = {"caption": each.caption, "source": each.source, "needs": each.needs}
+            listed.append({"name": each.name, **about})
+        print_json(listed)
+        return
+
+    heads = ("name", "source", "shows", "needs")
+    rows = [(each.name, each.source, each.caption, each.needs) for each in figures]
+    print_grid(heads, rows, heads)

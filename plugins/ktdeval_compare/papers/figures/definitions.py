@@ -1,0 +1,99 @@
+"""What a figure of a paper is: fields of `figures.yaml`, and the figures by name.
+
+A figure is a table whose rows are drawn. `rows` names the function that makes them, as of a table;
+`kind` says which columns they have (`ktdeval_compare.papers.figures.vega_specs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.registry import PaperTable, TableChoices
+from ktdeval.values import from_plain, later, load_yaml, near_matches
+from ktdeval_compare.papers.paper_tables import check_choices
+
+Kind = Literal["lines", "forest", "scatter", "gap", "votes"]
+
+
+class PaperFigure(PaperTable, kw_only=True):
+    """A figure of a paper.
+
+    Attributes:
+        kind: how it is drawn.
+        needs: the runs that it is made of.
+        takes: choices besides the runs that mean something for it.
+        x_title, y_title: of the axes, with units.
+        band, ends: fields of a band along each line, and of a bar at its end.
+        most_columns: panels side by side, where there is room.
+    """
+
+    kind: Kind
+    needs: str
+    x_title: str = ""
+    y_title: str = ""
+    band: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    most_columns: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureChoices(TableChoices):
+    """What a user chooses of a figure besides its name and runs.
+
+    Attributes:
+        tasks: names or globs of tasks; only cards of these are taken.
+        events: ISO days that AMA's Figure 3 marks; by default it chooses them.
+    """
+
+    tasks: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+
+
+@cache
+def known_figures() -> Mapping[str, PaperFigure]:
+    """Return all figures by their names."""
+    where = Path(__file__).with_name("figures.yaml")
+    figures = {}
+    for name, fields in load_yaml(where).items():
+        described = {**fields, "name": name}
+        figures[name] = from_plain(described, PaperFigure, f"{where}: {name}", ConfigError)
+
+    return figures
+
+
+def figure_of(name: str) -> PaperFigure:
+    """Return a figure. Raises UsageError: there is none of that name."""
+    known = known_figures()
+    if name not in known:
+        near = near_matches(name, known) or f"; known are {', '.join(known)}"
+        raise UsageError(f"there is no figure {name!r}{near}; see `ktdeval paper figure`")
+
+    return known[name]
+
+
+def figure_frame(
+    figure: PaperFigure, paths: Sequence[Path], choices: FigureChoices
+) -> pd.DataFrame:
+    """[rows x columns] of a figure's data, as numbers with all their digits; `notes`, what stands
+    below it, in its `attrs`. Raises UsageError, CardError: the runs don't give it.
+    """
+    check_choices(figure, choices, _OPTIONS, known_figures())
+    frame: pd.DataFrame = later(figure.rows)()(paths, figure, choices)
+    return frame
+
+
+_OPTIONS = {
+    "tasks": "--tasks",
+    "events": "--event",
+    "median": "--median",
+    "rules": "--rules",
+    "classes": "--class",
+    "data": "--data",
+}

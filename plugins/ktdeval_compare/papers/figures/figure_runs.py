@@ -1,0 +1,190 @@
+"""Runs that a figure is made of: cards of the paper's tasks, their ledgers by day, and means with
+intervals of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ktdeval.cards import TradingEpisode, count, label_word, system_labels
+from ktdeval.cli import warn
+from ktdeval.errors import CardError
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.stats import estimate_mean
+from ktdeval.trading import Ledger
+from ktdeval_compare.pairs.compared_cards import (
+    Entrant,
+    Values,
+    card_notes,
+    load_entrants,
+    recorded_ledger,
+)
+from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
+from ktdeval_compare.papers.paper_tables import check_alike
+
+FEWEST = 3  #: values of a mean with an interval; Student's t of two has one degree of freedom
+MOST_LINES = 24  #: beyond these nobody can tell lines apart
+
+
+def figure_entrants(
+    paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
+) -> list[Entrant]:
+    """Return the cards that a figure is made of. Raises UsageError, CardError: there is none, or
+    one of another paper's tasks.
+    """
+    loaded = load_entrants(paths, choices.tasks)
+    names = system_labels(entrant.system for entrant in loaded)
+    entrants = [replace(entrant, label=names[entrant.system]) for entrant in loaded]
+    family = figure.settings["family"]
+    for entrant in entrants:
+        task = entrant.card.task
+        if task.config.get("family") != family:
+            raise CardError(
+                f"{entrant.path}: {task.name} is not a task of {family}, which {figure.name} is of;"
+                f" give runs of {family}, or choose their tasks with --tasks"
+            )
+
+    return entrants
+
+
+def warn_of_cards(entrants: Sequence[Entrant]) -> None:
+    """Warn of what a reader must know of cards; after all refusals, which are one line."""
+    for note in card_notes(entrants):
+        warn(note)
+
+
+def check_one_task(entrants: Sequence[Entrant], figure: PaperFigure) -> None:
+    """Refuse cards of several tasks, masks or modes, or whose figures can't stand in one figure.
+    Raises CardError.
+    """
+    tasks = sorted({entrant.card.task.name for entrant in entrants})
+    if len(tasks) > 1:
+        raise CardError(
+            f"{figure.name} is of one task, these cards are of {', '.join(tasks)}; choose one with"
+            " --tasks"
+        )
+
+    check_alike(entrants, entrants[0].path)
+
+
+def origin_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+    """Yield the runs that a figure is drawn from, and the labels of their cards, a line each."""
+    tasks: dict[tuple[str, str], list[str]] = {}
+    labels: dict[str, None] = {}
+    for entrant in entrants:
+        card = entrant.card
+        seeds = len({episode.seed for episode in card.episodes})
+        words = f"{card.agent.name}, {card.model.name}, {count(seeds, 'seed')}"
+        tasks.setdefault((entrant.run_folder.name, words), []).append(card.task.name)
+        labels.update(dict.fromkeys(map(label_word, card.labels)))
+
+    for (run, words), names in tasks.items():
+        yield f"run {run}: {', '.join(names)} by {words}"
+
+    rules = sorted({entrant.card.rules for entrant in entrants})
+    marks = f"; labels: {', '.join(labels)}" if labels else ""
+    yield f"{' and '.join(rules)} rules{marks}"
+
+
+# -- ledgers
+
+
+@dataclass(frozen=True)
+class DailyPath:
+    """NAV of one episode over its first value."""
+
+    days: tuple[str, ...]  #: ISO days from the first decision on, [n + 1]
+    ratio: Values  #: [n + 1], 1 on the first day
+    ledger: Ledger
+    entrant: Entrant
+    episode: TradingEpisode
+
+
+def daily_paths(entrant: Entrant) -> Iterator[DailyPath]:
+    """Yield the path of each finished episode of a card. Raises CardError: a ledger is not beside
+    the card, or not the one it was made from.
+    """
+    for episode in entrant.card.episodes:
+        ledger = recorded_ledger(entrant, episode.id)
+        if isinstance(ledger, str):
+            raise CardError(f"{entrant.path}: {ledger}; give the run folder that it was made in")
+
+        days = tuple(str(day) for day in (ledger.base_day, *ledger.days))
+        yield DailyPath(days, ledger.nav / ledger.nav[0], ledger, entrant, episode)
+
+
+def market_of(entrant: Entrant, choices: FigureChoices, without: str) -> MarketSnapshot | str:
+    """Return the market of a card's run; where it can't be opened, what is missing `without` it,
+    and why.
+    """
+    folder = RunFolder.load(entrant.run_folder)
+    return recorded_market(folder, choices.plugins, choices.data, without)
+
+
+# -- means
+
+
+@dataclass(frozen=True)
+class DailyMean:
+    """Mean of several paths by day; arrays are [n + 1]."""
+
+    days: tuple[str, ...]
+    n: int
+    mean: Values
+    low: Values | None  #: of a 95 % t interval of the mean; None: fewer than `FEWEST` paths
+    high: Values | None
+    least: Values
+    most: Values
+
+
+def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]) -> DailyMean:
+    """Return the mean of paths (days and values), by the card that each is of. Raises CardError:
+    they cover different days.
+    """
+    days: tuple[str, ...] = ()
+    first: Path | None = None
+    values: list[Values] = []
+    for card, of_card in paths.items():
+        for own_days, own_values in of_card:
+            if first is None:
+                first, days = card, own_days
+            elif own_days != days:
+                raise CardError(
+                    f"{card}: its ledgers cover other days than those of {first}; give runs of the"
+                    " same windows and limit"
+                )
+            values.append(own_values)
+
+    table = np.array(values)
+    low, high = _interval_ends(table)
+    return DailyMean(
+        days, len(table), table.mean(axis=0), low, high, table.min(axis=0), table.max(axis=0)
+    )
+
+
+def _interval_ends(table: Values) -> tuple[Values | None, Values | None]:
+    """Return both ends of the t intervals of the means of columns, NaN where all values are the
+    same; of the first column, the start of all paths, its value.
+    """
+    if len(table) < FEWEST:
+        return None, None
+
+    ends = np.array([mean_ends(column) for column in table.T], dtype=np.float64)
+    ends[0] = table[0, 0]
+    return ends[:, 0], ends[:, 1]
+
+
+def mean_ends(values: Values) -> tuple[float | None, float | None]:
+    """Return both ends of the 95 % t interval of a mean; None of fewer than `FEWEST` values, or of
+    values that are all the same.
+    """
+    if len(values) < FEWEST:
+        return None, None
+
+    mean = estimate_mean(values)
+    return mean.low, mean.high

@@ -1,0 +1,432 @@
+"""Tables of papers from one's own cards and runs: which there are, and their rows as numbers.
+
+A table is declared in the YAML of its paper's package (`ktdeval.registry.paper_tables`). Its rows are
+made here of cards, or by a function of that package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+import pandas as pd
+from msgspec import UNSET
+
+from ktdeval.cards import (
+    TradingCard,
+    check_match,
+    excess_return,
+    figures_differ_in,
+    pace_notes,
+    system_labels,
+)
+from ktdeval.cli import warn
+from ktdeval.errors import CardError, UsageError
+from ktdeval.masking import MASK_KINDS
+from ktdeval.registry import PaperTable, Plugins, TableChoices
+from ktdeval.stats import TRADING_DAYS
+from ktdeval.values import later, near_matches
+from ktdeval_compare.pairs.compared_cards import (
+    Entrant,
+    by_task,
+    card_notes,
+    label,
+    load_cards,
+    load_entrants,
+)
+from ktdeval_compare.papers.ama_deepfund_tables import asset_frame, fund_frame
+from ktdeval_compare.papers.cohort_definitions import cohort_definitions
+from ktdeval_compare.papers.qfinzero_tables import kind_frame, suite_frame
+from ktdeval_compare.ranking.luck import card_value as _value
+from ktdeval_compare.style_exposures import card_exposures
+
+Row = dict[str, float | str | None]
+MODES = ("open_research", "fixed_candidate", "memory_only")
+
+
+def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
+    """Return all tables by their names."""
+    return {name: spec.make() for name, spec in plugins.specs("tables").items()}
+
+
+def table_of(name: str, plugins: Plugins) -> PaperTable:
+    """Return a table. Raises UsageError: there is none of that name."""
+    known = known_tables(plugins)
+    if name not in known:
+        near = near_matches(name, known) or f"; known are {', '.join(known)}"
+        raise UsageError(f"there is no table {name!r}{near}; see `ktdeval paper table --like`")
+
+    return known[name]
+
+
+def check_choices(
+    table: PaperTable,
+    choices: TableChoices,
+    options: Mapping[str, str],
+    known: Mapping[str, PaperTable],
+) -> None:
+    """Refuse a choice that means nothing for a table or figure. `options`: option of each choice;
+    `known`: all tables, or all figures. Raises UsageError: names it, and those that take it.
+    """
+    unset = type(choices)(plugins=choices.plugins)
+    for field, option in options.items():
+        if getattr(choices, field) == getattr(unset, field) or field in table.takes:
+            continue
+
+        takers = []
+        for name, other in known.items():
+            if field in other.takes:
+                takers.append(name)
+
+        raise UsageError(f"{option}: {table.name} does not take it; {', '.join(takers)} do")
+
+
+_OPTIONS = {
+    "cohort": "--cohort",
+    "rules": "--rules",
+    "median": "--median",
+    "classes": "--class",
+    "data": "--data",
+}
+
+
+def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices) -> pd.DataFrame:
+    """[rows x columns] of a table, as numbers with all their digits; `notes` in its `attrs`. Raises
+    UsageError, CardError: the cards don't give it, or a choice means nothing for it.
+    """
+    check_choices(table, choices, _OPTIONS, known_tables(choices.plugins))
+    rows = table.rows
+    if ":" in rows:
+        frame: pd.DataFrame = later(rows)()(paths, table, choices)
+        return frame
+
+    metrics = table.metrics
+    if rows == "suites":
+        return suite_frame(load_cards(paths)[1], metrics)
+    if rows == "kinds":
+        return kind_frame(load_cards(paths)[1])
+    if rows == "attackers":
+        return pd.DataFrame(_attacker_rows(paths, metrics)).set_index("Attacker")
+
+    entrants = label(load_entrants(paths))
+    if rows == "agents":
+        return _agent_frame(entrants, table)
+
+    check_alike(entrants, paths[0])
+
+    # Columns that are made of a metric of another name.
+    made_of = {"excess": "total_return", "selection_rank": "selection_alpha"}
+    used = dict.fromkeys(made_of.get(name, name) for name in metrics)
+    for note in card_notes(entrants, list(used)):
+        warn(note)
+
+    if rows == "factors":
+        return _exposure_frame(entrants, choices.cohort)
+    return _metric_frame(entrants, table)
+
+
+def _metric_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
+    """Return a table of the metrics of alike cards."""
+    rows = table.rows
+    if rows == "funds":
+        return _fund_frame(entrants, table)
+
+    if rows == "models":
+        frame = _model_frame(entrants, table.metrics)
+        has_several = any(len(entrant.card.pooled) > 1 for entrant in entrants)
+        if has_several and table.note_of_several:
+            frame.attrs["notes"] = (table.note_of_several,)
+        return frame
+
+    if len({entrant.card.task.config.get("family") for entrant in entrants}) > 1:
+        raise CardError(
+            f"a table of {rows} is of one task family; give cards of one, such as ktdfin or"
+            " ktdfin_rebased"
+        )
+
+    if rows == "modes":
+        return _mode_frame(entrants)
+    return _mask_frame(entrants, table.metrics)
+
+
+def _several_note(entrants: Sequence[Entrant]) -> str:
+    """Return what figures of several episodes are; empty where every card has one."""
+    counts = {len(entrant.card.pooled) for entrant in entrants}
+    most = max(counts)
+    if most < 2:
+        return ""
+
+    shown = f"{most}" if len(counts) == 1 else f"{min(counts)} to {most}"
+    return (
+        f"each figure is its own median over {shown} episodes: figures of a row are of no single"
+        " path"
+    )
+
+
+def check_alike(entrants: Sequence[Entrant], first: Path) -> None:
+    """Refuse cards whose figures can't stand in one table or figure. Raises CardError."""
+    what = figures_differ_in(entrant.card for entrant in entrants)
+    if what:
+        raise CardError(
+            f"the cards' figures have different {what} ({first} …); a table is of cards of the"
+            " same ones"
+        )
+
+
+def _agent_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
+    """Agents and models x assets; the cards of each asset must be alike, and markets may differ
+    between assets.
+    """
+    frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
+    for members in by_task(entrants).values():
+        check_alike(members, members[0].path)
+    if len({entrant.card.rules for entrant in entrants}) > 1:
+        raise CardError(
+            f"the cards' figures have different metric rules ({entrants[0].path} …); a table is"
+            " of cards of the same ones"
+        )
+
+    for note in card_notes(entrants, table.metrics):
+        warn(note)
+
+    frame.attrs["columns"] = columns
+    frame.attrs["notes"] = (_note(table, entrants),)
+    return frame
+
+
+def _fund_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
+    """Models of one fund, and its index."""
+    settings = table.settings
+    card = entrants[0].card
+    windows = dict.fromkeys((episode.window for episode in card.pooled), card)
+    index = {metric: benchmark_held(windows, metric) for metric in settings["of_index"]}
+    index["df_sharpe"] = index_sharpe(windows, risk_free_of(settings["treasury_bill"], card.rules))
+    frame = fund_frame(entrants, table.metrics, index)
+    frame.attrs["notes"] = (_note(table, entrants),)
+    return frame
+
+
+def risk_free_of(bill: float, rules: str) -> float:
+    """Return the sum over a year's days of the daily risk-free rate: the paper divides the yield of
+    a bill by 252, and strict rules take the 252nd root of its growth.
+    """
+    if rules == "paper":
+        return bill
+    return TRADING_DAYS * math.expm1(math.log1p(bill) / TRADING_DAYS)
+
+
+def _note(table: PaperTable, entrants: Sequence[Entrant]) -> str:
+    """Return what differs from the paper: always, by these cards' rules, and of several episodes."""
+    parts = [*table.notes]
+    if entrants[0].card.rules != "paper":
+        parts.append(table.note_of_strict)
+    parts.append(_several_note(entrants))
+    parts += pace_notes(entrant.card for entrant in entrants)
+
+    return "; ".join(filter(None, parts))
+
+
+def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:
+    """Median over windows, each with a card that has it, of a metric of the benchmark, bought and
+    held; None without one.
+    """
+    known: list[float] = []
+    for window, card in cards.items():
+        metrics = card.reference.benchmark_buy_and_hold[window].metrics
+        line = getattr(metrics, metric, None)
+        if line is not None and line.value is not None:
+            known.append(line.value)
+
+    return median(known) if known else None
+
+
+def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | None:
+    """Median over windows of the annualised Sharpe ratio of the benchmark over `risk_free`, a
+    fraction a year; None without one.
+
+    A card has the ratio over 0, S, and the annualised volatility V: over f it is S - f / V.
+    """
+    known: list[float] = []
+    for window, card in cards.items():
+        metrics = card.reference.benchmark_buy_and_hold[window].metrics
+        if metrics.volatility is UNSET or not metrics.volatility.value:
+            continue
+        if metrics.sharpe.value is not None:
+            known.append(metrics.sharpe.value - risk_free / metrics.volatility.value)
+
+    return median(known) if known else None
+
+
+def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
+    """Figures of one card; a metric that it does not have is undefined."""
+    return {
+        metric: excess_return(card) if metric == "excess" else _value(card, metric)
+        for metric in metrics
+    }
+
+
+def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
+    """One row a model, best return first, and in a table with excess returns the benchmark at its
+    rank.
+    """
+    tasks = {entrant.card.task.name for entrant in entrants}
+    if len(tasks) > 1:
+        raise CardError(
+            f"a table of models is of one task, these cards are of {', '.join(sorted(tasks))}; give"
+            " those of one"
+        )
+
+    rows = {entrant.label: _card_row(entrant.card, metrics) for entrant in entrants}
+    if "selection_rank" in metrics:
+        selections = [_value(entrant.card, "selection_alpha") for entrant in entrants]
+        ranks = pd.Series(selections, dtype=float).rank(ascending=False)
+        for row, rank in zip(rows.values(), ranks, strict=True):
+            row["selection_rank"] = float(rank)
+
+    if "excess" in metrics:
+        card = entrants[0].card
+        cards = dict.fromkeys((episode.window for episode in card.pooled), card)
+        held: Row = {metric: benchmark_held(cards, metric) for metric in metrics}
+        if held["total_return"] is not None:
+            rows[f"{card.snapshot.benchmark_name} buy-and-hold"] = held
+
+    frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis("Model")
+    return frame.sort_values("total_return", ascending=False, kind="stable")
+
+
+def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
+    """Models and modes x masks: the median of each (`bright`) and its quartiles (`bright_low`,
+    `bright_high`).
+    """
+    cells: dict[tuple[str, ...], Row] = {}
+    names = system_labels(entrant.system for entrant in entrants)
+    for entrant in entrants:
+        card = entrant.card
+        line = entrant.card.metrics["total_return"]
+        name = names[entrant.system]
+        row = cells.setdefault((name, card.task.mode), {})
+        _check_new(card.task.mask not in row, entrant, name)
+        row[card.task.mask] = line.value
+
+        # One episode has a bootstrap interval instead.
+        if line.quartiles:
+            row[f"{card.task.mask}_low"] = line.quartiles.low
+            row[f"{card.task.mask}_high"] = line.quartiles.high
+
+    frame = pd.DataFrame.from_dict(cells, orient="index", dtype=float)
+    return _in_order(frame.rename_axis(["Model", "Mode"]), "Mode", MODES)
+
+
+def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
+    """One row a model and mask."""
+    if len({entrant.card.task.mode for entrant in entrants}) > 1:
+        raise CardError("a table of masks is of one mode; give cards of one, such as open_research")
+
+    rows: dict[tuple[str, ...], Row] = {}
+    names = system_labels(entrant.system for entrant in entrants)
+    for entrant in entrants:
+        key = (names[entrant.system], entrant.card.task.mask)
+        _check_new(key not in rows, entrant, key[0])
+        rows[key] = _card_row(entrant.card, metrics)
+
+    frame = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
+    return _in_order(frame.rename_axis(["Model", "Mask"]), "Mask", MASK_KINDS)
+
+
+def _check_new(is_new: bool, entrant: Entrant, name: str) -> None:
+    if not is_new:
+        task = entrant.card.task
+        raise CardError(
+            f"{entrant.path}: {name} has two cards of {task.mask} {task.mode}; give one"
+        )
+
+
+def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
+    """Rows by model as given, inside it in the order of the benchmark."""
+    models = list(dict.fromkeys(frame.index.get_level_values(0)))
+    ordered = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
+    return frame.loc[
+        sorted(frame.index, key=lambda key: (models.index(key[0]), ordered.index(key[1])))
+    ]
+
+
+def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.DataFrame:
+    """Factors x models, or x cohorts and, of two, their difference."""
+    rows = card_exposures(entrants)
+    if not rows:
+        raise UsageError(
+            f"{entrants[0].path}: these cards have no exposures to the same style factors (metric"
+            " selection_alpha)"
+        )
+
+    frame = pd.DataFrame({row.factor: row.cards for row in rows}, dtype=float).T
+    frame = frame.rename_axis("Factor")
+    exposed: list[Entrant] = []
+    for entrant in entrants:
+        if entrant.label in frame and frame[entrant.label].notna().any():
+            exposed.append(entrant)
+        else:
+            warn(
+                f"{entrant.label}: no exposures, so it is in no mean: it never held anything,"
+                " or has no metric selection_alpha"
+            )
+
+    for entrant in exposed:
+        lacking = frame.index[frame[entrant.label].isna()]
+        if len(lacking):
+            factors = ", ".join(str(factor) for factor in lacking)
+            warn(f"{entrant.label}: no exposure to {factors}, so it is in none of their means")
+
+    if not cohorts:
+        return frame.assign(mean=frame.mean(axis=1))
+
+    means = {}
+    for name, patterns in cohort_definitions(cohorts).items():
+        means[name] = frame[_columns_of(exposed, name, patterns)].mean(axis=1)
+
+    columns = pd.DataFrame(means)
+    if len(means) == 2:
+        first, second = means
+        columns[f"{first} - {second}"] = columns[first] - columns[second]
+
+    return columns
+
+
+def _columns_of(exposed: Sequence[Entrant], cohort: str, patterns: Sequence[str]) -> list[str]:
+    """Labels of the cards whose systems are of a cohort. Raises UsageError: a pattern matches
+    none.
+    """
+    for pattern in patterns:
+        check_match(pattern, (entrant.system for entrant in exposed), f"--cohort {cohort}")
+
+    labels = []
+    for entrant in exposed:
+        if any(entrant.system.matches(pattern) for pattern in patterns):
+            labels.append(entrant.label)
+    return labels
+
+
+def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
+    """One row an attacker, best first, then what chance alone gives on the same probes."""
+    _, scored = load_cards(paths)
+    entrants = label([entrant for entrant in scored if "ticker_top1" in entrant.card.scores])
+    if not entrants:
+        raise UsageError(
+            f"{paths[0]}: no card of a de-anonymization probe here; run --tasks deanon_probe"
+        )
+
+    last = scores[-1]
+    for entrant in sorted(entrants, key=lambda entrant: -(entrant.card.scores[last].value or 0.0)):
+        row: Row = {"Attacker": entrant.label}
+        for score in scores:
+            row[score] = entrant.card.scores[score].value
+        yield row
+
+    chance: Row = {"Attacker": "random baseline"}
+    for score in scores:
+        baselines = [entrant.card.scores[score].baseline for entrant in entrants]
+        known = [baseline for baseline in baselines if baseline is not None]
+        chance[score] = fmean(known) if known else None
+    yield chance

@@ -1,0 +1,126 @@
+"""Tables of QFinZero's suites: several models' scores of tool calling and planning, what they lose
+points by, and their scores by kind of task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.cards import ScoringCard, system_labels
+from ktdeval.errors import CardError, UsageError
+from ktdeval.values import JsonValue
+from ktdeval_compare.pairs.compared_cards import ScoringEntrant
+
+PARTS = ("tm", "pa", "ta")  #: scores of which the overall score is the mean
+_NONE = "no card of tool calling or planning here; run --tasks qfinzero_calling,qfinzero_planning"
+
+
+def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd.DataFrame:
+    """One row a model, with the scores of each suite (`calling_tm`) or the shares of what it misses
+    (`calling_lost_tm`), best overall first. Raises UsageError, CardError: the cards don't give it.
+    """
+    rows: dict[str, dict[str, float | None]] = {}
+    best: dict[str, list[float]] = {}
+    seen: set[tuple[str, str]] = set()
+    names = system_labels(entrant.system for entrant in entrants)
+    for entrant in entrants:
+        suite = suite_of(entrant.card)
+        if suite is None:
+            continue
+
+        model = names[entrant.system]
+        _check_first(entrant, model, suite, seen)
+        row = rows.setdefault(model, dict.fromkeys(scores))
+        for name, value in _score_values(entrant.card).items():
+            if f"{suite}_{name}" in row:
+                row[f"{suite}_{name}"] = value
+
+        overall = entrant.card.scores.get("overall")
+        if overall is not None and overall.value is not None:
+            best.setdefault(model, []).append(overall.value)
+
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(scores), dtype=float)
+    frame = frame.rename_axis("Model")
+    if not rows or (not best and frame.isna().all(axis=None)):
+        raise UsageError(_NONE)
+
+    means = np.array([np.mean(best[model]) if model in best else -np.inf for model in frame.index])
+    return frame.iloc[np.argsort(-means, kind="stable")]
+
+
+def _check_first(
+    entrant: ScoringEntrant, model: str, suite: str, seen: set[tuple[str, str]]
+) -> None:
+    """Raise CardError for a second card of a model and suite."""
+    if (model, suite) in seen:
+        raise CardError(f"{entrant.path}: {model} has two cards of the suite {suite}; give one")
+    seen.add((model, suite))
+
+
+def suite_of(card: ScoringCard) -> str | None:
+    """Return the suite of a card; None for a card of another task."""
+    suite = card.task.config.get("suite")
+    return suite if suite in ("calling", "planning") else None
+
+
+def _score_values(card: ScoringCard) -> dict[str, float | None]:
+    """Return the scores of a card by name, and the shares of what it misses as `lost_tm`, …"""
+    values = {name: line.value for name, line in card.scores.items()}
+    missing = {}
+    for part in PARTS:
+        value = values.get(part)
+        if value is None:
+            return values
+        missing[part] = 1.0 - value
+
+    total = math.fsum(missing.values())
+    for part, share in missing.items():
+        # a model that misses nothing has no shares
+        values[f"lost_{part}"] = share / total if total > 0 else None
+
+    return values
+
+
+def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
+    """[suite and kind of task, models]: the overall score of each kind, from 0 to 100. Raises
+    UsageError, CardError: the cards don't give it.
+    """
+    names = system_labels(entrant.system for entrant in entrants)
+    cells: dict[tuple[str, str], dict[str, float | None]] = {}
+    seen: set[tuple[str, str]] = set()
+    for entrant in entrants:
+        suite = suite_of(entrant.card)
+        if suite is None:
+            continue
+
+        model = names[entrant.system]
+        _check_first(entrant, model, suite, seen)
+        for kind, value in _by_kind(entrant.card).items():
+            cells.setdefault((suite, kind), {})[model] = value
+
+    if not cells:
+        raise UsageError(_NONE)
+
+    frame = pd.DataFrame.from_dict(cells, orient="index", dtype=float).sort_index()
+    frame.index = pd.MultiIndex.from_tuples(list(frame.index), names=["Suite", "Kind of task"])
+    frame.attrs["columns"] = [(model, model, "points") for model in frame]
+    return frame
+
+
+def _by_kind(card: ScoringCard) -> dict[str, float | None]:
+    """Return the overall score of each kind of task in a card's detail."""
+    line = card.scores.get("overall")
+    groups: JsonValue = None if line is None else line.detail.get("by_category")
+    if not isinstance(groups, Mapping):
+        return {}
+
+    values: dict[str, float | None] = {}
+    for kind, group in groups.items():
+        value = group.get("overall") if isinstance(group, Mapping) else None
+        values[kind] = float(value) if isinstance(value, int | float) else None
+
+    return values

@@ -1,0 +1,108 @@
+"""`ktdeval paper table`: the tables of papers, from one's own cards and runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from ktdeval.cli import (
+    JsonOptions,
+    MarketOptions,
+    PluginOptions,
+    RunPath,
+    example,
+    flag,
+    line_width,
+    open_plugins,
+    options_of,
+    print_grid,
+    print_json,
+)
+from ktdeval.errors import UsageError
+from ktdeval.registry import Plugins, TableChoices
+from ktdeval_compare.papers.investorbench_options import InvestorBenchOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
+    """Options of a table."""
+
+    like: str | None = flag(
+        None,
+        metavar="[NAME]",
+        help="which table, such as ktdfin-4 (KTD-Fin's Table 4); without a name, list all",
+    )
+    form: Literal["text", "csv", "markdown", "latex", "json"] = flag(
+        "text", name="--format", help="how it is written; CSV and JSON have every digit"
+    )
+    cohort: tuple[str, ...] = flag(
+        (),
+        type=click.STRING,
+        metavar="NAME=PATTERN,…",
+        help="systems whose mean is one column of ktdfin-8",
+    )
+
+    def choices(self, plugins: Plugins) -> TableChoices:
+        """Return what these options choose of a table."""
+        return TableChoices(
+            plugins=plugins,
+            cohort=self.cohort,
+            rules=self.rules,
+            median=self.median,
+            classes=self.classes,
+            data=self.data,
+        )
+
+
+@example("ktdeval paper table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
+@click.command()
+@click.argument("cards", nargs=-1, type=RunPath(), metavar="CARD…")
+@options_of(TableOptions)
+def table(cards: tuple[Path, ...], options: TableOptions) -> None:
+    """Print a table of a paper, made of your own cards, or list the tables.
+
+    CARD is a card file or a run folder. Figures are those of the cards, medians over the windows
+    and seeds that each has; DeepFund's tables of decisions need the run folders, or a database of
+    its code (FILE.db), and ama-ratings a CSV file.
+    """
+    as_json = options.as_json or options.form == "json"
+    if options.as_json and options.form not in ("text", "json"):
+        raise UsageError(f"--json and --format {options.form} are two forms; give one of them")
+
+    plugins = open_plugins(options.plugin)
+    if not options.like:
+        if cards:
+            raise UsageError("--like NAME: name the table; `ktdeval paper table --like` lists all")
+        _list_tables(plugins, as_json)
+        return
+
+    # not at the top, so that help is quick
+    from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+    from ktdeval_compare.papers.table_writing import table_json, write_table
+
+    made = table_of(options.like, plugins)
+    if not cards:
+        raise UsageError(f"{made.name}: give the cards or runs that it is made of")
+
+    frame = paper_frame(made, cards, options.choices(plugins))
+    if as_json:
+        print_json(table_json(made, frame))
+    else:
+        click.echo(write_table(made, frame, options.form, line_width()), nl=False)
+
+
+def _list_tables(plugins: Plugins, as_json: bool) -> None:
+    """Print the tables by name, with what each shows and its place in the paper."""
+    tables = [spec.make() for spec in plugins.specs("tables").values()]
+    if as_json:
+        listed = []
+        for each in tables:
+            listed.append({"name": each.name, "caption": each.caption, "source": each.source})
+        print_json(listed)
+        return
+
+    heads = ("name", "source", "shows")
+    print_grid(heads, [(each.name, each.source, each.caption) for each in tables], heads)

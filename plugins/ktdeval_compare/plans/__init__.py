@@ -1,0 +1,1 @@
+"""Power of a plan of windows and seeds, and of published designs."""

@@ -1,0 +1,486 @@
+"""Power of a plan of windows and seeds, before money is spent on it.
+
+The test is the one that `compare` uses: a two-sided Wilcoxon signed-rank test over windows, each
+window giving one difference, the median over its seeds. Differences are taken as normal. Windows of
+cards share the days that they share, other windows none.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr
+
+from ktdeval.cards import count, is_fraction
+from ktdeval.cli import warn
+from ktdeval.errors import UsageError
+from ktdeval.stats import TRADING_DAYS, normal_effect
+from ktdeval_compare.pairs.compare import (
+    CompareOptions,
+    TaskGroup,
+    make_groups,
+    paired_differences,
+)
+from ktdeval_compare.pairs.compared_cards import (
+    Cell,
+    left_out_notes,
+    load_entrants,
+    recorded_ledger,
+)
+from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of
+
+_GRID = 4001
+
+
+@functools.cache
+def median_variance(seeds: int) -> float:
+    """Variance of the median of `seeds` independent standard normal values: 1 for one, 1/2 for two,
+    0.449 for three, … π/(2n).
+    """
+    if seeds == 1:
+        return 1.0
+    if seeds > 60:
+        return math.pi / (2.0 * seeds)
+
+    x = np.linspace(-8.0, 8.0, _GRID)
+    step = x[1] - x[0]
+    log_density = -(x**2) / 2.0 - math.log(math.sqrt(2.0 * math.pi))
+    log_below = log_ndtr(x)
+    log_above = log_ndtr(-x)
+    half = (seeds - 1) // 2
+    constant = math.lgamma(seeds + 1) - 2.0 * math.lgamma(half + 1)
+
+    if seeds % 2:
+        density = np.exp(constant + half * (log_below + log_above) + log_density)
+        return float((x**2 * density).sum() * step)
+
+    # Even: the mean of the two middle values u < v has variance E[(u + v)^2] / 4 under their joint
+    # density n! / (half!)^2 * F(u)^half * f(u) * f(v) * (1 - F(v))^half; inner integrals over v > u
+    # from cumulative sums.
+    left = np.exp(half * log_below + log_density)
+    right = np.exp(half * log_above + log_density)
+    moments = [_from_above(x**power * right, step) for power in range(3)]
+    inner = x**2 * moments[0] + 2.0 * x * moments[1] + moments[2]
+
+    return float(math.exp(constant) * (left * inner).sum() * step / 4.0)
+
+
+def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.float64]:
+    """[n] trapezoidal integrals from each grid point to the end."""
+    parts = (values[1:] + values[:-1]) * (step / 2.0)
+    return np.concatenate([np.cumsum(parts[::-1])[::-1], [0.0]])
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceSpread:
+    """How much the difference of two agents varies."""
+
+    #: standard deviation over windows of the true difference: market and strategy, which no seed
+    #: averages out
+    window_sd: float
+    #: standard deviation over seeds of one agent's figure in one window: decoding
+    seed_sd: float = 0.0
+    window_variance: float | None = (
+        #: the estimate that `window_sd` is the root of, negative where that is 0 for it; None:
+        #: given
+        None
+    )
+
+    def of_pairs(self, seeds: int) -> float:
+        """Standard deviation of a window's difference when it is the median over `seeds` paired
+        differences.
+        """
+        return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
+
+
+def estimate_spread(
+    differences: npt.NDArray[np.float64],
+) -> tuple[DifferenceSpread | None, str | None]:
+    """Window and seed variance of the difference of two agents, from a table of paired differences,
+    by moments.
+
+    One-way random effects: the variance within windows estimates twice that of a seed; the variance
+    of window means, less what seeds put into it, that of windows. Where that is negative the spread
+    is 0 and keeps the estimate. `differences`: [windows, seeds] finite differences. Returns the
+    spread, or None and the reason.
+    """
+    windows, seeds = differences.shape
+    if windows < 2:
+        return None, "one window does not show how much windows differ"
+
+    within = float(differences.var(axis=1, ddof=1).mean()) if seeds > 1 else 0.0
+    between = float(differences.mean(axis=1).var(ddof=1))
+    windows_part = between - within / seeds
+
+    return DifferenceSpread(
+        math.sqrt(max(0.0, windows_part)), math.sqrt(within / 2.0), windows_part
+    ), None
+
+
+# ---- the report of a plan
+
+_REACH = (5, 6, 8, 10, 11, 15, 20, 40, 60)
+_SEEDS = (1, 2, 3, 5, 10)
+_MANY = 1_000_000
+
+
+@dataclass(frozen=True)
+class PowerPlan:
+    """A plan and what is known of the noise."""
+
+    windows: int = 10
+    seeds: int = 1  #: of each window and agent
+    #: difference that must be found, in the metric's unit; None when not asked
+    effect: float | None = None
+    window_sd: float | None = (
+        None  #: this and `seed_sd`: see `DifferenceSpread`; None when not known
+    )
+    seed_sd: float | None = None
+    tracking_error: float | None = None  #: annual, instead of `window_sd`
+    #: trading days of a window; None where a figure is not per time and can't be annualised
+    window_days: float | None = 43
+    days_per_year: float = TRADING_DAYS  #: for annual figures
+    alpha: float = 0.05  #: level; `wanted` is the power
+    wanted: float = 0.8
+    comparisons: int = 1  #: tests that share `alpha`
+    seed: int = 0  #: of the simulation
+    #: of cards: the estimate that `window_sd` is the root of, which may be negative
+    window_variance: float | None = None
+    problem: str | None = None  #: why there is no spread, where one was asked of cards
+    pattern: Pattern = APART  #: how the cards' windows share days
+    unit: str = "fraction"  #: of the metric
+
+    @property
+    def level(self) -> float:
+        """Level of one test."""
+        return self.alpha / self.comparisons
+
+    @property
+    def test(self) -> RankTest:
+        """The test of one comparison."""
+        return RankTest(self.level, self.pattern, seed=self.seed)
+
+    def spread(self) -> DifferenceSpread | None:
+        """Return the noise, where it is known."""
+        sd = self.window_sd
+        if self.tracking_error is not None and self.window_days is not None:
+            sd = self.tracking_error * math.sqrt(self.window_days / self.days_per_year)
+        return None if sd is None else DifferenceSpread(sd, self.seed_sd or 0.0)
+
+    def per_year(self, figure: float | None) -> float | None:
+        """Return a figure of a window a year; None where it is not per time."""
+        if figure is None or self.window_days is None:
+            return None
+        return figure * (self.days_per_year / self.window_days)
+
+    def power_at(self, pair_sd: float) -> float | None:
+        """Probability that the plan finds the wanted effect."""
+        if self.effect is None:
+            return None
+        if pair_sd == 0:
+            return float(self.effect != 0 and self.test.smallest_p(self.windows) <= self.level)
+        return self.test.power(abs(self.effect) / pair_sd, self.windows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowReach:
+    """What so many windows can show at all."""
+
+    windows: int
+    smallest_p: float
+    tests: int  #: how many tests can share the level
+    effect_sd: float | None  #: effect that is found, in standard deviations; None: nothing is
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedsRow:
+    """What the plan finds with so many seeds."""
+
+    seeds: int | None  #: None: unlimited
+    pair_sd: float  #: standard deviation of a window's difference
+    effect: float | None  #: that is found, in the metric's unit; None: nothing is
+    effect_per_year: float | None
+    effect_normal: float  #: by the normal approximation
+    effect_normal_per_year: float | None
+    windows_needed: int | None  #: for the wanted effect
+    power: float | None  #: probability of finding the wanted effect
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerReport:
+    """Report of `ktdeval compare power` on one plan."""
+
+    pair: str = ""  #: labels of the two cards that the plan is made of
+    unit: str
+    windows: int
+    seeds: int
+    alpha: float
+    comparisons: int
+    effect: float | None
+    window_sd: float | None
+    seed_sd: float | None
+    power: float  #: wanted
+    smallest_p: float
+    windows_for_any_result: int
+    reach: Sequence[WindowReach]
+    by_seeds: Sequence[SeedsRow]
+    sentences: Sequence[str]
+    reason: str | None  #: why there is no spread
+
+
+def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
+    """Report what the plan can show, and what it would take."""
+    spread = plan.spread()
+    rows: list[SeedsRow] = []
+    if spread is not None:
+        seeds: list[int | None] = [plan.seeds]
+        if spread.seed_sd:
+            seeds = [*sorted({*_SEEDS, plan.seeds}), None]
+
+        rows = [_by_seeds(plan, spread, count) for count in seeds]
+
+    return PowerReport(
+        pair=pair,
+        unit=plan.unit,
+        windows=plan.windows,
+        seeds=plan.seeds,
+        alpha=plan.alpha,
+        comparisons=plan.comparisons,
+        effect=plan.effect,
+        window_sd=None if spread is None else spread.window_sd,
+        seed_sd=plan.seed_sd,
+        power=plan.wanted,
+        smallest_p=plan.test.smallest_p(plan.windows),
+        windows_for_any_result=plan.test.fewest,
+        reach=[_reach(plan, windows) for windows in sorted({*_REACH, plan.windows})],
+        by_seeds=rows,
+        sentences=list(_sentences(plan, spread)),
+        reason=plan.problem,
+    )
+
+
+def _reach(plan: PowerPlan, windows: int) -> WindowReach:
+    test = replace(plan.test, alpha=plan.alpha)
+    least = test.smallest_p(windows)
+    return WindowReach(
+        windows=windows,
+        smallest_p=least,
+        tests=int(plan.alpha / least * (1 + 1e-12)),
+        effect_sd=test.effect(windows, plan.wanted),
+    )
+
+
+def _by_seeds(plan: PowerPlan, spread: DifferenceSpread, seeds: int | None) -> SeedsRow:
+    pair_sd = spread.of_pairs(_MANY if seeds is None else seeds)
+    found = plan.test.effect(plan.windows, plan.wanted)
+    effect = None if found is None else found * pair_sd
+    effective = plan.test.effective(plan.windows)
+    normal = normal_effect(pair_sd, effective, plan.level, plan.wanted)
+    return SeedsRow(
+        seeds=seeds,
+        pair_sd=pair_sd,
+        effect=effect,
+        effect_per_year=plan.per_year(effect),
+        effect_normal=normal,
+        effect_normal_per_year=plan.per_year(normal),
+        windows_needed=_windows_needed(plan, pair_sd),
+        power=plan.power_at(pair_sd),
+    )
+
+
+def _windows_needed(plan: PowerPlan, pair_sd: float) -> int | None:
+    """Windows that the plan needs to find its effect; None where none is wanted, or no number is
+    enough.
+    """
+    if not plan.effect:
+        return None
+    if pair_sd == 0:
+        # Without noise every difference is found as soon as the count of windows allows a result at
+        # all.
+        return plan.test.fewest
+    return plan.test.windows_needed(plan.effect / pair_sd, plan.wanted)
+
+
+def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str]:
+    least = plan.test.smallest_p(plan.windows)
+    fewest = plan.test.fewest
+    if least > plan.level:
+        windows = count(plan.windows, "window")
+        smallest = f"the smallest p of the test is {least:.4g}"
+        yield (
+            f"{windows} can't reach it, whatever the agents do: {smallest}; at least {fewest}"
+            " windows are needed"
+        )
+    else:
+        yield (
+            f"a result is possible: the smallest p is {least:.4g}; {fewest} windows are the fewest"
+            " that allow one"
+        )
+
+    effective = plan.test.effective(plan.windows)
+    if effective < plan.windows - 1e-9:
+        yield (
+            f"windows share days as the cards' do: {plan.windows} overlapping windows ="
+            f" {effective:.1f} effective windows; all figures allow for it"
+        )
+
+    if spread is not None:
+        if plan.window_variance is not None and plan.window_variance < 0:
+            estimate = (
+                f"the variance over windows is estimated at {plan.window_variance:.3g} (squared"
+                " unit of the metric)"
+            )
+            yield f"{estimate}, less than seeds alone explain; it is set to 0"
+
+        noise = f"noise: SD {_amount(spread.window_sd, plan.unit)} over windows"
+        if plan.seed_sd is None:
+            yield (
+                f"{noise}; variation over seeds is unknown, and is included in that over windows"
+            )
+        else:
+            yield (
+                f"{noise}, {_amount(plan.seed_sd, plan.unit)} over seeds; more seeds cut only the"
+                " second, never the first"
+            )
+
+        if plan.effect is not None:
+            probability = plan.power_at(spread.of_pairs(plan.seeds))
+            yield (
+                f"it finds a difference of {_amount(plan.effect, plan.unit)} with probability"
+                f" {probability:.2f}"
+            )
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{100 * value:.3g} %" if is_fraction(unit) else f"{value:.3g}"
+
+
+# ---- plans of cards
+
+
+class CardPlan(NamedTuple):
+    """What two cards say of a plan."""
+
+    pair: str  #: labels of both
+    fields: PlanFields
+
+
+class PlanFields(TypedDict, total=False):
+    """Fields of a `PowerPlan` that cards give."""
+
+    windows: int
+    seeds: int
+    pattern: Pattern
+    window_days: float | None
+    days_per_year: float
+    unit: str
+    window_sd: float
+    seed_sd: float | None
+    window_variance: float | None
+    problem: str | None
+
+
+def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
+    """Yield the plan of each pair of cards.
+
+    Raises CardError, UsageError: as `compare` does.
+    """
+    entrants = load_entrants(paths)
+    if len(entrants) < 2:
+        raise UsageError(
+            "the spread of a difference needs two cards; give --window-sd instead where there"
+            " is one"
+        )
+
+    for group in make_groups(entrants, CompareOptions(metrics=(metric,))):
+        windows = group.windows()
+        card = group.entrants[0].card
+        window_days: float | None = None
+        days_a_year: float = TRADING_DAYS
+        # Only a return is a figure per time, which can be annualised.
+        if metric == "total_return":
+            window_days, days_a_year = _length(group)
+
+        for note in left_out_notes(group.entrants):
+            warn(note)
+
+        shared: PlanFields = {
+            "windows": len(windows),
+            "pattern": pattern_of(group.correlation(windows)),
+            "window_days": window_days,
+            "days_per_year": days_a_year,
+            "unit": card.metrics[metric].unit,
+        }
+        for first, second in itertools.combinations(group.entrants, 2):
+            differences, _ = paired_differences(first, second, metric, group.cells)
+            estimated = _estimate(differences, windows, metric)
+            yield CardPlan(f"{first.label}, {second.label}", {**shared, **estimated})
+
+
+def _length(group: TaskGroup) -> tuple[float, float]:
+    """Mean days of a window, and days a year by which they last as many years as the windows do on
+    average: in a mixed market a window has days a year of its own, in its ledgers.
+    """
+    entrant = group.entrants[0]
+    limit = entrant.card.limit
+    days_of = {}
+    for part in entrant.card.windows:
+        days_of[part.name] = min(part.days, limit or part.days)
+
+    episodes = entrant.episodes()
+    days: list[int] = []
+    years: list[float] = []
+    for window, seed in dict(group.cells).items():
+        ledger = recorded_ledger(entrant, episodes[window, seed].id)
+        if isinstance(ledger, str):
+            days_a_year = entrant.card.snapshot.days_a_year
+        else:
+            days_a_year = ledger.days_a_year
+
+        days.append(days_of[window])
+        years.append(days_of[window] / days_a_year)
+
+    length = np.mean(days)
+    return float(length), float(length / np.mean(years))
+
+
+def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> PlanFields:
+    """Spread of the paired differences, or the problem why there is none, and how many seeds each
+    window has.
+    """
+    by_window: dict[str, list[float]] = {window: [] for window in windows}
+    for (window, _), value in differences.items():
+        if window in by_window:
+            by_window[window].append(value)
+
+    counts = {len(values) for values in by_window.values()}
+    seeds = min(counts)
+    if seeds == 0:
+        return {"seeds": 1, "problem": f"{metric} is not defined on both cards in some window"}
+
+    if len(counts) > 1:
+        problem = (
+            "windows have different numbers of seeds: noise of seeds and of windows can't be told"
+            " apart"
+        )
+        return {"seeds": seeds, "problem": problem}
+
+    spread, problem_of_spread = estimate_spread(np.array(list(by_window.values())))
+    if spread is None:
+        return {"seeds": seeds, "problem": problem_of_spread}
+
+    return {
+        "seeds": seeds,
+        "problem": None,
+        "window_sd": spread.window_sd,
+        "seed_sd": spread.seed_sd if seeds > 1 else None,
+        "window_variance": spread.window_variance,
+    }

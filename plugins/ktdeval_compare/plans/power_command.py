@@ -1,0 +1,194 @@
+"""`ktdeval compare power`: what a plan of windows and seeds can tell apart, before it is run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.cli import (
+    JsonOptions,
+    Number,
+    complete_names,
+    example,
+    flag,
+    line_width,
+    options_of,
+)
+from ktdeval.errors import UsageError
+from ktdeval.values import dumps_pretty, to_plain
+from ktdeval_compare.commands import RUN_PATH, LevelOptions, settings_of, show
+from ktdeval_compare.plans.published_options import PublishedOptions
+
+_spread = Number(0, 1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
+    """Options of `compare power`."""
+
+    windows: int | None = flag(
+        None,
+        type=click.IntRange(1, 300),
+        metavar="N",
+        help="windows of the plan [default: those of the cards, or 10]",
+    )
+    seeds: int | None = flag(
+        None,
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="seeds of each window [default: those of the cards, or 1]",
+    )
+    effect: float | None = flag(
+        None,
+        type=Number(-1e6, 1e6),
+        metavar="X",
+        help=(
+            "difference in a window's figure that must be found, in the metric's unit: of a return,"
+            " a fraction"
+        ),
+    )
+    window_sd: float | None = flag(
+        None,
+        type=_spread,
+        metavar="X",
+        help=(
+            "standard deviation over windows of the true difference of two agents, as a fraction"
+            " (0.05 is 5 %)"
+        ),
+    )
+    seed_sd: float | None = flag(
+        None,
+        type=_spread,
+        metavar="X",
+        help="the same over seeds of one agent's figure in one window",
+    )
+    tracking_error: float | None = flag(
+        None,
+        type=_spread,
+        metavar="X",
+        help="instead of --window-sd: annual, of the difference in return",
+    )
+    window_days: int | None = flag(
+        None,
+        type=click.IntRange(1),
+        metavar="N",
+        help="trading days of a window [default: those of the cards, or 43]",
+    )
+    days_per_year: float | None = flag(
+        None,
+        type=Number(1, 1000),
+        metavar="N",
+        help="trading days of a year [default: those of the cards' market, or 252]",
+    )
+    memory: float | None = flag(
+        None,
+        type=Number(0.000001, 1),
+        metavar="X",
+        help=(
+            "instead of a difference: a memory of this share of facts, seen between bright and"
+            " blinded"
+        ),
+    )
+    wanted: float = flag(
+        0.8, name="--power", type=Number(0.01, 0.999), help="wanted probability of finding it"
+    )
+    comparisons: int = flag(
+        1, type=click.IntRange(1), metavar="N", help="tests that share alpha (Bonferroni)"
+    )
+    metric: str = flag(
+        "total_return",
+        metavar="NAME",
+        complete=complete_names("metrics"),
+        help="metric to estimate from cards",
+    )
+
+
+@example("ktdeval compare power --windows 10 --tracking-error 0.1")
+@click.command()
+@click.argument("cards", nargs=-1, type=RUN_PATH, metavar="[CARD…]")
+@options_of(PowerOptions)
+@click.pass_context
+def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOptions) -> None:
+    """Report what a plan of windows and seeds can tell apart, before it is run.
+
+    The test is that of `ktdeval compare agents`: Wilcoxon signed-rank over windows. Spreads come
+    from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
+    cards; without any, effects are in standard deviations. Windows share the days that those of
+    the cards share, without cards none. With --memory: whether windows that share days as W1 to
+    W10 do, bright beside blinded, would show that a model remembers such a share of the market.
+    """
+    if options.published is not None:
+        from ktdeval_compare.plans.published_report import show_published
+
+        show_published(options.published, dataclasses.asdict(options), cards)
+        return
+
+    from ktdeval_compare.plans.power import PowerPlan, plan_report, spreads_of_cards
+    from ktdeval_compare.plans.power_texts import power_parts
+    from ktdeval_compare.table_columns import lines_of
+
+    if options.memory is not None:
+        _show_memory_power(context, cards, options)
+        return
+
+    spread = [options.window_sd, options.tracking_error]
+    given = sum(value is not None for value in spread)
+    if given > 1 or (given and cards):
+        raise UsageError("give the spread once: --window-sd, --tracking-error, or cards")
+    if options.seed_sd is not None and not given:
+        raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
+
+    settings = settings_of(options)
+    for elsewhere in ("memory", "published"):
+        del settings[elsewhere]
+
+    metric = settings.pop("metric")
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    plan = PowerPlan(**chosen)
+    reports = []
+    if cards:
+        for pair, fields in spreads_of_cards(cards, metric):
+            # Options count more than what cards say.
+            unset: dict[str, Any] = {
+                name: value for name, value in fields.items() if name not in chosen
+            }
+            reports.append(plan_report(dataclasses.replace(plan, **unset), pair))
+    else:
+        reports.append(plan_report(plan))
+
+    if not options.as_json:
+        click.echo("\n".join(lines_of(power_parts(reports), line_width())))
+    elif cards:
+        click.echo(dumps_pretty(to_plain(reports)), nl=False)
+    else:
+        click.echo(dumps_pretty(to_plain(reports[0])), nl=False)
+
+
+def _show_memory_power(
+    context: click.Context, cards: tuple[Path, ...], options: PowerOptions
+) -> None:
+    """Print whether a plan would show a memory, by the study that comes with the package."""
+    from ktdeval_compare import functions
+    from ktdeval_compare.doses.dose_response import memory_power
+    from ktdeval_compare.doses.dose_rows import shipped_origin, shipped_study
+    from ktdeval_compare.doses.dose_texts import memory_parts
+
+    taken = {"memory", "windows", "alpha", "wanted", "as_json"}
+    for name in (field.name for field in dataclasses.fields(options)):
+        source = context.get_parameter_source(name)
+        if name not in taken and source is not click.core.ParameterSource.DEFAULT:
+            raise UsageError(
+                "--memory takes --windows, --alpha and --power alone: the study's spread is that of"
+                " what is remembered, and more seeds of a run add no facts"
+            )
+
+    if cards or options.memory is None:
+        raise UsageError("--memory is asked before a run: leave the cards out")
+
+    windows = 10 if options.windows is None else options.windows
+    report = memory_power(shipped_study(), options.memory, windows, options.alpha, options.wanted)
+    show(functions.Tables(report, memory_parts(report, shipped_origin())), options.as_json)

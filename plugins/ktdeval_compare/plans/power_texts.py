@@ -1,0 +1,98 @@
+"""Plans of a comparison as text: how many windows and seeds it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktdeval_compare.plans.power import PowerReport, SeedsRow, WindowReach
+from ktdeval_compare.table_columns import (
+    Column,
+    Part,
+    figure,
+    grid,
+    p_of,
+    plain,
+    text,
+    unit_name,
+)
+
+_MOST_TESTS = 1000  #: Numbers of tests above this are not printed
+
+
+def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
+    """Parts of the reports of `compare power`, one for each pair of cards."""
+    shown: Sequence[WindowReach] = ()
+    for report in reports:
+        if report.reach != shown:
+            yield from _reach_parts(report)
+            shown = report.reach
+
+        yield ""
+        yield from _plan_parts(report)
+
+
+def _reach_parts(report: PowerReport) -> Iterator[Part]:
+    yield f"What a two-sided signed-rank test over windows can show at {report.alpha:g}"
+    yield grid(
+        report.reach,
+        text("windows", is_left=False),
+        p_of("smallest p", "smallest_p"),
+        Column("tests it can carry", _tests),
+        Column("found in SD", _found),
+    )
+    yield (
+        "  found: effect in standard deviations of a window's difference, with probability"
+        f" {report.power:g}"
+    )
+
+
+def _tests(row: WindowReach) -> str:
+    return f"over {_MOST_TESTS}" if row.tests > _MOST_TESTS else str(row.tests)
+
+
+def _found(row: WindowReach) -> str:
+    return "nothing" if row.effect_sd is None else f"{row.effect_sd:.3f}"
+
+
+def _plan_parts(report: PowerReport) -> Iterator[Part]:
+    level = f"{report.alpha:g}"
+    if report.comparisons > 1:
+        level += f" / {report.comparisons}"
+
+    title = f"The plan: {report.windows} window(s), {report.seeds} seed(s), level {level}"
+    yield f"{report.pair}: {title}" if report.pair else title
+    yield from (f"  {line}" for line in report.sentences)
+
+    if report.by_seeds:
+        yield from _seeds_parts(report)
+    if report.reason:
+        yield f"  {report.reason}"
+
+
+def _seeds_parts(report: PowerReport) -> Iterator[Part]:
+    unit = report.unit
+    wanted = report.effect
+
+    def seeds(row: SeedsRow) -> str:
+        return "unlimited" if row.seeds is None else str(row.seeds)
+
+    def needed(row: SeedsRow) -> str:
+        if wanted is None:
+            return ""
+        return "over 300" if row.windows_needed is None else str(row.windows_needed)
+
+    head = ""
+    if wanted is not None:
+        head = f"windows to find {figure(wanted, unit)} {unit_name(unit)}".rstrip()
+
+    yield grid(
+        report.by_seeds,
+        Column("seeds", seeds),
+        plain("SD of a window's difference", "pair_sd", unit=unit),
+        plain(f"{report.windows} windows find", "effect", "nothing", unit),
+        Column("", lambda _: unit_name(unit)),
+        plain("a year", "effect_per_year", "", unit),
+        plain("z test a year", "effect_normal_per_year", "", unit),
+        Column(head, needed),
+    )
+    yield "  z test: the same by the normal approximation, which few windows do not justify"

@@ -1,0 +1,65 @@
+"""Reports of `compare power --published`: options in, text or JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ktdeval.cli import line_width
+from ktdeval.errors import UsageError
+from ktdeval.values import dumps_pretty, to_plain
+from ktdeval_compare.plans import published_power, published_power_texts
+from ktdeval_compare.plans.published_options import Published
+from ktdeval_compare.table_columns import lines_of
+
+
+def show_published(name: Published, settings: dict[str, Any], cards: Sequence[object]) -> None:
+    """Print the report on published designs or figures.
+
+    Raises UsageError: cards or an option of a plan is given beside it.
+    """
+    others = _options_of_plans(name, settings)
+    if cards:
+        others.append("cards")
+    if others:
+        raise UsageError(
+            f"--published {name} takes no {', '.join(others)}: it has a plan of its own"
+        )
+
+    alpha = settings["alpha"]
+    wanted = settings["wanted"]
+    if name == "designs":
+        error = settings["tracking_error"]
+        if error is None:
+            error = published_power.TRACKING_ERROR
+        designs = published_power.designs_report(alpha, wanted, error)
+        report: object = designs
+        parts = published_power_texts.designs_parts(designs)
+    else:
+        path = published_power.path_report(name, alpha, wanted)
+        report = path
+        parts = published_power_texts.path_parts(path)
+
+    if settings["as_json"]:
+        click.echo(dumps_pretty(to_plain(report)), nl=False)
+    else:
+        click.echo("\n".join(lines_of(parts, line_width())))
+
+
+def _options_of_plans(name: Published, settings: dict[str, Any]) -> list[str]:
+    """Options of a plan, which a published one has not, that are set to other than their
+    default.
+    """
+    taken = {"published", "alpha", "wanted", "as_json"}
+    if name == "designs":
+        taken.add("tracking_error")
+
+    defaults = {"comparisons": 1, "metric": "total_return"}
+    others = []
+    for option, value in settings.items():
+        if option not in taken and value != defaults.get(option):
+            others.append("--" + option.replace("_", "-"))
+
+    return others

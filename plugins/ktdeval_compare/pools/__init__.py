@@ -1,0 +1,1 @@
+"""One estimate over windows and markets."""

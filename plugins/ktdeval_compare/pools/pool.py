@@ -1,0 +1,542 @@
+"""One estimate over windows and markets: `ktdeval compare --pool`.
+
+Cards of several markets, of the same systems and the same question, become cells: a figure with its
+variance. They are pooled with random effects, and what is another question is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ktdeval import stats
+from ktdeval.cards import System
+from ktdeval.errors import CardError, UsageError
+from ktdeval.values import load_yaml
+from ktdeval_compare.pairs.compare import CompareOptions, paired_differences
+from ktdeval_compare.pairs.compared_cards import (
+    Cell,
+    Entrant,
+    check_same,
+    chosen_metrics,
+    facets,
+    flag_notes,
+    label,
+    left_out_notes,
+    notes_of_groups,
+    on_side,
+    paired_cells,
+)
+from ktdeval_compare.pairs.report_types import ComparedCard
+from ktdeval_compare.pairs.verdicts import with_verdicts
+from ktdeval_compare.pools.pooled_cells import (
+    CellFigure,
+    WindowFigure,
+    independent_cells,
+    lengths_problem,
+    shared_correlation,
+    source_of,
+    window_figures,
+)
+
+_RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("pool.yaml"))
+MARKET_FIELDS = frozenset(_RULES["market_fields"])
+ZEROS: Mapping[str, str] = _RULES["zeros"]
+_WITHOUT_CURRENCY = frozenset(_RULES["units_without_currency"])
+_MARKETS_DIFFER = 0.1  #: p of Q from which on markets count as different; Q finds little with few
+_THEN = "they are other questions, which are not pooled (--tasks takes cards of one task)"
+
+
+# ---- the report
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledCell:
+    """A cell of a pooled estimate: a window of a market, or windows that share days."""
+
+    cell: str
+    windows: int
+    unit: str
+    value: float  #: as found, the mean over seeds and windows
+    se: float
+    #: empirical-Bayes estimate: drawn towards the pooled one; None without one
+    shrunk: float | None
+    weight: float | None  #: in the pooled estimate, 0 … 1; None without one
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledMarket:
+    """The estimate of one market over its cells."""
+
+    market: str
+    k: int  #: cells
+    unit: str
+    value: float
+    se: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverMarkets:
+    """An estimate whose cells are markets: of further markets, not of further windows of these."""
+
+    markets: Sequence[PooledMarket]
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    tau: float | None  #: standard deviation of the true figures between markets
+    tau_within: float  #: the same between windows of a market
+    q: float | None  #: of the markets' figures; larger where they differ more than their cells do
+    q_p: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledTest:
+    """A figure pooled over the windows of all markets."""
+
+    metric: str
+    unit: str
+    better: str
+    first: str
+    second: str  #: the other system, or what 0 is
+    markets: int
+    windows: int
+    seeds: int
+    source: str | None  #: of the cells' variances: `days` or `seeds`
+    k: int  #: cells
+    value: float | None = None
+    low: float | None = None  #: Hartung and Knapp's interval, as `high` is
+    high: float | None = None
+    se: float | None = None
+    p: float | None = None
+    plain_low: float | None = None  #: interval with the normal distribution and tau² taken as known
+    plain_high: float | None = None
+    scale: float | None = None  #: Hartung and Knapp's factor of the variance
+    tau: float | None = None  #: standard deviation of the true figures between windows
+    q: float | None = None
+    q_p: float | None = None
+    i2: float | None = None
+    prediction_low: float | None = None  #: interval of the true figure of a further window
+    prediction_high: float | None = None
+    cells: Sequence[PooledCell] = ()
+    over_markets: OverMarkets | None = None  #: None: of one market, or cells are of several
+    left_out: Mapping[str, int]  #: how many (window, seed), by reason
+    reason: str | None = None
+    p_holm: float | None = None
+    p_benjamini_hochberg: float | None = None
+    verdict: str | None = None
+
+    @property
+    def effect(self) -> float | None:
+        """Figure whose sign says which is higher."""
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolReport:
+    """Report of `ktdeval compare --pool`."""
+
+    alpha: float
+    cards: Sequence[ComparedCard]
+    pooled: Sequence[PooledTest]  #: a row for each metric and pair of systems
+    notes: Sequence[str]
+
+
+def pool(entrants: Sequence[Entrant], options: CompareOptions) -> PoolReport:
+    """Pool each metric of each pair of systems over the windows of all markets; of one system
+    against 0, where the metric has one.
+
+    Raises CardError: cards ask different questions, or a market lacks a system; says which;
+    UsageError: a metric is on no card, or its 0 says nothing.
+    """
+    if options.unit != "window":
+        raise UsageError("--pool pools windows; leave out --pairs episode")
+
+    markets = _markets(entrants, options)
+    metrics = chosen_metrics(entrants_of(markets), options.metrics, _year_free_formula)
+    count = len(markets[0].entrants)
+    pairs: list[tuple[int, ...]] = [(0,)] if count == 1 else list(options.pairs_of(count))
+    tests: list[PooledTest] = []
+    notes: list[str] = []
+
+    for metric, pair in itertools.product(metrics, pairs):
+        test, cells = _pooled_test(markets, metric, pair, options)
+        tests.append(test)
+        notes += _test_notes(test, cells)
+
+    tests = with_verdicts(tests, options.alpha)
+    cards = []
+    for market in markets:
+        for entrant in market.entrants:
+            labels = list(entrant.card.labels)
+            cards.append(ComparedCard(market.name, entrant.label, str(entrant.path), labels))
+
+    return PoolReport(
+        alpha=options.alpha,
+        cards=cards,
+        pooled=tests,
+        notes=list(dict.fromkeys([*_market_notes(markets, options), *notes])),
+    )
+
+
+# ---- markets
+
+
+@dataclass(frozen=True)
+class _Market:
+    """Cards of one task on one snapshot, one of each system."""
+
+    name: str
+    entrants: list[Entrant]
+    cells: list[Cell]
+
+
+def entrants_of(markets: Sequence[_Market]) -> list[Entrant]:
+    """Cards of all markets, in order."""
+    entrants: list[Entrant] = []
+    for market in markets:
+        entrants += market.entrants
+
+    return entrants
+
+
+def _markets(entrants: Sequence[Entrant], options: CompareOptions) -> list[_Market]:
+    """Cards by market, each checked to ask the same question of the same systems."""
+    check_same(entrants, _question(entrants), _THEN)
+    groups: dict[tuple[str, str], list[Entrant]] = {}
+    for entrant in entrants:
+        key = (entrant.card.task.name, entrant.card.snapshot.id)
+        groups.setdefault(key, []).append(entrant)
+
+    names = _market_names([members[0] for members in groups.values()])
+    systems = list(dict.fromkeys(entrant.system for entrant in entrants))
+    markets = []
+    for name, members in zip(names, groups.values(), strict=True):
+        ordered = label(_one_of_each(systems, members, name))
+        _check_finished_any(ordered)
+        cells = paired_cells(ordered, options.common)
+        if options.side:
+            cells = on_side(ordered, cells, options.side)
+
+        markets.append(_Market(name, ordered, cells))
+
+    return markets
+
+
+def _question(entrants: Sequence[Entrant]) -> dict[str, Callable[[Any], Any]]:
+    """Facts that make cards one question, by what they are called: those of `pool.yaml`, then each
+    field of their configs that does not say where it ran.
+    """
+    question = facets(*_RULES["question"])
+    fields: set[str] = set()
+    for entrant in entrants:
+        fields.update(entrant.card.task.config)
+
+    for field in sorted(fields - MARKET_FIELDS):
+        question[f"task configs ({field})"] = _config_field(field)
+
+    return question
+
+
+def _config_field(field: str) -> Callable[[Entrant], Any]:
+    return lambda entrant: entrant.card.task.config.get(field)
+
+
+def _market_names(firsts: Sequence[Entrant]) -> list[str]:
+    """Names of markets, from a card of each: the snapshot's name, its task's where these differ,
+    and the begin of its id where that is not enough.
+    """
+    names = [entrant.card.snapshot.name for entrant in firsts]
+    if len({entrant.card.task.name for entrant in firsts}) > 1:
+        names = [
+            f"{entrant.card.task.name} {name}" for entrant, name in zip(firsts, names, strict=True)
+        ]
+
+    counts = Counter(names)
+    return [
+        f"{name} {entrant.card.snapshot.id[:8]}" if counts[name] > 1 else name
+        for entrant, name in zip(firsts, names, strict=True)
+    ]
+
+
+def _one_of_each(
+    systems: Sequence[System], members: Sequence[Entrant], market: str
+) -> list[Entrant]:
+    """Cards of a market in the order of the systems. Raises CardError: it lacks a system, or has
+    two cards of one.
+    """
+    by_system: dict[System, Entrant] = {}
+    for member in members:
+        if member.system in by_system:
+            raise CardError(
+                f"{member.path} and {by_system[member.system].path} are of one system on {market};"
+                " give one of them, a run of all its windows and seeds"
+            )
+
+        by_system[member.system] = member
+
+    for system in systems:
+        if system not in by_system:
+            raise CardError(
+                f"{members[0].path}: {market} has no card of {system.model_name}, agent"
+                f" {system.agent}, with these parameters, which another market has; pooled are the"
+                " same systems on every market"
+            )
+
+    return [by_system[system] for system in systems]
+
+
+def _check_finished_any(entrants: Sequence[Entrant]) -> None:
+    for entrant in entrants:
+        if not entrant.card.episodes:
+            raise CardError(f"{entrant.path}: has no finished episode to pool")
+
+
+def _year_free_formula(metric: str) -> Callable[[Entrant], str]:
+    """The formula of a metric without the days a year of its market, which annual figures divide
+    out.
+    """
+
+    def formula(entrant: Entrant) -> str:
+        year = entrant.card.snapshot.days_a_year
+        return re.sub(rf"\b{year}\b", "days a year", entrant.card.metrics[metric].formula)
+
+    return formula
+
+
+# ---- tests
+
+
+def _pooled_test(
+    markets: Sequence[_Market], metric: str, pair: tuple[int, ...], options: CompareOptions
+) -> tuple[PooledTest, list[CellFigure]]:
+    """Pool one metric of one pair of systems, or of one system against 0."""
+    first = markets[0].entrants[pair[0]]
+    definition = first.card.metrics[metric]
+    second = _second_label(markets, metric, pair)
+    _check_currency(markets, metric, definition.unit)
+
+    left_out: Counter[str] = Counter()
+    figures: list[WindowFigure] = []
+    seeds: set[int] = set()
+    lacking: list[str] = []
+    for market in markets:
+        compared = [market.entrants[index] for index in pair]
+        values, excluded = _values(compared, metric, market.cells)
+        left_out.update(excluded)
+        if not values:
+            lacking.append(f"{market.name} has no figure: {'; '.join(excluded)}")
+
+        seeds.update(seed for _, seed in values)
+        figures += window_figures(compared, metric, values, market.name)
+
+    if figures:
+        problem = lengths_problem(figures)
+        if problem:
+            raise CardError(f"{first.path}: {problem}, which are not pooled")
+
+    shared: dict[str, Any] = {
+        "metric": metric,
+        "unit": definition.unit,
+        "better": definition.better,
+        "first": first.label,
+        "second": second,
+        "markets": len({figure.market for figure in figures}),
+        "windows": len(figures),
+        "seeds": len(seeds),
+        "left_out": dict(left_out),
+    }
+    # Without the markets where a figure is never reached the others would look better.
+    source = lacking[0] if lacking else source_of(figures)
+    if source not in ("days", "seeds"):
+        return PooledTest(**shared, source=None, k=0, reason=source), []
+
+    cells = independent_cells(figures, source)  # type: ignore[arg-type]
+    return _estimated(shared, source, cells, options), cells
+
+
+def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]) -> str:
+    """What the first system is compared with. Raises UsageError: with nothing, and the metric's 0
+    says nothing.
+    """
+    if len(pair) == 2:
+        return markets[0].entrants[pair[1]].label
+    if metric not in ZEROS:
+        raise UsageError(
+            f"with one system, {metric} can't be tested against 0; give cards of a second system,"
+            f" or one of --metric {', '.join(ZEROS)}"
+        )
+
+    return ZEROS[metric]
+
+
+def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
+    """Refuse a figure in the money of markets that have different ones."""
+    if unit in _WITHOUT_CURRENCY:
+        return
+
+    currencies = {market.entrants[0].card.snapshot.currency: market for market in markets}
+    if len(currencies) > 1:
+        raise CardError(
+            f"{markets[0].entrants[0].path}: {metric} is in {unit}, and the markets count in"
+            f" {' and '.join(currencies)}: amounts of different currencies are not pooled"
+        )
+
+
+def _values(
+    compared: Sequence[Entrant], metric: str, cells: Sequence[Cell]
+) -> tuple[dict[Cell, float], Counter[str]]:
+    """Figures of one card, or differences of two, by cell; and where none is defined, by reason."""
+    if len(compared) == 2:
+        return paired_differences(compared[0], compared[1], metric, cells)
+
+    values: dict[Cell, float] = {}
+    excluded: Counter[str] = Counter()
+    episodes = compared[0].episodes()
+    for cell in cells:
+        figure = episodes[cell].metrics[metric]
+        if figure.value is None:
+            excluded[f"{compared[0].label}: {figure.reason}"] += 1
+        else:
+            values[cell] = figure.value
+
+    return values, excluded
+
+
+def _estimated(
+    shared: Mapping[str, Any], source: str, cells: Sequence[CellFigure], options: CompareOptions
+) -> PooledTest:
+    values = np.array([cell.value for cell in cells])
+    variances = np.array([cell.variance for cell in cells])
+    shares = np.array([cell.share for cell in cells])
+    found = asdict(stats.random_effects(values, variances, 1.0 - options.alpha, shares))
+    nothing = (None,) * len(cells)
+    weights = found.pop("weights") or nothing
+    shrunk = found.pop("shrunk") or nothing
+    tau2 = found.pop("tau2")
+    rows = [
+        PooledCell(
+            cell=cell.name,
+            windows=len(cell.windows),
+            unit=shared["unit"],
+            value=cell.value,
+            se=cell.variance**0.5,
+            shrunk=estimate,
+            weight=weight,
+        )
+        for cell, weight, estimate in zip(cells, weights, shrunk, strict=True)
+    ]
+    tau = None if tau2 is None else tau2**0.5
+
+    return PooledTest(
+        **shared,
+        source=source,
+        tau=tau,
+        cells=rows,
+        over_markets=_over_markets(cells, shared["unit"], 1.0 - options.alpha),
+        **found,
+    )
+
+
+def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> OverMarkets | None:
+    """Pool cells within markets and these over each other; None where a cell is of several markets
+    or all are of one.
+    """
+    in_order: dict[str, None] = {}
+    for cell in cells:
+        in_order.update(dict.fromkeys(sorted(cell.markets)))
+
+    names = list(in_order)
+    if len(names) < 2 or any(len(cell.markets) > 1 for cell in cells):
+        return None
+
+    values = np.array([cell.value for cell in cells])
+    variances = np.array([cell.variance for cell in cells])
+    labels = np.array([names.index(min(cell.markets)) for cell in cells])  # each of one market
+    shares = np.array([cell.share for cell in cells])
+    found = stats.grouped_effects(values, variances, labels, confidence, shares)
+    over = found.over
+    rows = [
+        PooledMarket(market=name, k=k, unit=unit, value=value, se=se)
+        for name, k, value, se in zip(names, found.counts, found.values, found.errors, strict=True)
+    ]
+
+    return OverMarkets(
+        markets=rows,
+        value=over.value,
+        low=over.low,
+        high=over.high,
+        p=over.p,
+        tau=None if over.tau2 is None else over.tau2**0.5,
+        tau_within=found.tau2_within**0.5,
+        q=over.q,
+        q_p=over.q_p,
+        reason=over.reason,
+    )
+
+
+# ---- notes
+
+
+def _market_notes(markets: Sequence[_Market], options: CompareOptions) -> Iterator[str]:
+    of_markets = {}
+    for market in markets:
+        lines = [*left_out_notes(market.entrants)]
+        lines += flag_notes(market.entrants, are_sides_mixed=options.side is None)
+        of_markets[market.name] = lines
+
+    yield from notes_of_groups(of_markets)
+
+
+def _test_notes(test: PooledTest, cells: Sequence[CellFigure]) -> Iterator[str]:
+    """What a reader must know of one pooled estimate."""
+    for reason, count in test.left_out.items():
+        yield f"{test.metric}: {count} (window, seed) left out: {reason}"
+
+    for cell in cells:
+        if len(cell.windows) > 1:
+            yield f"{cell.name} share days of one venue: their mean is one cell"
+
+    yield from _dependence_notes(cells)
+    over = test.over_markets
+    if over is not None and over.q_p is not None and over.q_p <= _MARKETS_DIFFER:
+        yield (
+            f"{test.metric}, {test.first}, {test.second}: markets differ more than their windows do"
+            f" (p {over.q_p:.2g}): the pooled interval is of these markets, that over markets of"
+            " others"
+        )
+
+    if test.source == "seeds":
+        yield (
+            f"{test.metric}: not all cells have daily series, so errors of cells measure variation over"
+            " seeds only; variation over a market's days is in tau"
+        )
+
+    if test.low is not None and test.plain_low is not None and test.low > test.plain_low:
+        yield (
+            f"{test.metric}, {test.first}, {test.second}: cells differ less than their errors say,"
+            " and the interval is shorter than the normal one of these errors (plain_low and"
+            " plain_high of --json): take the longer one"
+        )
+
+
+def _dependence_notes(cells: Sequence[CellFigure]) -> Iterator[str]:
+    windows = list(itertools.chain.from_iterable(cell.windows for cell in cells))
+    if len(windows) < 2:
+        return
+
+    correlation = shared_correlation(windows, at_one_venue=False)
+    pairs = int((np.triu(correlation, 1) > stats.INDEPENDENT).sum())
+    if pairs:
+        yield (
+            f"{pairs} pairs of windows share days at different venues and count as independent: what"
+            " moves both markets at once makes the interval too short"
+        )

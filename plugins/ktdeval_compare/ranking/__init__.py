@@ -1,0 +1,1 @@
+"""Rankings: how much of one is luck."""

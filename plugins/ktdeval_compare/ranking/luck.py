@@ -1,0 +1,223 @@
+"""How much of a ranking is luck, and how much of it is selection: deflated Sharpe ratios, two
+rankings, exposures by factor.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from scipy import stats
+
+from ktdeval.cards import TradingCard, figures_differ_in
+from ktdeval.errors import CardError
+from ktdeval.runner import TrialReturns, Trials, count_trials_by_window
+from ktdeval.stats import deflated_sharpe_ratio
+from ktdeval_compare.pairs.compared_cards import Entrant, Values, card_notes, label, recorded_ledger
+from ktdeval_compare.ranking.random_players import PlayersRow, PlayersTable
+from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
+
+#: A card has a rank where both are defined in all its episodes
+_RANKED = ("total_return", SELECTION)
+
+#: Trials by window and snapshot
+_Counted = Mapping[tuple[str, str], Trials]
+
+
+class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return": "return"}):
+    """Return and selection of one card, and what chance makes of them; medians over episodes."""
+
+    card: str
+    total_return: float | None
+    selection: float | None
+    paper_selection: float | None
+    return_rank: float | None = None  #: None: not ranked
+    selection_rank: float | None = None
+    psr: float | None
+    dsr: float | None  #: each episode deflated by all trials of its window and snapshot
+    episodes: int  #: how many have a deflated Sharpe ratio
+    trials: tuple[int, int]  #: least and most over windows
+    reason: str | None  #: why there is no `dsr`
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Agreement of the rankings by return and by selection; `reason` where there is none."""
+
+    spearman: float | None = None
+    kendall: float | None = None  #: tau b
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LuckReport:
+    """Report of `ktdeval compare luck`; exposures have no mean where cards are of different markets."""
+
+    cards: Sequence[LuckRow]
+    ranks: RankCorrelation
+    exposures: Sequence[FactorMeans]
+    notes: Sequence[str]
+    players: Sequence[
+        PlayersRow
+    ] = ()  #: where cards stand among random players; empty unless asked
+
+
+def luck(
+    entrants: Sequence[Entrant], stores: Sequence[Path], players: PlayersTable | None = None
+) -> LuckReport:
+    """Report what chance and style leave of each card, and where it stands among random `players`.
+    Trials are counted in the cards' own runs and in `stores`.
+    """
+    named = label(entrants)
+    roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
+    if not roots:
+        raise CardError(
+            f"{named[0].path}: lies in no run folder, so its trials can't be counted; name the runs"
+            " with --runs"
+        )
+
+    trials = _trials_by_window(named, roots)
+    rows = [_card_row(entrant, trials) for entrant in named]
+    factors = card_exposures(named)
+
+    what = figures_differ_in(entrant.card for entrant in named)
+    if what:
+        ranks = RankCorrelation(reason=f"the cards' figures have different {what}")
+        factors = [replace(row, mean=None, members=0, same_sign=0) for row in factors]
+    else:
+        rows, ranks = rank(rows, [_is_whole(entrant.card) for entrant in named])
+
+    notes = list(card_notes(named, _RANKED))
+    exposed = factors[0].cards if factors else {}
+    for entrant in named:
+        if exposed and entrant.label not in exposed:
+            notes.append(f"{entrant.label}: has no exposures")
+
+    of_players = [] if players is None else players.rows(named)
+    return LuckReport(cards=rows, ranks=ranks, exposures=factors, notes=notes, players=of_players)
+
+
+def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> _Counted:
+    wanted: set[tuple[str, str]] = set()
+    for entrant in entrants:
+        for window in entrant.card.windows:
+            wanted.add((window.name, entrant.card.snapshot.id))
+
+    return count_trials_by_window(roots, sorted(wanted))
+
+
+def _is_whole(card: TradingCard) -> bool:
+    """Whether the figures that cards are ranked by are medians over all episodes."""
+    for name in _RANKED:
+        line = card.metrics.get(name)
+        if line is not None and line.n != len(card.pooled):
+            return False
+    return True
+
+
+def rank(
+    rows: Sequence[LuckRow], are_whole: Sequence[bool] | None = None
+) -> tuple[list[LuckRow], RankCorrelation]:
+    """Return the rows with their ranks by return and by selection, 1 the best, and the correlation
+    of the two rankings. Ties share the mean of their ranks.
+
+    A card has no rank without both figures, or where these are not of all its episodes
+    (`are_whole`).
+    """
+    ranked = [
+        index
+        for index, row in enumerate(rows)
+        if row.total_return is not None
+        and row.selection is not None
+        and (are_whole is None or are_whole[index])
+    ]
+    returns = np.array([rows[index].total_return for index in ranked], dtype=np.float64)
+    selections = np.array([rows[index].selection for index in ranked], dtype=np.float64)
+
+    result = list(rows)
+    return_ranks = stats.rankdata(-returns).tolist()
+    selection_ranks = stats.rankdata(-selections).tolist()
+    for index, by_return, by_selection in zip(ranked, return_ranks, selection_ranks, strict=True):
+        result[index] = msgspec.structs.replace(
+            rows[index], return_rank=by_return, selection_rank=by_selection
+        )
+
+    return result, _correlation(returns, selections)
+
+
+def _correlation(returns: Values, selections: Values) -> RankCorrelation:
+    if len(returns) < 2:
+        return RankCorrelation(reason="fewer than two models have both")
+    if not np.ptp(returns) or not np.ptp(selections):
+        return RankCorrelation(reason="all models tie")
+
+    spearman = stats.spearmanr(returns, selections)
+    kendall = stats.kendalltau(returns, selections)
+    return RankCorrelation(float(spearman.statistic), float(kendall.statistic))
+
+
+def _card_row(entrant: Entrant, trials: _Counted) -> LuckRow:
+    card = entrant.card
+    values: list[float] = []
+    reasons: set[str] = set()
+    counts: list[int] = []
+
+    for episode in card.pooled:
+        counted = trials[episode.window, card.snapshot.id]
+        counts.append(counted.episodes)
+        own = _recorded_returns(entrant, episode.id, counted)
+        if isinstance(own, str):
+            reasons.add(own)
+            continue
+
+        figure = deflated_sharpe_ratio(
+            own.returns, counted.sharpes, counted.episodes, own.resolution
+        )
+        if figure.value is None:
+            reasons.add(figure.reason or "")
+        else:
+            values.append(figure.value)
+
+    dsr = None
+    reason = None
+    if values:
+        dsr = statistics.median(values)
+    else:
+        reason = "; ".join(sorted(reasons)) or "no finished episode"
+
+    return LuckRow(
+        card=entrant.label,
+        total_return=card_value(card, "total_return"),
+        selection=card_value(card, SELECTION),
+        paper_selection=card_value(card, f"paper_{SELECTION}"),
+        psr=card_value(card, "psr"),
+        dsr=dsr,
+        episodes=len(values),
+        trials=(min(counts, default=0), max(counts, default=0)),
+        reason=reason,
+    )
+
+
+def _recorded_returns(entrant: Entrant, episode: str, counted: Trials) -> TrialReturns | str:
+    """Return the daily returns of an episode as the card was made from it, or why there are none:
+    those of the trials where they are from the very ledger that the card names.
+    """
+    recorded = entrant.card.artefacts.get(f"episodes/{episode}/ledger.parquet")
+    trial = counted.returns.get(episode)
+    if trial is not None and trial.ledger_sha256 == recorded:
+        return trial
+
+    ledger = recorded_ledger(entrant, episode)
+    if isinstance(ledger, str):
+        return ledger
+    return TrialReturns(ledger.returns, ledger.return_resolution, recorded or "")
+
+
+def card_value(card: TradingCard, name: str) -> float | None:
+    """Return a metric of a card; None where it has none, or where it is not defined."""
+    line = card.metrics.get(name)
+    return None if line is None else line.value

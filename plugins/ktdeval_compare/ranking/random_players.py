@@ -1,0 +1,229 @@
+"""Where an entrant stands among random players of the same game (`compare luck --players`).
+
+A random player is a random trader of `ktdeval.stats.random_envelope`: it starts with the entrant's
+cash on the episode's own days, and the project's executor fills its orders under the card's rules,
+fees and limits. It trades on the days on which the entrant's ledger has fills, and on no others;
+it buys as many names for the same shares of NAV, keeps the entrant's number of names, and adds and
+reduces likewise, so turnover, positions and cash are matched. Only which names is random, each
+among the members that can be bought that day. A row shows how well turnover and names are matched.
+
+The idea is that of random portfolios: those that somebody under the same constraints could have
+held are the measure of what somebody held (J. H. Lorie 1965; P. Burns, "Performance Measurement via
+Random Portfolios", 2004, revised as "Random Portfolios for Performance Measurement" in
+Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis, Springer).
+
+All players of a day are executed as arrays. Where they can't be (the price of a fill depends on its
+size), they are executed one by one with the same result, and the progress line gives the reason.
+
+The rank is the share of players that the entrant beats, ties counting half. Players are a sample of
+all that could be, so it has a 95 % interval, Wilson's, from the rank without ties to that with all
+of them. It is the error of the sample alone: how far the episode's own outcome is chance is what
+the rank itself says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from ktdeval.cards import TradingEpisode
+from ktdeval.errors import ConfigError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.stats import (
+    Envelope,
+    EnvelopeSettings,
+    envelope_problem,
+    random_envelope,
+    wilson,
+)
+from ktdeval.trading import MarketTape, TradingConfig, trading_rules
+from ktdeval.values import Tell, derive_seed, option, tell_nobody
+from ktdeval_compare.pairs.compared_cards import Entrant, Values, recorded_ledger
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+POOLED = "all"  #: Window of the row of all episodes of a card
+_NO_MARKET = "random players trade on the run's market"
+
+
+@dataclass(frozen=True)
+class PlayersOptions:
+    """Settings of the random players."""
+
+    players: int = option(10_000, help="random players of an episode", minimum=100, maximum=100_000)
+    seed: int = option(0, help="seed of their draws", minimum=0, maximum=2**31 - 1)
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """An entrant's return among those of random players."""
+
+    own: float  #: return of the entrant
+    q5: float  #: quantiles of the players' returns
+    q25: float
+    q50: float
+    q75: float
+    q95: float
+    rank: float  #: share of players that the entrant beats, ties counting half
+    low: float  #: 95 % interval of the rank
+    high: float
+    #: (1 + players that do at least as well) / (1 + players)
+    p_value: float
+
+
+class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Standing of a card among random players in one episode, or over all of them: of means of the
+    episodes' returns, each player's and the card's own.
+    """
+
+    card: str
+    window: str  #: or `POOLED`
+    seed: int | None  #: of the episode; None over all
+    n: int  #: players
+    standing: Standing | None
+    turnover: float | None = None  #: of the entrant, a year, two-way
+    players_turnover: float | None = None  #: of the players, their mean
+    names: float | None = None  #: that the entrant held at the close, its mean over days
+    players_names: float | None = None
+    reason: str | None = None  #: why there is no standing
+
+
+def standing_of(own: float, returns: Values) -> Standing:
+    """Return where a return stands among those of players, [n]."""
+    n = len(returns)
+    worse = int((returns < own).sum())
+    ties = int((returns == own).sum())
+    q5, q25, q50, q75, q95 = np.quantile(returns, LEVELS).tolist()
+    lower, upper = wilson(worse, n), wilson(worse + ties, n)
+    assert lower.low is not None
+    assert upper.high is not None
+
+    return Standing(
+        own=own,
+        q5=q5,
+        q25=q25,
+        q50=q50,
+        q75=q75,
+        q95=q95,
+        rank=(worse + ties / 2) / n,
+        low=lower.low,
+        high=upper.high,
+        # One is added to both counts, so that a finite number of players never gives 0.
+        p_value=(1 + n - worse) / (1 + n),
+    )
+
+
+@dataclass
+class PlayersTable:
+    """Plays random players beside cards; a market is opened and put on tape once."""
+
+    options: PlayersOptions
+    tell: Tell = tell_nobody
+    _markets: dict[str, MarketSnapshot | str] = field(default_factory=dict)
+    _tapes: dict[tuple[str, TradingConfig], MarketTape] = field(default_factory=dict)
+
+    def rows(self, entrants: Sequence[Entrant]) -> list[PlayersRow]:
+        """Return a row for each finished episode of labelled cards, and one over all episodes of a
+        card with several.
+        """
+        rows: list[PlayersRow] = []
+        total = sum(len(entrant.card.pooled) for entrant in entrants)
+        for entrant in entrants:
+            played = []
+            for episode in entrant.card.pooled:
+                self.tell("random players", len(rows), total)
+                envelope = self._play(entrant, episode)
+                rows.append(self._row(entrant, episode, envelope))
+                if isinstance(envelope, Envelope):
+                    played.append(envelope)
+
+            if 1 < len(played) == len(entrant.card.pooled):
+                rows.append(self._pooled_row(entrant, played))
+
+        return rows
+
+    def _play(self, entrant: Entrant, episode: TradingEpisode) -> Envelope | str:
+        """Return the random players of an episode, or why there are none."""
+        ledger = recorded_ledger(entrant, episode.id)
+        if isinstance(ledger, str):
+            return ledger
+
+        problem = envelope_problem(ledger)
+        if problem is not None:
+            return problem
+
+        market = self._market(entrant)
+        if isinstance(market, str):
+            return market
+
+        try:
+            config = trading_rules(
+                entrant.card.task.config.get("trading") or {}, "trading rules on the card"
+            )
+        except ConfigError as error:
+            return str(error)
+
+        draws = derive_seed("random players", self.options.seed, episode.window, episode.seed)
+        settings = EnvelopeSettings(self.options.players, draws)
+        tape = self._tape(market, config)
+        envelope = random_envelope(ledger, market, config, settings, tape, self.tell)
+        return envelope.reason or envelope
+
+    def _row(
+        self, entrant: Entrant, episode: TradingEpisode, envelope: Envelope | str
+    ) -> PlayersRow:
+        if isinstance(envelope, str):
+            return PlayersRow(
+                card=entrant.label,
+                window=episode.window,
+                seed=episode.seed,
+                n=0,
+                standing=None,
+                reason=envelope,
+            )
+
+        return PlayersRow(
+            card=entrant.label,
+            window=episode.window,
+            seed=episode.seed,
+            n=len(envelope.returns),
+            standing=standing_of(envelope.agent_return, envelope.returns),
+            turnover=envelope.agent.turnover,
+            players_turnover=envelope.random.turnover,
+            names=envelope.agent.names,
+            players_names=envelope.random.names,
+        )
+
+    def _pooled_row(self, entrant: Entrant, played: Sequence[Envelope]) -> PlayersRow:
+        """Return the row over all episodes: the n-th players of the episodes are one player."""
+        own = float(np.mean([envelope.agent_return for envelope in played]))
+        means = np.mean([envelope.returns for envelope in played], axis=0)
+        return PlayersRow(
+            card=entrant.label,
+            window=POOLED,
+            seed=None,
+            n=len(means),
+            standing=standing_of(own, means),
+        )
+
+    def _market(self, entrant: Entrant) -> MarketSnapshot | str:
+        """Return the market of a card's run, or why it is not at hand."""
+        if not entrant.is_in_run:
+            return "lies in no run folder, which says where the market is"
+
+        identity = entrant.card.snapshot.id
+        if identity not in self._markets:
+            folder = RunFolder.load(entrant.run_folder)
+            self._markets[identity] = recorded_market(folder, load_plugins(), None, _NO_MARKET)
+
+        return self._markets[identity]
+
+    def _tape(self, market: MarketSnapshot, config: TradingConfig) -> MarketTape:
+        key = (market.id, config)
+        if key not in self._tapes:
+            self._tapes[key] = MarketTape.from_snapshot(market, config)
+
+        return self._tapes[key]

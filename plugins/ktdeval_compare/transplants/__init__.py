@@ -1,0 +1,1 @@
+"""Transplants: decisions executed again at other capitals and costs."""

@@ -1,0 +1,106 @@
+"""`ktdeval transplant`: decisions of a run, executed again at other capitals and costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ktdeval.cli import (
+    JsonOptions,
+    MarketOptions,
+    Number,
+    OutputPath,
+    PluginOptions,
+    RunPath,
+    capital_of,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+    work_shown,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
+    """Options of `transplant`."""
+
+    cash: tuple[str, ...] = flag(
+        (),
+        metavar="N,…",
+        help="capitals, such as 1e6,1e7,1e8 [default: the run's own, ten times and a hundred times]",
+    )
+    execution: str | None = flag(
+        None,
+        metavar="NAME",
+        help="costs of execution: none, spread, sqrt [default: the run's own]",
+    )
+    spread: float | None = flag(
+        None,
+        type=Number(0, 1000),
+        metavar="BPS",
+        help="half spread in basis points, instead of the execution's own",
+    )
+    tasks: tuple[str, ...] = flag(
+        (), metavar="NAME,…", help="only these trading tasks of the run [default: all]"
+    )
+    out: Path | None = flag(
+        None,
+        type=OutputPath("new folder", "transplant.json"),
+        metavar="DIR",
+        help="folder of figures, cards and ledgers [default: RUN-transplanted]",
+    )
+
+
+@example("ktdeval transplant ktdeval-runs/a --cash 1e6,1e7,1e8,1e9 --execution sqrt")
+@click.command()
+@click.argument("run", type=RunPath(), metavar="RUN")
+@options_of(TransplantOptions)
+def transplant(run: Path, options: TransplantOptions) -> None:
+    """Execute a run's decisions again at other capitals and costs, and say where the edge is gone.
+
+    RUN is a run folder, which is only read, or the folder of a transplant, which is shown again.
+    No model is asked: lots, limits and caps apply anew to what was decided. Orders by target
+    weights are taken as they are, orders by shares are scaled by the capital. The model did not see
+    these fills: the cards are labelled `transplanted` and never ranked. Returns are withheld where
+    less than 80 % of what was ordered is filled.
+    """
+    # not at the top, so that help is quick
+    from ktdeval_compare.table_columns import print_result
+    from ktdeval_compare.transplants.transplant_run import (
+        TransplantSettings,
+        load_again,
+        transplant_run,
+    )
+    from ktdeval_compare.transplants.transplant_texts import transplant_parts
+
+    settings = TransplantSettings(
+        capitals=tuple(capital_of(text) for text in options.cash),
+        execution=options.execution,
+        spread=options.spread,
+        tasks=options.tasks,
+        data=options.data,
+    )
+    file = load_again(run, settings)
+    made = None
+    if file is None:
+        with work_shown() as tell:
+            plugins = open_plugins(options.plugin)
+            file, folder = transplant_run(run, settings, plugins, options.out, tell)
+            made = "transplant", folder
+
+    print_result(file, transplant_parts(file), made, options.as_json)
+
+
+def at_capital(cards: tuple[Path, ...], capital: str | None) -> tuple[Path, ...]:
+    """Return the folders of transplants at a capital instead of runs; the same where none is
+    named.
+    """
+    if capital is None:
+        return cards
+
+    from ktdeval.runner import transplanted_at
+
+    return tuple(transplanted_at(path, capital_of(capital, "--at")) for path in cards)

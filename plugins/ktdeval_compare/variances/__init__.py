@@ -1,0 +1,1 @@
+"""Variance of a metric, split by factor."""

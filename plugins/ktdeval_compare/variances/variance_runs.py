@@ -1,0 +1,249 @@
+"""Runs whose variance is split: those of cards, and those of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.cards import TradingEpisode, system_labels
+from ktdeval.errors import CardError, UsageError
+from ktdeval.values import read_plain
+from ktdeval_compare.pairs.compare import TASK_FACETS
+from ktdeval_compare.pairs.compared_cards import (
+    Entrant,
+    by_task,
+    check_same,
+    chosen_metrics,
+    flag_notes,
+    label,
+    left_out_notes,
+    notes_of_groups,
+    paired_cells,
+    recorded_ledger,
+)
+
+FACTORS = ("agent", "model", "asset", "window", "seed")
+TABLES = Path(__file__).with_name("tables")
+_ENSEMBLE = "ensemble"
+_LARGEST = 4_000_000  #: Bytes of a table
+
+
+@dataclass(frozen=True, slots=True)
+class DesignRun:
+    """One run of a design."""
+
+    levels: Mapping[str, str]  #: factor -> level
+    value: float | None  #: the figure; None where it is undefined
+    path: Hashable  #: what two runs with identical trajectories have in common
+    is_flat: bool  #: it never moved: nothing was traded
+    is_ensemble: bool = False  #: made of the decisions of other rows, so no level of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """Runs of a design, and what they are."""
+
+    runs: Sequence[DesignRun]
+    metric: str
+    compared: str  #: what `DesignRun.path` is made of, in words
+    source: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def read_table(name: str, metric: str | None) -> Observations:
+    """Read a table: CSV with columns among `FACTORS`, an optional column `ensemble` (yes or empty),
+    and one of numbers for each metric (empty: undefined); lines of its head that start with # are
+    its source. `name`: a path, or a table that ships, such as `ama-1`. `metric`: the first of the
+    table by default.
+
+    Raises UsageError: there is no such file or metric, or the file is too large; CardError: the
+    file is no such table; names its first bad line.
+    """
+    path, text = _read_text(name)
+    source = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
+    frame = _parse_table(path, text, skipped=len(source))
+
+    columns = [str(column) for column in frame]
+    factors = [column for column in columns if column in FACTORS]
+    metrics = [column for column in columns if column not in (*FACTORS, _ENSEMBLE)]
+    if not factors or not metrics or frame.empty:
+        raise CardError(
+            f"{path}: needs columns of factors ({', '.join(FACTORS)}) and of figures, and a row for"
+            " each run"
+        )
+
+    wanted = metric or metrics[0]
+    if wanted not in metrics:
+        raise UsageError(f"{path}: no metric {wanted!r} in this table; it has {', '.join(metrics)}")
+
+    figures = frame[metrics].apply(pd.to_numeric, errors="coerce")
+    is_ensemble = frame.get(_ENSEMBLE, pd.Series("", frame.index))
+    has_bad_figure = (frame[metrics] != "") & ~np.isfinite(figures)
+    problems = {
+        f"has an empty {' or '.join(factors)}": (frame[factors] == "").any(axis=1),
+        "has a figure that is not a finite number": has_bad_figure.any(axis=1),
+        f"has an {_ENSEMBLE} other than yes or nothing": ~is_ensemble.isin(["", "yes"]),
+        f"is a second row of one {' × '.join(factors)}; a column seed tells replicates apart": (
+            frame.duplicated(factors)
+        ),
+    }
+    for problem, wrong in problems.items():
+        if wrong.any():
+            line = len(source) + 2 + int(np.argmax(wrong))
+            raise CardError(f"{path} line {line}: {problem}")
+
+    runs = []
+    rows = zip(frame[factors].to_numpy(), figures.to_numpy(), is_ensemble, strict=True)
+    for levels, values, ensemble in rows:
+        row = [None if math.isnan(value) else float(value) for value in values]
+        runs.append(
+            DesignRun(
+                levels=dict(zip(factors, map(str, levels), strict=True)),
+                value=row[metrics.index(wanted)],
+                path=tuple(row),
+                is_flat=not values.any(),
+                is_ensemble=ensemble == "yes",
+            )
+        )
+
+    head = [line.lstrip("# ") for line in source]
+    return Observations(runs, wanted, "all figures of the row", head)
+
+
+def table_among(paths: Sequence[Path]) -> str | None:
+    """Return the name of the table that is given in place of runs: a CSV file, or one that ships;
+    None: runs are given. Raises UsageError: a table is not alone.
+    """
+    for path in paths:
+        is_shipped = path.stem == str(path) and (TABLES / f"{path}.csv").is_file()
+        if path.suffix != ".csv" and (not is_shipped or path.exists()):
+            continue
+        if len(paths) > 1:
+            raise UsageError(f"{path}: a table of runs stands alone; leave the others out")
+        return str(path)
+
+    return None
+
+
+def _read_text(name: str) -> tuple[Path, str]:
+    """Path and text of a file, or of a table that ships."""
+    shipped = {path.stem: path for path in sorted(TABLES.glob("*.csv"))}
+    path = shipped.get(name, Path(name))
+    try:
+        return path, read_plain(path, _LARGEST).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise UsageError(
+            f"{name}: {reason}; give a CSV file, or one of {', '.join(shipped)}"
+        ) from None
+
+
+def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text),
+            skiprows=skipped,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=False,
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise CardError(f"{path}: is not a CSV table: {str(error).strip()}") from None
+
+    # pandas takes the first fields of too long rows as an index.
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise CardError(f"{path}: is not a CSV table: rows have more fields than the head")
+
+    return frame
+
+
+def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool) -> Observations:
+    """Runs of trading cards, one for each episode that cards of a task have in common; the asset is
+    the task, which has one card of each agent and model.
+
+    Raises CardError: cards of a task can't be compared or paired, or two are of one agent and
+    model; UsageError: a metric is on no card.
+    """
+    runs: list[DesignRun] = []
+    notes: dict[str, list[str]] = {}
+    metric = ""
+    all_of_nav = True
+    models = system_labels(entrant.system.of_model for entrant in entrants)
+
+    for task, members in by_task(entrants).items():
+        check_same(members, TASK_FACETS, "they can't be compared")
+        if len(members) < 2:
+            raise CardError(
+                f"{members[0].path}: is the only card of task {task}; a split needs several agents"
+                " or models"
+            )
+
+        metric = chosen_metrics(members, metrics)[-1]
+        labelled = label(members)
+        cells = paired_cells(labelled, common)
+        notes[task] = [*left_out_notes(labelled), *flag_notes(labelled)]
+        seen: dict[tuple[str, str], Entrant] = {}
+
+        for member in labelled:
+            agent = member.system.agent_name
+            model = models[member.system.of_model]
+            other = seen.setdefault((agent, model), member)
+            if other is not member:
+                raise CardError(
+                    f"{member.path} and {other.path} are both of agent {agent} with model {model};"
+                    " give one of them"
+                )
+
+            episodes = member.episodes()
+            for window, seed in cells:
+                episode = episodes[window, seed]
+                trajectory = _trajectory(member, episode)
+                all_of_nav = all_of_nav and trajectory.is_nav
+                levels = {
+                    "agent": agent,
+                    "model": model,
+                    "asset": task,
+                    "window": window,
+                    "seed": str(seed),
+                }
+                value = episode.metrics[metric].value
+                is_elected = episode.decisions.elected > 0
+                runs.append(
+                    DesignRun(
+                        levels, value, trajectory.path, trajectory.is_flat, is_ensemble=is_elected
+                    )
+                )
+
+    compared = "daily NAV"
+    if not all_of_nav:
+        compared = "daily NAV, or all figures of the card where no ledger is beside it"
+
+    return Observations(runs, metric, compared, notes=list(notes_of_groups(notes)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trajectory:
+    """Course of an episode, for finding identical ones."""
+
+    path: Hashable  #: equal for identical runs
+    is_flat: bool  #: it never moved
+    is_nav: bool  #: `path` is of the daily NAVs, not of the figures on the card
+
+
+def _trajectory(entrant: Entrant, episode: TradingEpisode) -> _Trajectory:
+    ledger = recorded_ledger(entrant, episode.id)
+    if isinstance(ledger, str):
+        figures = {name: each.value for name, each in episode.metrics.items()}
+        is_flat = figures.get("total_return") == 0
+        return _Trajectory(tuple(sorted(figures.items())), is_flat, is_nav=False)
+
+    path = hashlib.sha256(ledger.nav.astype("<f8").tobytes()).hexdigest()
+    return _Trajectory(path, is_flat=not ledger.returns.any(), is_nav=True)

@@ -1,0 +1,1 @@
+"""Launch of a grid: its driver, its workers, and what it shows."""

@@ -1,0 +1,248 @@
+"""Driver of a launch: records it, starts workers, watches them, and says how it ended.
+
+It computes nothing: workers, which may be forks of it, open the grid, run it, and make cards, tables
+and pages. So it may die at any moment, and the same command goes on from the store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
+from ktdeval.registry import Plugins
+from ktdeval.task_api import WorkerJob
+from ktdeval.values import Address, Value, decode_json, encode_canonical
+from ktdeval_grid.launch.launch_display import Watcher
+from ktdeval_grid.launch.launch_workers import start_workers, wait_for
+from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.state.layout import GridPlace
+from ktdeval_grid.state.printed_status import failure_lines
+from ktdeval_grid.state.records import (
+    GRID,
+    LAUNCHES,
+    Launch,
+    LaunchEnd,
+    launch_end_key,
+    launch_key,
+)
+from ktdeval_grid.state.status import GridStatus, look, now_utc, reader_of
+
+LOGS = "logs"
+
+_LOOK_S = 1.0  #: between two looks at the store
+_MOST_SHARE = 10  #: a look that takes t seconds is not repeated for so many times t
+_ERROR = re.compile(r"ktdeval: (?:error|stopped): (.*)")
+_MOST_LOG_BYTES = 100_000  #: of a worker's log that are searched for its error
+
+
+class Request(Value, kw_only=True):
+    """What a driver is to do, as it is handed to a process of its own."""
+
+    plan: GridPlan
+    out: Address
+    workers: int
+    runner: str
+    only: Literal["all", "failed"] = "all"
+    words: tuple[str, ...] = ()  #: that began the launch on the command line
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """How a launch ended."""
+
+    launch: str
+    exit_code: int
+    status: GridStatus | None  #: None where the grid could not be opened
+    problems: tuple[str, ...]  #: one line for each kind
+    site: Path | None
+
+
+class Driver:
+    """One launch of a grid."""
+
+    def __init__(
+        self, request: Request, place: GridPlace, plugins: Plugins, *, may_fork: bool = False
+    ) -> None:
+        self._may_fork = may_fork
+        self._request = request
+        self._place = place
+        self._plugins = plugins
+        self._next_look_s = 0.0
+        self.launch = self._recorded()
+        self._reader = reader_of(place.store, f"driver-{self.launch.id}")
+
+    def run(self, watcher: Watcher) -> LaunchResult:
+        """Start workers, and watch them to their end. Raises KtdevalError; KeyboardInterrupt after
+        an interrupt.
+        """
+        if self._place.store.exists(GRID):
+            watcher.begin(self._reader.look())
+
+        workers = start_workers(self._plugins, self._request.runner, self._job())
+        codes = wait_for(workers, lambda: self._look_in_time(watcher))
+        return self._ended(codes, self._look(watcher))
+
+    def _recorded(self) -> Launch:
+        """Record the launch under the next free number."""
+        store = self._place.store
+        known = [stat.key.rpartition("/")[2] for stat in store.list(LAUNCHES)]
+        number = 1 + max((int(name[:4]) for name in known if name[:4].isdigit()), default=0)
+        while True:
+            launch = Launch(
+                id=f"{number:04}",
+                plan=self._request.plan,
+                only=self._request.only,
+                workers=self._request.workers,
+                runner=self._request.runner,
+                begun_at=now_utc().isoformat(timespec="seconds"),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+            )
+            if store.create(launch_key(launch.id), _encoded_line(launch)):
+                return launch
+            number += 1
+
+    @property
+    def logs(self) -> Path:
+        """Folder of what the workers of this launch print."""
+        return self._place.root / LOGS / self.launch.id
+
+    def _job(self) -> WorkerJob:
+        words = ("grid", "worker", "--out", str(self._place.root), "--launch", self.launch.id)
+        return WorkerJob(
+            words,
+            workers=self._request.workers,
+            logs=str(self.logs),
+            may_fork=self._may_fork,
+        )
+
+    def _look_in_time(self, watcher: Watcher) -> None:
+        """Look once a second, and less often where a look takes long."""
+        began_s = time.monotonic()
+        if began_s < self._next_look_s:
+            return
+
+        self._look(watcher)
+        took_s = time.monotonic() - began_s
+        self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MOST_SHARE)
+
+    def _look(self, watcher: Watcher) -> GridStatus | None:
+        """Show where the grid stands; None before it is opened."""
+        if not self._place.store.exists(GRID):
+            return None
+
+        found, status = look(self._reader)
+        watcher.show(found, status)
+        return status
+
+    def _ended(self, codes: list[int], status: GridStatus | None) -> LaunchResult:
+        problems = tuple(self._problems(codes, status))
+        exit_code = _exit_code(codes, status)
+        site = self._place.root / "site" / "index.html"
+        if status is not None:
+            total = status.total
+            end = LaunchEnd(
+                id=self.launch.id,
+                ended_at=now_utc().isoformat(timespec="seconds"),
+                exit_code=exit_code,
+                done=total.done,
+                failed=total.failed,
+                left=total.left,
+                stopped=problems[0] if problems and not total.failed else None,
+            )
+            self._place.store.create(launch_end_key(self.launch.id), _encoded_line(end))
+
+        return LaunchResult(
+            launch=self.launch.id,
+            exit_code=exit_code,
+            status=status,
+            problems=problems,
+            site=site if site.is_file() else None,
+        )
+
+    def _problems(self, codes: list[int], status: GridStatus | None) -> Iterator[str]:
+        """Yield one line for each kind of failure, then what ended workers early."""
+        if status is not None:
+            yield from failure_lines(status)
+        if not any(codes):
+            return
+
+        is_told = status is not None and _is_told(status)
+        for line in worker_errors(self.logs):
+            if not is_told or not line.endswith(_RESUMES):
+                yield line
+
+
+def _is_told(status: GridStatus) -> bool:
+    """Whether the failures and stops of units say why none is left that would go on."""
+    return bool(status.failures) and status.total.left == status.total.stopped
+
+
+#: End of the line of a worker that has nothing to tell but that units are left
+_RESUMES = "run the same command again to resume"
+
+
+def worker_errors(logs: Path) -> Iterator[str]:
+    """Yield the last error that each worker printed, each once."""
+    seen: dict[str, None] = {}
+    if not logs.is_dir():
+        return
+
+    for path in sorted(logs.glob("*.log")):
+        with path.open("rb") as stream:
+            stream.seek(max(path.stat().st_size - _MOST_LOG_BYTES, 0))
+            text = stream.read().decode("utf-8", errors="replace")
+
+        errors = _ERROR.findall(text)
+        if errors:
+            seen[errors[-1]] = None
+
+    yield from seen
+
+
+def _exit_code(codes: list[int], status: GridStatus | None) -> int:
+    """Return 0 if every unit is done, 2 where nothing could begin, 3 where only a budget ended the
+    workers, else 1.
+    """
+    if status is None:
+        return 2
+    if status.is_finished and not any(codes):
+        return 0
+
+    is_stopped = set(codes) <= {0, BudgetError.exit_code} and any(codes)
+    return BudgetError.exit_code if is_stopped and not status.total.failed else 1
+
+
+def check_result(result: LaunchResult) -> None:
+    """Raise what ended a launch early. Raises EpisodeFailure: units are not done; BudgetError: only
+    a budget ended it; UsageError: the grid could not be opened.
+    """
+    if result.exit_code == 0:
+        return
+
+    first = result.problems[0] if result.problems else "workers ended early; see their logs"
+    if result.status is None:
+        raise UsageError(first)
+
+    total = result.status.total
+    kind = BudgetError if result.exit_code == BudgetError.exit_code else EpisodeFailure
+    raise kind(
+        f"{total.left + total.failed} of {total.planned} episodes are not done; the same command"
+        f" again goes on ({first})"
+    )
+
+
+def read_request(data: bytes) -> Request:
+    """Return a request from JSON. Raises StoreError."""
+    return decode_json(data, Request, "request of a driver")
+
+
+def _encoded_line(value: Value) -> bytes:
+    return (encode_canonical(value) + "\n").encode()

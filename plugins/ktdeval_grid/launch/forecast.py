@@ -1,0 +1,94 @@
+"""Estimate of what a launch has left to do, with what its grid has done so far."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import click
+
+from ktdeval.cli import flag, open_plugins, options_of
+from ktdeval.errors import UsageError
+from ktdeval.runner import why_not_asked
+from ktdeval.values import encode_canonical
+from ktdeval_grid.launch.driver import Request, read_request
+from ktdeval_grid.planning.estimate import PlannedCell, estimate_grid
+from ktdeval_grid.planning.estimate_types import GridEstimate
+from ktdeval_grid.planning.plan import System, systems
+from ktdeval_grid.state.layout import GridPlace, open_place
+from ktdeval_grid.state.records import DONE, GRID
+from ktdeval_grid.state.status import load_record
+from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
+
+#: What identifies an episode of a grid besides its id: slug of the system, task, window, seed
+Known = tuple[str, str, str | None, int]
+
+
+def estimate_request(request: Request) -> GridEstimate:
+    """Estimate what is left of the grid of a launch. Raises KtdevalError."""
+    done = finished_cells(open_place(request.out))
+
+    def is_done(system: System, cell: PlannedCell) -> bool:
+        return (system.slug, cell.task, cell.window_name, cell.seed) in done
+
+    plan = request.plan
+    concurrency = plan.concurrency or request.workers * CALLS_AT_ONCE
+    return estimate_grid(plan, open_plugins(plan.plugin), is_done, concurrency)
+
+
+def finished_cells(place: GridPlace) -> set[Known]:
+    """Return the episodes of a grid that are done; none before it has begun."""
+    store = place.store
+    if not store.exists(GRID):
+        return set()
+
+    ids = {stat.key.rpartition("/")[2].removesuffix(".json") for stat in store.list(DONE)}
+    return {
+        (system.slug, unit.task, unit.window, unit.seed)
+        for system, unit in load_record(store).units()
+        if unit.id in ids
+    }
+
+
+def check_beginning(request: Request, estimate: GridEstimate) -> None:
+    """Raise UsageError if no system of a launch could ask its models from this machine; where one
+    can, the others' problems are told when they come up.
+    """
+    if request.runner != "local":  # its workers have other keys, and another network
+        return
+
+    waiting = {model.name for model in estimate.models if model.episodes}
+    plugins = open_plugins(request.plan.plugin)
+    problems = []
+    for system in systems(request.plan):
+        if system.model.short not in waiting:
+            continue
+
+        problem = why_not_asked(system.config, plugins)
+        if problem is None:
+            return
+
+        problems.append(f"{system.slug}: {problem}")
+
+    if problems:
+        unique = "; ".join(dict.fromkeys(problems))
+        raise UsageError(f"no system of the grid can begin: {unique}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastOptions:
+    """Options of the command that a launch calls."""
+
+    begins: bool = flag(False, help="also check that a system can begin")
+
+
+@click.command(hidden=True)
+@options_of(ForecastOptions)
+def forecast(options: ForecastOptions) -> None:
+    """Estimate the launch that standard input describes, as JSON; a launch does this."""
+    request = read_request(sys.stdin.buffer.read())
+    estimate = estimate_request(request)
+    if options.begins:
+        check_beginning(request, estimate)
+
+    click.echo(encode_canonical(estimate))

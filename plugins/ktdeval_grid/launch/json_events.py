@@ -1,0 +1,112 @@
+"""Lines of `ktdeval grid --json`: one JSON object a line, for programs that start and watch grids."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ktdeval.values import Value
+from ktdeval_grid.planning.estimate_types import GridEstimate
+from ktdeval_grid.state.records import GridSystem, GridUnit
+from ktdeval_grid.state.status import FoundGrid, Tally
+
+UnitState = Literal["running", "done", "failed", "stopped", "settled"]
+"""State of a unit that has begun, or is not run; `stopped`: by a budget; `settled`: the order of its
+system is, so that it need not be run.
+"""
+
+
+class LaunchLine(Value, tag_field="event", tag="launch"):
+    """A launch begins."""
+
+    launch: str  #: its id
+    name: str  #: of the grid
+    place: str
+    workers: int
+    runner: str
+    pid: int  #: of the driver
+    log: str | None  #: file that a detached driver writes to; null: this process is the driver
+    added: tuple[str, ...]  #: to the plan of the grid; empty where it begins
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    estimate: GridEstimate | None
+
+
+class UnitLine(Value, tag_field="event", tag="unit"):
+    """A unit has another state."""
+
+    unit: str
+    system: str
+    task: str
+    window: str | None
+    seed: int
+    state: UnitState
+    error: str | None = None  #: why it failed, which budget stopped it, or why it is not run
+    cost_usd: float | None = None
+    seconds: float | None = None
+
+
+class EndLine(Value, tag_field="event", tag="end"):
+    """A launch ends."""
+
+    launch: str
+    exit_code: int
+    total: Tally
+    models: tuple[Tally, ...]
+    site: str | None  #: page of the bundle; null where there is none
+    problems: tuple[str, ...]  #: one line for each kind
+    resume: str | None  #: command that goes on with larger budgets; null: no budget stopped a unit
+
+
+class UnitEvents:
+    """Changes of units between one look at a grid and the next."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+
+    def news(self, found: FoundGrid) -> list[UnitLine]:
+        """Return the units whose state has changed since the last look, in the order of the plan."""
+        lines = []
+        for system, unit in found.record.units():
+            line = unit_line(found, system, unit)
+            if line is None:
+                self._states.pop(unit.id, None)
+            elif self._states.get(unit.id) != line.state:
+                self._states[unit.id] = line.state
+                lines.append(line)
+
+        return lines
+
+
+def unit_line(found: FoundGrid, system: GridSystem, unit: GridUnit) -> UnitLine | None:
+    """Return the state of a unit; None if it waits."""
+    state: UnitState
+    error = None
+    cost_usd = None
+    seconds = None
+    if unit.id in found.done:
+        state = "done"
+        cost_usd = found.done[unit.id].cost_usd
+        seconds = found.done[unit.id].seconds
+    elif unit.id in found.running:
+        state = "running"
+    elif unit.id in found.failed:
+        state = "stopped" if found.failed[unit.id].is_stopped else "failed"
+        error = found.failed[unit.id].error
+        cost_usd = found.failed[unit.id].cost_usd
+    elif unit.id in found.unrun:
+        state = "settled"
+        error = found.unrun[unit.id]
+    else:
+        return None
+
+    return UnitLine(
+        unit=unit.id,
+        system=system.slug,
+        task=unit.task,
+        window=unit.window,
+        seed=unit.seed,
+        state=state,
+        error=error,
+        cost_usd=cost_usd,
+        seconds=seconds,
+    )

@@ -1,0 +1,330 @@
+"""`ktdeval grid PLAN`: say what is new and what it will take, then run it to its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from ktdeval.cli import (
+    WORDS,
+    OutputPath,
+    RunOptionsCommand,
+    cores,
+    example,
+    flag,
+    line_width,
+    open_plugins,
+    options_of,
+    resume_line,
+)
+from ktdeval.errors import UsageError
+from ktdeval.values import decode_json, encode_canonical, make_folder, maker, shown_path
+from ktdeval_grid.launch.driver import (
+    LOGS,
+    Driver,
+    LaunchResult,
+    Request,
+    check_result,
+    read_request,
+)
+from ktdeval_grid.launch.json_events import EndLine, LaunchLine
+from ktdeval_grid.launch.launch_display import make_watcher, print_line
+from ktdeval_grid.planning.estimate_types import GridEstimate
+from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.planning.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_line
+from ktdeval_grid.state.amend import Amendment, amendment
+from ktdeval_grid.state.layout import GridPlace, bytes_kept, open_place
+from ktdeval_grid.state.printed_status import estimate_lines, status_lines
+from ktdeval_grid.state.records import GRID
+from ktdeval_grid.state.status import GridStatus, load_record
+from ktdeval_grid.state.subprocess_command import own_command, run_forked
+
+FOLDER = "ktdeval-grids"  #: where grids are that were given no other folder
+UNNAMED = "grid"  #: name of a plan that has none
+_preload = maker("ktdeval_grid.launch.preload:preload")  # it imports all that workers run
+_FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(PlanOptions):
+    """Options of a launch besides those of `ktdeval run`."""
+
+    out: Path | None = flag(
+        None,
+        help=f"folder of the grid [default: {FOLDER}/NAME]",
+        type=OutputPath("folder"),
+        metavar="DIR",
+    )
+    workers: int | None = flag(
+        None,
+        help="worker processes [default: this machine's cores]",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+    )
+    only: Literal["failed"] | None = flag(
+        None, help="run what failed before, and no more", type=click.Choice(["failed"])
+    )
+    as_json: bool = flag(
+        False, name="--json", help="print one JSON object a line: launch, units, end"
+    )
+    detach: bool = flag(False, help="run in the background, with a log in the folder")
+    yes: bool = flag(False, name="--yes -y", help="do not ask before money is spent")
+
+
+@example("ktdeval grid ktd-fin --models builtin/random --out anchor")
+@click.command(cls=RunOptionsCommand, run_names=RUN_NAMES)
+@PLAN
+@options_of(LaunchOptions)
+def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
+    """Run a plan to its end: episodes, cards, tables, pages.
+
+    The same command again goes on where it ended, and tries again what failed. A plan that has
+    changed amends the grid: only what is new runs. A launch that a budget stops prints the line
+    that resumes it with a larger one.
+    """
+    runner = values.pop("runner") or "local"
+    made = plan_of_line(plan, options, values)
+    place = open_place(_folder(made, options.out))
+    request = Request(
+        plan=made,
+        out=str(place.root),
+        workers=options.workers or cores(),
+        runner=runner,
+        only="all" if options.only is None else "failed",
+        words=click.get_current_context().meta[WORDS],
+    )
+    news = _news(place, request)
+    may_fork: bool = _preload(request.plan, request.runner)
+    estimate = forecast(request, begins=True, may_fork=may_fork)
+    if not options.as_json:
+        _tell_news(news, place)
+        for line in estimate_lines(estimate, line_width()):
+            click.echo(line)
+
+    _confirm(estimate, has_agreed=options.yes or options.as_json)
+    intent = _LaunchIntent(request, place, news, estimate, options.as_json, may_fork)
+    if options.detach:
+        return _detach(intent)
+
+    return _drive_here(intent)
+
+
+def _folder(plan: GridPlan, out: Path | None) -> str:
+    """Return the folder of a grid. Raises UsageError: neither it nor its plan has a name."""
+    if out is not None:
+        return str(out)
+    if plan.name == UNNAMED:
+        raise UsageError("--out: name the folder of the grid, or give its plan a name")
+    return f"{FOLDER}/{plan.name}"
+
+
+def _news(place: GridPlace, request: Request) -> Amendment | None:
+    """Return how the plan amends the grid; None where it begins. Raises UsageError."""
+    if not place.store.exists(GRID):
+        if request.only == "failed":
+            raise UsageError(_FAILED_ALONE)
+        return None
+
+    return amendment(load_record(place.store).plan, request.plan)
+
+
+def _tell_news(news: Amendment | None, place: GridPlace) -> None:
+    where = shown_path(place.root)
+    if news is None:
+        click.echo(f"grid    {where} (new)")
+    elif news.is_empty:
+        click.echo(f"grid    {where} (goes on)")
+    else:
+        click.echo(f"grid    {where} (amended)")
+        for line in news.lines():
+            click.echo(line)
+
+
+def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) -> GridEstimate:
+    """Estimate what is left of a grid, in a process of its own, so that this one makes no client.
+    `begins`: also check that a system can begin; `may_fork`: whether the process may be a fork of
+    this one. Raises UsageError with what it said.
+    """
+    words = ["grid", "forecast"]
+    if begins:
+        words.append("--begins")
+
+    content = encode_canonical(request).encode()
+    if may_fork:
+        done = run_forked(words, content)
+    else:
+        done = subprocess.run(  # noqa: S603 - our own command
+            own_command(*words), input=content, capture_output=True, check=False
+        )
+
+    errors = done.stderr.decode("utf-8", errors="replace")
+    if done.returncode:
+        _, _, message = errors.strip().rpartition("ktdeval: error: ")
+        raise UsageError(message or f"the estimate ended with {done.returncode}")
+
+    click.echo(errors, err=True, nl=False)
+    return decode_json(done.stdout, GridEstimate, "estimate")
+
+
+def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
+    """Ask before money is spent, where there is somebody to answer. Raises click.Abort."""
+    is_asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if estimate.costs_money and is_asked and not has_agreed:
+        click.confirm("run it?", abort=True, err=True)
+
+
+# ---- driving
+
+
+@dataclass(frozen=True)
+class _LaunchIntent:
+    """What a launch is going to do, and how it is told."""
+
+    request: Request
+    place: GridPlace
+    news: Amendment | None  #: None where the grid begins
+    estimate: GridEstimate | None
+    as_json: bool
+    may_fork: bool = False  #: whether workers may be forks of this process
+
+    def line(self, launch: str, pid: int, log: Path | None) -> LaunchLine:
+        """Return the line of the launch for programs."""
+        news = self.news or Amendment((), (), ())
+        return LaunchLine(
+            launch=launch,
+            name=self.request.plan.name,
+            place=self.request.out,
+            workers=self.request.workers,
+            runner=self.request.runner,
+            pid=pid,
+            log=None if log is None else str(log),
+            added=news.added,
+            removed=news.removed,
+            changed=news.changed,
+            estimate=self.estimate,
+        )
+
+
+def _drive_here(intent: _LaunchIntent) -> int:
+    """Drive a launch in this process, and tell how it ended."""
+    request = intent.request
+    plugins = open_plugins(request.plan.plugin)
+    driver = Driver(request, intent.place, plugins, may_fork=intent.may_fork)
+    if intent.as_json:
+        print_line(intent.line(driver.launch.id, os.getpid(), None))
+
+    watcher = make_watcher(intent.as_json)
+    try:
+        result = driver.run(watcher)
+    except KeyboardInterrupt as interrupt:
+        where = shown_path(intent.place.root)
+        click.echo(
+            f"stopped; finished steps are kept in {where}: run the same command again to resume",
+            err=True,
+        )
+        raise click.Abort from interrupt
+    finally:
+        watcher.close()
+
+    _tell_end(result, intent)
+    check_result(result)
+    return result.exit_code
+
+
+def _tell_end(result: LaunchResult, intent: _LaunchIntent) -> None:
+    if result.status is None:
+        return
+
+    resume = _resume_line(result.status, intent.request)
+    if intent.as_json:
+        _print_end(result, result.status, resume)
+        return
+
+    place = intent.place
+    is_on_screen = sys.stderr.isatty() and sys.stdout.isatty()  # the watcher leaves its table
+    if not is_on_screen:
+        for text in status_lines(result.status, line_width()):
+            click.echo(text)
+
+    done = result.status.total.done
+    if done:
+        each = bytes_kept(place.root) // done
+        click.echo(f"kept    {each:,} bytes an episode, in {shown_path(place.root)}")
+
+    if result.site is not None:
+        click.echo(f"tables  {shown_path(result.site.parent.parent / 'tables')}")
+        click.echo(f"site    {shown_path(result.site)}")
+
+    if resume is not None:
+        click.echo(f"resume  {resume}")
+
+
+def _resume_line(status: GridStatus, request: Request) -> str | None:
+    """Return the command that goes on with larger budgets; None if no budget stopped a unit."""
+    if status.needed is None:
+        return None
+
+    limits = {"max_cost": request.plan.max_cost, "max_tokens": request.plan.max_tokens}
+    return resume_line(request.words, limits, status.needed)
+
+
+def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> None:
+    """Print the end of a launch for programs."""
+    line = EndLine(
+        launch=result.launch,
+        exit_code=result.exit_code,
+        total=status.total,
+        models=status.models,
+        site=None if result.site is None else str(result.site),
+        problems=result.problems,
+        resume=resume,
+    )
+    print_line(line)
+
+
+# ---- in the background
+
+
+def _detach(intent: _LaunchIntent) -> int:
+    """Start a driver as a process of its own session, which outlives this one and its terminal."""
+    folder = intent.place.root / LOGS
+    make_folder(folder)
+    log = folder / "driver.log"
+    with log.open("ab") as stream:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            own_command("grid", "drive"),
+            stdin=subprocess.PIPE,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+
+    assert process.stdin is not None
+    process.stdin.write(encode_canonical(intent.request).encode())
+    process.stdin.close()
+    if intent.as_json:
+        print_line(intent.line("", process.pid, log))
+    else:
+        where = shown_path(intent.place.root)
+        click.echo(f"driver  process {process.pid}, log {shown_path(log)}")
+        click.echo(f"look    ktdeval grid status {where} --watch")
+        click.echo(f"steer   ktdeval grid ctl {where} pause")
+
+    process.returncode = 0  # it is nobody's child any more: no warning that it still runs
+    return 0
+
+
+@click.command(hidden=True)
+def drive() -> int:
+    """Drive the launch that standard input describes; `--detach` does this."""
+    request = read_request(sys.stdin.buffer.read())
+    may_fork: bool = _preload(request.plan, request.runner)
+    place = open_place(request.out)
+    intent = _LaunchIntent(request, place, None, None, as_json=False, may_fork=may_fork)
+    return _drive_here(intent)

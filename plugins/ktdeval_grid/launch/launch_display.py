@@ -1,0 +1,126 @@
+"""Watchers of a launch: a live table on a terminal, plain lines elsewhere, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Protocol
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from ktdeval.values import Value, encode_canonical
+from ktdeval_grid.launch.json_events import UnitEvents
+from ktdeval_grid.state.printed_status import headline, status_table
+from ktdeval_grid.state.status import FoundGrid, GridStatus
+
+_PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
+
+
+class Watcher(Protocol):
+    """Shows a launch while it runs."""
+
+    def begin(self, found: FoundGrid) -> None:
+        """Take in what is there before the launch: it is no news."""
+
+    def show(self, found: FoundGrid, status: GridStatus) -> None:
+        """Show where the grid stands now."""
+
+    def note(self, line: str) -> None:
+        """Show a line that stays."""
+
+    def close(self) -> None:
+        """End, and leave the terminal as it was."""
+
+
+class LiveWatcher:
+    """One table, drawn anew with each look."""
+
+    def __init__(self) -> None:
+        # the raw stream, because the table moves the cursor
+        self._console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._live.start()
+
+    def begin(self, _found: FoundGrid) -> None:
+        """Do nothing: the table shows all."""
+
+    def show(self, _found: FoundGrid, status: GridStatus) -> None:
+        """Draw the table."""
+        self._live.update(status_table(status), refresh=True)
+
+    def note(self, line: str) -> None:
+        """Print a line above the table."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Leave the last table, and show the cursor."""
+        self._live.stop()
+
+
+class PlainWatcher:
+    """A line for each failure and stop, and some for progress."""
+
+    def __init__(self) -> None:
+        self._events = UnitEvents()
+        self._reported = -1
+
+    def begin(self, found: FoundGrid) -> None:
+        """Pass over what is there before the launch."""
+        self._events.news(found)
+
+    def show(self, found: FoundGrid, status: GridStatus) -> None:
+        """Print what is new."""
+        for line in self._events.news(found):
+            if line.state in ("failed", "stopped"):
+                unit = " ".join(filter(None, (line.system, line.task, line.window)))
+                self.note(f"{line.state}: {unit} seed {line.seed}: {line.error}")
+
+        stride = max(1, -(-status.total.planned // _PLAIN_REPORTS))
+        step = status.total.done // stride
+        if step != self._reported:
+            self._reported = step
+            self.note(headline(status))
+
+    def note(self, line: str) -> None:
+        """Print a line."""
+        click.echo(line, err=True)
+
+    def close(self) -> None:
+        """Do nothing: lines are complete."""
+
+
+class JsonWatcher:
+    """One JSON object a line on stdout for each unit whose state has changed."""
+
+    def __init__(self) -> None:
+        self._events = UnitEvents()
+
+    def begin(self, found: FoundGrid) -> None:
+        """Pass over what is there before the launch."""
+        self._events.news(found)
+
+    def show(self, found: FoundGrid, _status: GridStatus) -> None:
+        """Print units with another state."""
+        for line in self._events.news(found):
+            print_line(line)
+
+    def note(self, line: str) -> None:
+        """Print a line on stderr."""
+        click.echo(line, err=True)
+
+    def close(self) -> None:
+        """Do nothing: lines are complete."""
+
+
+def print_line(line: Value) -> None:
+    """Print a JSON object as one line, at once."""
+    click.echo(encode_canonical(line))
+    sys.stdout.flush()
+
+
+def make_watcher(as_json: bool) -> Watcher:
+    """Return the watcher for the streams of this process."""
+    if as_json:
+        return JsonWatcher()
+    return LiveWatcher() if sys.stderr.isatty() else PlainWatcher()

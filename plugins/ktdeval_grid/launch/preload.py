@@ -1,0 +1,33 @@
+"""What the workers of a launch share: imported and loaded once, in the launching process, before they
+are forked from it. It holds no client, thread or lock, so that a fork of it is safe.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+# For workers, which find these modules imported:
+import ktdeval_grid.launch.forecast
+import ktdeval_grid.workers.worker_command  # noqa: F401 - as above
+from ktdeval.cli import can_fork, share_memory
+from ktdeval.errors import KtdevalError
+from ktdeval.registry import load_plugins
+from ktdeval.runner import choose_tasks, open_market
+from ktdeval_grid.planning.plan import GridPlan, systems
+
+LOCAL = "local"  #: backend whose workers are processes of this machine
+
+
+def preload(plan: GridPlan, runner: str) -> bool:
+    """Load what workers of a plan read, and return whether they may be forks of this process."""
+    if runner != LOCAL or not can_fork():
+        return False
+
+    plugins = load_plugins(plan.plugin)  # what it skips, the estimate warns of
+    for system in systems(plan):
+        with suppress(KtdevalError):  # the estimate comes next, and says it
+            tasks = choose_tasks(system.config, plugins)
+            open_market(plugins, system.config, tasks.values())
+
+    share_memory()
+    return can_fork()  # a plugin may have begun a thread

@@ -1,0 +1,1 @@
+"""What a grid makes at its end: tables, reports and a static bundle."""

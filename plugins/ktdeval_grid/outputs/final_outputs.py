@@ -1,0 +1,280 @@
+"""End of a grid: the paper's tables, reports and a static bundle, made of the gathered runs.
+
+    tables/ktdfin-3.txt .md .csv, compare.txt .json …
+    site/index.html, cards/, views/, report.html
+
+It can be made again at any time from what is finished; nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import click
+
+from ktdeval.cards import (
+    MetricLine,
+    ScoreLine,
+    ScoringCard,
+    TradingCard,
+    card_files,
+    is_fraction,
+    load_evaluation,
+    nearest_to_median,
+)
+from ktdeval.cli import ForkedCall
+from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.registry import Plugins
+from ktdeval.values import make_folder, temporary_folder, write_atomic
+from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, call_command, make_outputs
+from ktdeval_grid.outputs.static_site import INDEX, BundleCard, BundlePage, write_bundle
+from ktdeval_grid.state.records import GridRecord
+from ktdeval_grid.state.status import GridStatus
+
+T = TypeVar("T")
+
+TABLES = "tables"
+SITE = "site"
+RUNS = "runs"
+
+#: Pages besides the index: `report` draws all cards, `views` walks one episode of each card
+Page = Literal["report", "views"]
+
+_RETURN = "total_return"
+
+
+@dataclass(frozen=True)
+class CardOf:
+    """A card of a grid's system."""
+
+    system: str  #: slug
+    path: Path
+    card: TradingCard | ScoringCard
+
+    @property
+    def run(self) -> Path:
+        """The gathered run."""
+        return self.path.parent.parent
+
+
+@dataclass(frozen=True)
+class GridEnding:
+    """What was made at the end of a grid."""
+
+    cards: int
+    index: Path  #: page of the bundle
+    tables: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  #: what could not be made, a line each
+
+
+def make_ending(
+    root: Path, record: GridRecord, status: GridStatus, plugins: Plugins, *, may_fork: bool = False
+) -> GridEnding:
+    """Make tables and bundle of what is finished; only a process' main thread may. Where it
+    `may_fork`, forks of this process draw the report and the views meanwhile. Raises UsageError: no
+    card is there yet; StoreError: a file can't be written.
+    """
+    cards = list(_cards(root, record))
+    if not cards:
+        raise UsageError(f"{root}: no episode is gathered yet; tables follow the first card")
+
+    ending = GridEnding(len(cards), root / SITE / INDEX)
+    paths = [each.path for each in cards]
+    systems = {each.system for each in cards}
+    facts = CardFacts.of([each.card for each in cards], len(systems))
+    pages = record.plan.pages
+    begin = _begun if may_fork else _put_off
+    make_folder(root)
+    with temporary_folder(".site-", root) as fresh:
+        site = fresh / SITE
+        site.mkdir()
+        drawn_report = begin(partial(_draw_report, site, paths, pages, plugins))
+        written_cards = begin(partial(_bundle_cards, site, cards, pages, plugins))
+
+        outputs = list(make_outputs(paths, facts, record.plan.tables, plugins))
+        _write_tables(root / TABLES, outputs, ending)
+        bundled, problems = written_cards()
+        ending.problems.extend(problems)
+        report, problems = drawn_report()
+        ending.problems.extend(problems)
+
+        page = BundlePage(
+            record=record,
+            status=status,
+            cards=bundled,
+            report=report,
+            outputs=tuple(outputs),
+            problems=tuple(ending.problems),
+        )
+        write_bundle(page, site)
+        _replace(site, root / SITE)
+
+    return ending
+
+
+def _begun(function: Callable[[], T]) -> Callable[[], T]:
+    """Begin a call in a fork of this process; return what waits for its result."""
+    return ForkedCall(function).result
+
+
+def _put_off(function: Callable[[], T]) -> Callable[[], T]:
+    """Return the call itself, where it can't be made meanwhile."""
+    return function
+
+
+def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
+    """Yield the cards of systems and tasks that the plan has now, in the order of the plan."""
+    for system in record.systems:
+        run = root / RUNS / system.slug
+        if not any((run / "cards").glob("*.json")):
+            continue
+
+        planned = {unit.task for unit in system.units}
+        for path in card_files([run]):
+            card = load_evaluation(path)
+            if card.task.name in planned:
+                yield CardOf(system.slug, path, card)
+
+
+def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEnding) -> None:
+    """Write each table and report; those of an earlier plan are taken away."""
+    make_folder(folder)
+    written = set()
+    for output in outputs:
+        if output.problem:
+            ending.problems.append(f"{output.name}: {output.problem}")
+
+        for form, text in output.texts.items():
+            path = folder / f"{output.name}.{form}"
+            write_atomic(path, text)
+            written.add(path)
+            if form == "txt":
+                ending.tables.append(path)
+
+    for path in folder.iterdir():
+        if path.is_file() and path not in written:
+            path.unlink()
+
+
+def _bundle_cards(
+    site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins
+) -> tuple[tuple[BundleCard, ...], list[str]]:
+    """Return what the bundle has of each card, and what could not be made; the card's file, and the
+    page of one episode, are written there.
+    """
+    bundled = []
+    problems: list[str] = []
+    for each in cards:
+        name = f"cards/{each.system}/{each.path.name}"
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(each.path, site / name)
+
+        view = ""
+        if "views" in pages:
+            view = _view(site, each, plugins, problems)
+
+        card = BundleCard(
+            system=each.system,
+            task=each.card.task.name,
+            model=each.card.model.name,
+            agent=each.card.agent.name,
+            episodes=len(each.card.episodes),
+            missing=len(each.card.missing_episodes),
+            figure=_headline_figure(each.card),
+            labels=tuple(each.card.labels),
+            card=name,
+            view=view,
+        )
+        bundled.append(card)
+
+    return tuple(bundled), problems
+
+
+def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> str:
+    """Write the page of the episode whose result is nearest to the median, and return its name."""
+    episode = _typical(each.card)
+    folder = site / "views" / each.system / each.path.stem
+    words = ["view", "episodes", str(each.run), "--out", str(folder), "--episode", episode]
+    words.append("--no-index")  # the bundle's is the index, and other tasks need not be read
+    if not _called(words, f"view of {each.system} {each.path.stem}", plugins, problems):
+        return ""
+
+    pages = sorted(folder.glob("*.html"))
+    return pages[0].relative_to(site).as_posix() if pages else ""
+
+
+def _typical(card: TradingCard | ScoringCard) -> str:
+    """Return the id of the episode whose return is nearest to the median; of a card without
+    returns, of the first one.
+    """
+    if not isinstance(card, TradingCard):
+        return card.episodes[0].id
+
+    known = []
+    for episode in card.pooled:  # those that the card's median is over
+        line = episode.metrics.get(_RETURN)
+        if line is not None and line.value is not None and math.isfinite(line.value):
+            known.append((episode.id, line.value))
+
+    if not known:
+        return card.episodes[0].id
+    return known[nearest_to_median([value for _, value in known])][0]
+
+
+def _draw_report(
+    site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins
+) -> tuple[str, list[str]]:
+    """Draw all cards as one page; return its name, empty where there is none, and what could not be
+    made.
+    """
+    problems: list[str] = []
+    if "report" not in pages:
+        return "", problems
+
+    words = ["view", "report", *map(str, cards), "--out", str(site / "report.html")]
+    name = "report.html" if _called(words, "report", plugins, problems) else ""
+    return name, problems
+
+
+def _called(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
+    """Call a command that writes a page; note why it could not."""
+    try:
+        call_command(words, plugins)
+    except (KtdevalError, click.ClickException) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else error
+        problems.append(f"{what}: {' '.join(str(message).split())}")
+        return False
+
+    return True
+
+
+def _headline_figure(card: TradingCard | ScoringCard) -> str:
+    """Return the first figure of a card in words: the median return, or the first score."""
+    line: MetricLine | ScoreLine | None
+    if isinstance(card, TradingCard):
+        name = _RETURN
+        line = card.metrics.get(_RETURN)
+    else:
+        name = card.score_order[0] if card.score_order else ""
+        line = card.scores.get(name)
+
+    if line is None or line.value is None:
+        return ""
+    if is_fraction(line.unit):
+        return f"{name} {line.value * 100:+.2f} %"
+    return f"{name} {line.value:.4g}"
+
+
+def _replace(fresh: Path, target: Path) -> None:
+    """Put a folder in the place of another."""
+    old = fresh.with_name("old")
+    if target.exists():
+        target.rename(old)
+
+    fresh.rename(target)

@@ -1,0 +1,86 @@
+"""What a worker does after the last card of a grid: tables and pages, in a process of their own,
+since the commands that make them print to this process's streams.
+
+A worker that may fork does so before it begins threads: the fork waits until it is wanted, and shares
+what the worker has imported.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+
+from ktdeval.cli import CommandStreams, ForkedCommand
+from ktdeval.errors import StoreError
+from ktdeval.values import Closing
+from ktdeval_grid.state.layout import GridPlace
+from ktdeval_grid.state.records import GridRecord
+from ktdeval_grid.state.subprocess_command import own_command
+
+_ERROR = "ktdeval: error: "
+
+
+def make_tables(place: GridPlace, _record: GridRecord) -> None:
+    """Make tables and pages of a grid. Raises StoreError with the line that says why not."""
+    done = subprocess.run(  # noqa: S603 - our own command
+        own_command(*_words(place)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    _check(place, done.returncode, done.stderr)
+
+
+class WaitingTables(Closing):
+    """Fork of this process that makes tables and pages of a grid once it is called; `close` it."""
+
+    def __init__(self, place: GridPlace) -> None:
+        """Begin to wait."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
+        begins_after, self._begins = os.pipe()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        streams = CommandStreams(
+            nothing,
+            nothing,
+            self._errors.fileno(),
+            closed=(self._begins,),
+            begins_after=begins_after,
+        )
+        self._process = ForkedCommand(_words(place), streams)
+        os.close(begins_after)
+        os.close(nothing)
+        self._was_called = False
+
+    def __call__(self, place: GridPlace, record: GridRecord) -> None:
+        """Make tables and pages; errors as of `make_tables`."""
+        if self._was_called:  # the plan was amended meanwhile
+            make_tables(place, record)
+            return
+
+        self._was_called = True
+        os.write(self._begins, b"1")
+        code = self._process.wait()
+        self._errors.seek(0)
+        _check(place, code, self._errors.read())
+
+    def close(self) -> None:
+        """End the fork, unless it is at work."""
+        os.close(self._begins)
+        self._process.wait()
+        self._errors.close()
+
+
+def _words(place: GridPlace) -> tuple[str, ...]:
+    return ("grid", "tables", str(place.root))
+
+
+def _check(place: GridPlace, code: int, errors: bytes) -> None:
+    """Raise StoreError with the line that says why a command has failed."""
+    if code:
+        _, _, message = errors.decode("utf-8", errors="replace").rpartition(_ERROR)
+        raise StoreError(
+            f"tables and pages: {' '.join(message.split())}; make them by `ktdeval grid tables"
+            f" {place.root}`"
+        )

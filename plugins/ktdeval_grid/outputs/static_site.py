@@ -1,0 +1,213 @@
+"""Static bundle of a grid: an index that links cards, tables and pages, and works offline."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from ktdeval.cards import clean, dollars
+from ktdeval.values import write_atomic
+from ktdeval_grid.outputs.output_kinds import CardsOutput
+from ktdeval_grid.state.printed_status import failure_lines
+from ktdeval_grid.state.records import GridRecord
+from ktdeval_grid.state.status import GridStatus, Tally
+from ktdeval_pages.assets import source_hash, stylesheet
+from ktdeval_pages.page_templates import content_security_policy, make_environment
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+INDEX = "index.html"
+_CELL = re.compile(r"(?<!\\)\|")
+
+
+@dataclass(frozen=True)
+class BundleCard:
+    """A card as the index lists it; `card` and `view` are paths in the bundle."""
+
+    system: str
+    task: str
+    model: str
+    agent: str
+    episodes: int
+    missing: int
+    figure: str
+    labels: tuple[str, ...]
+    card: str
+    view: str  #: empty where there is none
+
+
+@dataclass(frozen=True)
+class BundlePage:
+    """What the index shows."""
+
+    record: GridRecord
+    status: GridStatus
+    cards: tuple[BundleCard, ...]
+    report: str  #: path of the report in the bundle; empty where there is none
+    outputs: tuple[CardsOutput, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table as the kit's templates take it."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int  #: columns, from the left, that hold words
+    note: str = ""
+
+    @property
+    def columns(self) -> int:
+        """Count of columns."""
+        return len(self.heads)
+
+
+def write_bundle(page: BundlePage, site: Path) -> None:
+    """Write the index and the tables that it links. Raises StoreError."""
+    folder = site / "tables"
+    folder.mkdir(exist_ok=True)
+    for output in page.outputs:
+        for form, text in output.texts.items():
+            write_atomic(folder / f"{output.name}.{form}", text)
+
+    write_atomic(site / INDEX, index_html(page))
+
+
+def index_html(page: BundlePage) -> str:
+    """Return the index as HTML. Equal pages give equal bytes."""
+    layout = files("ktdeval_grid.outputs").joinpath("bundle.css").read_text(encoding="utf-8")
+    style = stylesheet() + layout
+    plan = page.record.plan
+    return (
+        _environment()
+        .get_template("bundle.html")
+        .render(
+            title=f"Grid {plan.name}",
+            policy=content_security_policy("'none'", source_hash(style), "data:"),
+            style=Markup(style),  # noqa: S704 - files of this package and of the kit
+            page=page,
+            plan=plan,
+            progress=_progress(page.status),
+            failures=list(failure_lines(page.status)),
+            settled=page.status.settled,
+            pruned=_pruned(page.record),
+            tables=[_shown_output(output) for output in page.outputs],
+            labels=_labels(page.cards),
+        )
+    )
+
+
+@functools.cache
+def _environment() -> Environment:
+    return make_environment("ktdeval_grid.outputs", finalize=_cleaned)
+
+
+def _cleaned(value: object) -> object:
+    """Return printed texts without control characters: a card may be untrusted."""
+    return value if isinstance(value, Markup) else clean(value)
+
+
+def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
+    """Return the labels of cards, each with how many have it."""
+    counts: dict[str, int] = {}
+    for card in cards:
+        for label in card.labels:
+            counts[label] = counts.get(label, 0) + 1
+
+    return [(name, f" ({number} of {len(cards)})") for name, number in counts.items()]
+
+
+def _progress(status: GridStatus) -> TextTable:
+    has_settled = status.total.settled > 0
+    rows = [_tally_row(tally, has_settled) for tally in status.models]
+    if len(rows) > 1:
+        rows.append(_tally_row(status.total, has_settled))
+
+    settled = ("settled",) if has_settled else ()
+    heads = ("model", "planned", "done", "failed", *settled, "pruned", "US dollars")
+    return TextTable("Episodes by model", heads, rows, 1)
+
+
+def _tally_row(tally: Tally, has_settled: bool) -> Sequence[str]:
+    cost = dollars(tally.cost_usd)
+    if tally.uncosted:
+        cost = f"not known for {tally.uncosted:,}"
+
+    settled = (tally.settled,) if has_settled else ()
+    figures = (tally.planned, tally.done, tally.failed, *settled, tally.pruned)
+    return (tally.name, *(f"{figure:,}" for figure in figures), cost)
+
+
+def _pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
+    """Yield name, reason and number of episodes of each rule that left some out."""
+    counts: dict[tuple[str, str], int] = {}
+    for system in record.systems:
+        for part in system.pruned:
+            key = (part.rule, part.reason)
+            counts[key] = counts.get(key, 0) + len(part.units)
+
+    for (rule, reason), number in counts.items():
+        yield rule, reason, number
+
+
+@dataclass(frozen=True)
+class ShownOutput:
+    """A table or report as the index shows it."""
+
+    name: str
+    title: str
+    table: TextTable | None
+    text: Markup  #: where it is no table
+    forms: tuple[str, ...]
+    problem: str
+
+
+def _shown_output(output: CardsOutput) -> ShownOutput:
+    table = None
+    if "md" in output.texts:
+        table = parse_table(output.texts["md"])
+
+    title = output.title
+    if table is not None:
+        title = table.caption
+
+    return ShownOutput(
+        name=output.name,
+        title=title or output.name,
+        table=table,
+        text=Markup("\n").join(map(clean, output.texts.get("txt", "").splitlines())),
+        forms=tuple(output.texts),
+        problem=output.problem,
+    )
+
+
+def parse_table(text: str) -> TextTable | None:
+    """Read a table that `ktdeval paper table --format markdown` wrote: caption, rows between bars, note.
+
+    Return None where there is no table in the text.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    rows = [_markdown_cells(line) for line in lines if line.startswith("|")]
+    if len(rows) < 2:
+        return None
+
+    heads, rule, *body = rows
+    words = sum(not cell.endswith(":") for cell in rule)
+    others = [line for line in lines if not line.startswith("|")]
+    caption = others[0] if others else ""
+    return TextTable(caption, heads, body, words, " ".join(others[1:]))
+
+
+def _markdown_cells(line: str) -> list[str]:
+    inner = line.removeprefix("|").removesuffix("|")
+    return [cell.strip().replace("\\|", "|") for cell in _CELL.split(inner)]

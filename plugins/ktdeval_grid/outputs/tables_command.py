@@ -1,0 +1,30 @@
+"""`ktdeval grid tables`: what is made at the end of a grid, now and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ktdeval.cli import FilePath, can_fork, example, open_plugins
+from ktdeval.values import shown_path
+from ktdeval_grid.outputs.final_outputs import make_ending
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.status import look, reader_of
+
+
+@example("ktdeval grid tables lab")
+@click.command()
+@click.argument("folder", type=FilePath(), metavar="DIR")
+def tables(folder: Path) -> None:
+    """Make tables and pages of what is finished, as the end of a grid does."""
+    place = open_place(folder)
+    found, now = look(reader_of(place.store))
+    plugins = open_plugins(found.record.plan.plugin)
+    ending = make_ending(place.root, found.record, now, plugins, may_fork=can_fork())
+    for path in ending.tables:
+        click.echo(f"table   {shown_path(path)}")
+
+    click.echo(f"site    {shown_path(ending.index)}")
+    for problem in ending.problems:
+        click.echo(f"not made: {problem}", err=True)

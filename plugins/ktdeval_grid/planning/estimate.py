@@ -1,0 +1,154 @@
+"""Calls, tokens, money and time that a grid will take, by model, before anything is paid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ktdeval.harness import model_traits
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    RunConfig,
+    TaskEstimate,
+    choose_tasks,
+    choose_windows,
+    estimate_run,
+    own_model,
+)
+from ktdeval.task_api import Task
+from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
+from ktdeval_grid.planning.plan import GridPlan, System, systems
+from ktdeval_grid.planning.pruning_rules import pruned_by
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One episode of a plan, as rules of pruning see it."""
+
+    model: str
+    agent: str
+    task: str
+    mask: str | None
+    mode: str | None
+    window_name: str | None
+    seed: int
+
+
+@dataclass
+class _ModelSums:
+    """Figures of one model while its systems are added up."""
+
+    episodes: int
+    is_free: bool
+    left: dict[str, list[Amount]]
+
+
+def estimate_grid(
+    plan: GridPlan,
+    plugins: Plugins,
+    is_done: Callable[[System, PlannedCell], bool],
+    concurrency: int,
+) -> GridEstimate:
+    """Estimate what is left of a grid; asks no model, and needs no key. Raises KtdevalError."""
+    sums: dict[str, _ModelSums] = {}
+    assumptions: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    pruned = 0
+    for system in systems(plan):
+        tasks = choose_tasks(system.config, plugins)
+        cells = list(_system_cells(system.config, tasks.values()))
+        kept = [cell for cell in cells if pruned_by(plan.prune, cell) is None]
+        pruned += len(cells) - len(kept)
+        left = [cell for cell in kept if not is_done(system, cell)]
+        model = own_model(system.config, plugins)
+        is_free = model_traits(model).is_free
+
+        of_model = sums.setdefault(
+            system.model.short, _ModelSums(0, is_free, {name: [] for name in SCENARIOS})
+        )
+        of_model.episodes += len(left)
+        if is_free or not left:
+            continue
+
+        run = estimate_run(system.config, plugins)
+        assumptions |= dict.fromkeys(run.assumptions)
+        warnings |= dict.fromkeys(f"{system.slug}: {warning}" for warning in run.warnings)
+        for task in run.tasks:
+            share = sum(cell.task == task.name for cell in left) / task.episodes
+            for name in SCENARIOS:
+                of_model.left[name].append(_task_share(task, name, share))
+
+    models = tuple(_model(name, part, concurrency) for name, part in sums.items())
+    return GridEstimate(
+        models=models,
+        total=_total(models),
+        concurrency=concurrency,
+        pruned=pruned,
+        assumptions=tuple(assumptions),
+        warnings=tuple(warnings),
+    )
+
+
+def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedCell]:
+    """Yield the episodes of a system, before rules of pruning."""
+    for task in tasks:
+        for window in choose_windows(task, config.windows):
+            for seed in range(config.seed, config.seed + config.seeds):
+                yield PlannedCell(
+                    model=config.model,
+                    agent=config.agent,
+                    task=task.name,
+                    mask=task.mask,
+                    mode=task.mode,
+                    window_name=None if window is None else window.name,
+                    seed=seed,
+                )
+
+
+def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
+    """Return a share of what a task takes."""
+    whole = task.left[scenario]
+    return Amount(
+        calls=round(whole.calls * share),
+        input_tokens=round(whole.input_tokens * share),
+        output_tokens=round(whole.output_tokens * share),
+        cost_usd=None if whole.cost_usd is None else whole.cost_usd * share,
+        hours=whole.hours * share,
+    )
+
+
+def _model(name: str, sums: _ModelSums, concurrency: int) -> ModelEstimate:
+    left = {}
+    for scenario, parts in sums.left.items():
+        left[scenario] = _added(parts, concurrency)
+    return ModelEstimate(name=name, episodes=sums.episodes, is_free=sums.is_free, left=left)
+
+
+def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
+    left = {}
+    for scenario in SCENARIOS:
+        left[scenario] = _added([model.left[scenario] for model in models], 1)
+
+    return ModelEstimate(
+        name="total",
+        episodes=sum(model.episodes for model in models),
+        is_free=all(model.is_free for model in models),
+        left=left,
+    )
+
+
+def _added(parts: Sequence[Amount], concurrency: int) -> Amount:
+    """Return the sum of some amounts, whose hours are shared by episodes at once."""
+    costs = [part.cost_usd for part in parts]
+    cost_usd = None
+    if all(cost is not None for cost in costs):
+        cost_usd = math.fsum(cost for cost in costs if cost is not None)
+
+    return Amount(
+        calls=sum(part.calls for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        cost_usd=cost_usd,
+        hours=math.fsum(part.hours for part in parts) / concurrency,
+    )

@@ -1,0 +1,331 @@
+"""Plan of a grid: models × agents × tasks × windows × seeds, typed from YAML or from options.
+
+A *system* is one model with its arguments and one agent with its arguments. Each system of a grid
+ends as one ordinary run folder, so a system is what `ktdeval run` calls a config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.runner import RunConfig, SequentialRule, split_model
+from ktdeval.values import (
+    Address,
+    Arguments,
+    JsonValue,
+    Value,
+    build,
+    content_hash,
+    fields_of,
+    from_plain,
+    load_yaml,
+    split_list,
+    to_plain,
+)
+from ktdeval_grid.planning.pruning_rules import PruneRule, shipped_rule
+
+GridName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?$")]
+"""Name of a grid; the folder of a grid is called so where no other is given."""
+
+Label = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,58}[A-Za-z0-9])?$")]
+"""Short name of a model or an agent; it becomes part of paths."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
+_LABEL_CHARS = 48
+_DIGITS = 8  #: of the hash in a label
+
+#: Options of a run that a plan has fields of its own for, or that belong to the command
+_OWN_OPTIONS = (
+    "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
+    "seed", "mask_key", "base_url", "price", "registration", "max_cost", "max_tokens", "max_hours",
+    "runner", "concurrency", "dry_run", "out", "extend", "plugin", "quiet", "batch",
+)  # fmt: skip
+
+
+class PlannedModel(Value):
+    """One model of a grid."""
+
+    name: str  #: PROVIDER/NAME, as of `ktdeval models`
+    args: Arguments = msgspec.field(default_factory=dict)
+    base_url: Address | None = None  #: address of its server
+    #: US dollars a million tokens: input, output, cache_read, cache_write
+    price: Arguments = msgspec.field(default_factory=dict)
+    #: options of `ktdeval run` for this model alone, such as temperature; over those of the plan
+    options: Arguments = msgspec.field(default_factory=dict)
+    label: Label | None = None  #: in names of folders and tables; null: made of the name
+
+    @property
+    def short(self) -> str:
+        """Label of the model: given, or made of its name and a hash of what differs from defaults.
+
+        It depends on this entry alone, so that adding a model renames no other.
+        """
+        if self.label is not None:
+            return self.label
+        return _label(self.name, [self.args, self.base_url, self.options])
+
+    @property
+    def provider(self) -> str:
+        """Whose server answers: the provider, with the address where one is given."""
+        address = self.base_url or self.args.get("base_url") or ""
+        return f"{self.name.partition('/')[0]} {address}".strip()
+
+
+class PlannedAgent(Value):
+    """One agent of a grid."""
+
+    name: str = "react"  #: as of `ktdeval list agents`
+    args: Arguments = msgspec.field(default_factory=dict)
+    label: Label | None = None  #: in names of folders and tables; null: made of the name
+
+    @property
+    def short(self) -> str:
+        """Label of the agent, likewise."""
+        return self.label or _label(self.name, [self.args])
+
+
+class GridPlan(Value):
+    """A whole grid."""
+
+    models: tuple[PlannedModel, ...]
+    tasks: tuple[str, ...]  #: names, groups or globs
+    agents: tuple[PlannedAgent, ...] = (PlannedAgent(),)
+    windows: tuple[str, ...] = ()  #: names, globs, or FIRST:LAST days; none: each task's own
+    seeds: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1  #: how many
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0  #: the first
+    name: GridName = "grid"
+    data: Address = "synthetic"  #: snapshot folder, or data provider
+    data_args: Arguments = msgspec.field(default_factory=dict)
+    #: further options of `ktdeval run`, for all models
+    options: Arguments = msgspec.field(default_factory=dict)
+    plugin: tuple[str, ...] = ()  #: further plugins, modules or paths
+    prune: tuple[PruneRule, ...] = ()  #: cells that are left out, each with its reason
+    #: tables of papers to make at the end, as of `ktdeval paper table --like`; null: those that the cards
+    #: have figures for
+    tables: tuple[str, ...] | None = None
+    #: pages of the bundle besides its index: `report` draws all cards, `views` walks one episode of
+    #: each card
+    pages: tuple[Literal["report", "views"], ...] = ("report", "views")
+    #: episodes at once over the whole grid; null: as many as the workers have threads
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars of the whole grid
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None  #: of the whole grid, in and out
+    max_hours: Annotated[float, msgspec.Meta(gt=0)] | None = None  #: of one launch
+    mask_key: str | None = None  #: null: drawn when the grid begins, and recorded
+    #: rule by which the order of two systems on a task is settled; kept from the first unit on
+    settle: SequentialRule | None = None
+    #: `settled`: a system whose order against every other one is settled runs no further window
+    stop_when: Literal["never", "settled"] = "never"
+
+
+@dataclass(frozen=True)
+class System:
+    """One model with one agent: what ends as one run folder."""
+
+    slug: str  #: name of its folder, below `runs/`; safe, and unique in its plan
+    model: PlannedModel
+    agent: PlannedAgent
+    #: without `out`; `mask_key` is that of the plan, and None until the grid has begun
+    config: RunConfig
+
+
+def load_plan(path: Path) -> GridPlan:
+    """Read a plan from YAML. Raises ConfigError with file and field."""
+    return plan_of(named_by(path, load_yaml(path)), str(path))
+
+
+def named_by(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a plan; one without a `name` is called as its file is."""
+    stem = _UNSAFE.sub("-", path.stem).lower()
+    return {"name": stem[:60].strip("-.") or "grid", **values}
+
+
+def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
+    """Return a plan from a mapping as a user writes it. Raises ConfigError, which `where` starts.
+
+    Models, agents and rules may be given by their names alone, lists with commas.
+    """
+    full = dict(values)
+    for name in ("models", "agents"):
+        if name in full:
+            full[name] = [_entry_mapping(each) for each in _listed_items(full[name])]
+
+    for name in ("tasks", "windows", "plugin", "tables", "pages"):
+        if isinstance(full.get(name), str):
+            full[name] = list(split_list(full[name]))
+
+    if "prune" in full:
+        full["prune"] = [_rule(each, where) for each in _listed_items(full["prune"])]
+
+    plan = from_plain(full, GridPlan, where, ConfigError)
+    check_plan(plan, where)
+    return plan
+
+
+def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
+    """Return the systems of a plan: each model with each agent, in the order of the plan. Raises
+    ConfigError: an option is unknown, ill-typed or out of range.
+    """
+    made = []
+    for index, model in enumerate(plan.models):
+        for agent in plan.agents:
+            config = _config(plan, model, agent, f"{where}: models[{index}]")
+            made.append(System(f"{model.short}_{agent.short}", model, agent, config))
+
+    return tuple(made)
+
+
+def check_plan(plan: GridPlan, where: str) -> None:
+    """Raise ConfigError, which `where` starts, if something does not go together."""
+    problem = next(_plan_problems(plan), None)
+    if problem is not None:
+        raise ConfigError(f"{where}: {problem}")
+
+    systems(plan, where)  # raises for options that no run has
+
+
+def _plan_problems(plan: GridPlan) -> Iterator[str]:
+    """Yield what does not go together in a plan, one line each."""
+    for name in ("models", "agents", "tasks"):
+        if not getattr(plan, name):
+            yield f"{name}: name at least one"
+
+    yield from _taken(plan.models, "models")
+    yield from _taken(plan.agents, "agents")
+    yield from _fixed(plan.options, "options")
+    for index, model in enumerate(plan.models):
+        yield from _fixed(model.options, f"models[{index}].options")
+
+    yield from _settling_problems(plan)
+    names = [rule.name for rule in plan.prune]
+    for name in sorted(set(names)):
+        if names.count(name) > 1:
+            yield f"prune: two rules are called {name}; give each a name of its own"
+
+
+def _settling_problems(plan: GridPlan) -> Iterator[str]:
+    if plan.stop_when == "settled" and plan.settle is None:
+        yield (
+            "stop_when: settled needs the rule that settles an order, `settle: {metric:"
+            " total_return, looks: [4, 7, 10], effect: 0.02}`, before the grid begins"
+        )
+    if plan.settle is not None and len(plan.models) * len(plan.agents) < 2:
+        yield "settle: compares systems, and the plan has one; name another model or agent"
+
+
+def _taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:
+    """Yield entries that would share a folder, also where letters' case does not count."""
+    seen: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        first = seen.setdefault(entry.short.lower(), index)
+        if first == index:
+            continue
+        if entries[first] == entry:
+            yield f"{where}[{index}]: {entry.name} is listed twice; leave one out"
+        else:
+            yield (
+                f"{where}[{index}]: has the label {entry.short} of {where}[{first}]; give one of"
+                " them another `label`"
+            )
+
+
+def _fixed(options: Mapping[str, JsonValue], where: str) -> Iterator[str]:
+    for name in options:
+        if name in _OWN_OPTIONS:
+            yield f"{where}.{name}: is not set here; {_where_set(name)}"
+
+
+def _where_set(name: str) -> str:
+    if name in ("base_url", "price"):
+        return f"give `{name}` of the model"
+    if name in fields_of(GridPlan):
+        return f"give `{name}` of the plan"
+    if name in ("model_args", "agent_args"):
+        return "give `args` of the model or agent"
+    return "leave it out"
+
+
+def _config(plan: GridPlan, model: PlannedModel, agent: PlannedAgent, where: str) -> RunConfig:
+    values: dict[str, Any] = {
+        **plan.options,
+        **model.options,
+        "model": model.name,
+        "model_args": model.args,
+        "base_url": model.base_url,
+        "price": model.price,
+        "agent": agent.name,
+        "agent_args": agent.args,
+        "tasks": plan.tasks,
+        "windows": plan.windows,
+        "seeds": plan.seeds,
+        "seed": plan.seed,
+        "data": plan.data,
+        "data_args": plan.data_args,
+        "mask_key": plan.mask_key,
+        "plugin": plan.plugin,
+    }
+    return build(RunConfig, values, where)
+
+
+def _label(name: str, details: Sequence[object]) -> str:
+    """Return a name as a label; details that are not empty, and letters that are lost, come in as a
+    hash.
+    """
+    plain = _UNSAFE.sub("-", name).strip("-.")
+    label = plain[:_LABEL_CHARS].rstrip("-.")
+    is_short = label == name.replace("/", "-") and plain == label
+    if is_short and not any(details):
+        return label
+
+    digest = content_hash([name, *map(to_plain, details)])[:_DIGITS]
+    return f"{label}-{digest}".lstrip("-")
+
+
+def _listed_items(value: object) -> list[object]:
+    """Return the items of a list, or of a text with commas; anything else is one item."""
+    if isinstance(value, str):
+        return list(split_outside(value))
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def split_outside(text: str) -> tuple[str, ...]:
+    """Split a text at commas outside of parentheses: `a,b(x=1,y=2)` has two items."""
+    pieces = [""]
+    depth = 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth <= 0:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+
+    stripped = [piece.strip() for piece in pieces]
+    return tuple(filter(None, stripped))
+
+
+def _entry_mapping(value: object) -> object:
+    """Return a model or an agent that is given by its name, `NAME` or `NAME(option=value,…)`, as a
+    mapping.
+    """
+    if not isinstance(value, str):
+        return value
+
+    name, args = split_model(value)
+    return {"name": name, "args": args}
+
+
+def _rule(value: object, where: str) -> object:
+    """Return a rule that is given by its name as a mapping."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return to_plain(shipped_rule(value))
+    except UsageError as error:
+        raise ConfigError(f"{where}: prune: {error}") from error

@@ -1,0 +1,164 @@
+"""Amendments: what a plan adds to a grid that has begun, what it takes away, what it may not
+change.
+
+A grid may grow and shrink in models, agents, tasks, windows and seeds. Units that exist keep their
+records; a unit that is taken away is shown no more, and comes back finished with its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ktdeval.errors import UsageError
+from ktdeval.values import JsonValue, dumps_canonical, to_object
+from ktdeval_grid.planning.plan import GridPlan, PlannedAgent, PlannedModel
+from ktdeval_grid.planning.pruning_rules import PruneRule
+
+#: Fields in which a plan may grow or shrink, with the names of their items
+_LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {
+    "model": lambda plan: [model.short for model in plan.models],
+    "agent": lambda plan: [agent.short for agent in plan.agents],
+    "task": lambda plan: plan.tasks,
+    "window": lambda plan: plan.windows,
+    "seed": lambda plan: [str(seed) for seed in range(plan.seed, plan.seed + plan.seeds)],
+    "plugin": lambda plan: plan.plugin,
+    "rule of pruning": lambda plan: [rule.name for rule in plan.prune],
+}
+#: Fields that change no unit
+_FREE = (
+    "name", "tables", "pages", "concurrency", "max_cost", "max_tokens", "max_hours", "stop_when",
+)  # fmt: skip
+#: Fields that a grid keeps
+_FIXED = ("data", "data_args", "options", "settle")
+
+_SHOWN = 60  #: most characters of a value in a message
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """Difference between the plan of a grid and the one that it is given now."""
+
+    added: tuple[str, ...]  #: such as `model openai-gpt-5.5`
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]  #: settings of the grid, such as `max_cost: 5 (was none)`
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the plans are equal."""
+        return not (self.added or self.removed or self.changed)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is new, in words."""
+        for title, items in (
+            ("new", self.added),
+            ("no longer planned", self.removed),
+            ("changed", self.changed),
+        ):
+            if items:
+                yield f"{title}: {', '.join(items)}"
+
+
+def amendment(before: GridPlan, after: GridPlan) -> Amendment:
+    """Return how a plan amends that of a grid. Raises UsageError, with the difference: it changes
+    what a grid keeps.
+    """
+    problem = next(_refusals(before, after), None)
+    if problem is not None:
+        raise UsageError(
+            f"this grid was begun with another plan ({problem}); choose another --out, or the plan"
+            " that began it"
+        )
+
+    added: list[str] = []
+    removed: list[str] = []
+    for kind, names_of in _LISTS.items():
+        had = names_of(before)
+        has = names_of(after)
+        added += [f"{kind} {name}" for name in has if name not in had]
+        removed += [f"{kind} {name}" for name in had if name not in has]
+
+    changed = tuple(_plan_changes(before, after))
+    return Amendment(tuple(added), tuple(removed), changed)
+
+
+def _refusals(before: GridPlan, after: GridPlan) -> Iterator[str]:
+    """Yield what a grid keeps and this plan changes, one line each."""
+    had = to_object(before)
+    has = to_object(after)
+    for name in _FIXED:
+        if had[name] != has[name]:
+            yield f"{name}: {_shown_value(had[name])}; now {_shown_value(has[name])}"
+
+    if after.mask_key is not None and after.mask_key != before.mask_key:
+        yield "mask_key: not that of the grid; leave it out"
+
+    yield from _redefined("model", before.models, after.models)
+    yield from _redefined("agent", before.agents, after.agents)
+    if before.windows and not after.windows:
+        yield f"windows: {', '.join(before.windows)}; now each task's own"
+    if after.windows and not before.windows:
+        yield f"windows: each task's own; now {', '.join(after.windows)}"
+
+
+def _redefined(
+    kind: str,
+    before: Sequence[PlannedModel | PlannedAgent],
+    after: Sequence[PlannedModel | PlannedAgent],
+) -> Iterator[str]:
+    """Yield entries that keep their label and mean something else."""
+    known = {entry.short: entry for entry in before}
+    for entry in after:
+        old = known.get(entry.short)
+        if old is not None and _unpriced(old) != _unpriced(entry):
+            yield (
+                f"{kind} {entry.short}: {_shown_value(_unpriced(old))}; now {_shown_value(_unpriced(entry))};"
+                " give it another label"
+            )
+
+
+def _unpriced(entry: PlannedModel | PlannedAgent) -> dict[str, JsonValue]:
+    """Return an entry without its label and its price, which decide no outcome."""
+    fields = to_object(entry)
+    return {name: value for name, value in fields.items() if name not in ("price", "label")}
+
+
+def _plan_changes(before: GridPlan, after: GridPlan) -> Iterator[str]:
+    had = to_object(before)
+    has = to_object(after)
+    for name in _FREE:
+        if had[name] != has[name]:
+            yield f"{name}: {_shown_value(has[name])} (was {_shown_value(had[name])})"
+
+    prices = {model.short: model.price for model in before.models}
+    for model in after.models:
+        old = prices.get(model.short, model.price)
+        if old != model.price:
+            yield f"price of {model.short}: {_shown_value(model.price)} (was {_shown_value(old)})"
+
+    rules = {rule.name: rule for rule in before.prune}
+    for rule in after.prune:
+        if _means_another(rules.get(rule.name), rule):
+            yield f"rule of pruning {rule.name}"
+
+
+def _means_another(before: PruneRule | None, after: PruneRule) -> bool:
+    return before is not None and before.cells != after.cells
+
+
+def with_key(plan: GridPlan, mask_key: str) -> GridPlan:
+    """Return a plan with the mask key of its grid."""
+    return msgspec.structs.replace(plan, mask_key=mask_key)
+
+
+def _shown_value(value: JsonValue) -> str:
+    """Return a value as a message shows it."""
+    if value is None or value in ({}, []):
+        return "none"
+    if isinstance(value, str):
+        return value[:_SHOWN]
+
+    text = dumps_canonical(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

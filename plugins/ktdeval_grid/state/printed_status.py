@@ -1,0 +1,228 @@
+"""What a grid prints: its estimate, where it stands, and how it ended, as lines and as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ktdeval.cards import clean, count, dollars, folded_texts
+from ktdeval.cli import grid_lines
+from ktdeval_grid.planning.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
+from ktdeval_grid.state.status import GridStatus, Tally
+
+_COLUMNS = ("MODEL", "done", "running", "failed", "stopped", "left", "pruned", "USD", "ETA")
+_UNKNOWN = "?"
+_MILLION = 1_000_000
+_MOST_WORDS = 300  #: of an error that is printed
+
+
+def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
+    """Return where a grid stands, as plain lines of at most `width` columns, or of any number."""
+    lines = [headline(status), ""]
+    lines += grid_lines(_columns(status), _status_rows(status), ("MODEL",), width)
+    lines += ["", *folded_texts(_status_notes(status), width)]
+    while not lines[-1]:
+        lines.pop()
+
+    return lines
+
+
+def status_table(status: GridStatus) -> RenderableType:
+    """Return where a grid stands, as one table for a terminal."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    first, *others = _columns(status)
+    table.add_column(first, no_wrap=True, overflow="ellipsis")
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+
+    rows = _status_rows(status)
+    for cells in rows:
+        is_total = cells is rows[-1]
+        table.add_row(*map(clean, cells), style="bold" if is_total else "")
+
+    notes = [Text(clean(line), style="dim") for line in _status_notes(status)]
+    return Group(Text(clean(headline(status)), style="bold"), table, *notes)
+
+
+def headline(status: GridStatus) -> str:
+    """Return the state of a grid in one line."""
+    total = status.total
+    parts = [f"{total.done:,} of {count(total.planned, 'episode')} done"]
+    if total.running:
+        parts.append(f"{total.running:,} running")
+    if total.failed:
+        parts.append(f"{total.failed:,} failed")
+    if total.stopped:
+        parts.append(f"{total.stopped:,} stopped")
+    if total.settled:
+        parts.append(f"{total.settled:,} settled and not run")
+    if status.unresolved:
+        parts.append(f"{count(len(status.unresolved), 'system')} not begun and not counted")
+    if status.paused:
+        parts.append("paused")
+
+    return f"{status.name}: {', '.join(parts)}"
+
+
+def _columns(status: GridStatus) -> Sequence[str]:
+    """Return the columns of the table; one of settled units where there are any."""
+    if not status.total.settled:
+        return _COLUMNS
+
+    place = _COLUMNS.index("pruned")
+    return (*_COLUMNS[:place], "settled", *_COLUMNS[place:])
+
+
+def _status_rows(status: GridStatus) -> list[Sequence[str]]:
+    has_settled = status.total.settled > 0
+    rows = [_tally_cells(tally, has_settled) for tally in status.models]
+    if len(rows) > 1:
+        rows.append(_tally_cells(status.total, has_settled))
+    return rows
+
+
+def _tally_cells(tally: Tally, has_settled: bool) -> Sequence[str]:
+    settled = (_count_text(tally.settled),) if has_settled else ()
+    name = tally.name
+    if tally.dropped:
+        name += " (dropped)"
+
+    return (
+        name,
+        f"{tally.done:,}/{tally.planned:,}",
+        _count_text(tally.running),
+        _count_text(tally.failed),
+        _count_text(tally.stopped),
+        _count_text(tally.left),
+        *settled,
+        _count_text(tally.pruned),
+        _spent(tally),
+        "" if tally.eta_s is None else duration(tally.eta_s),
+    )
+
+
+def _count_text(value: int) -> str:
+    return f"{value:,}" if value else ""
+
+
+def _spent(tally: Tally) -> str:
+    """Return what a model has cost; with `≥` where the cost of some episodes is not known."""
+    if not tally.uncosted:
+        return dollars(tally.cost_usd)
+    if not tally.cost_usd:
+        return _UNKNOWN
+    return f"≥ {dollars(tally.cost_usd)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time such as `45 s`, `12 min` or `3.4 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _status_notes(status: GridStatus) -> Iterator[str]:
+    for name, reason in status.pruned.items():
+        yield f"pruned by {name}: {reason}"
+
+    yield from status.settled
+    if status.total.settled:
+        saved = f"{count(status.total.settled, 'episode')} not run"
+        yield f"saved: {saved}, about {count(status.steps_saved, 'decision')}"
+
+    yield from failure_lines(status)
+    for sentence in status.warnings:
+        yield f"warning: {sentence}"
+
+
+def _shortened_text(text: str) -> str:
+    """Return a text of at most `_MOST_WORDS` characters, which ends with a whole word."""
+    if len(text) <= _MOST_WORDS:
+        return text
+    return f"{text[:_MOST_WORDS].rpartition(' ')[0] or text[:_MOST_WORDS]} …"
+
+
+def failure_lines(status: GridStatus) -> Iterator[str]:
+    """Yield one line for each kind of failure, and of stop."""
+    for slug, problem in status.unresolved.items():
+        yield f"not begun: {_shortened_text(clean(problem))} ({slug})"
+
+    for kind in status.failures:
+        error = _shortened_text(clean(kind.error))
+        first = kind.example
+        if len(kind.units) > 1:
+            first = f"first {first}"
+
+        how = "stopped" if kind.is_stopped else "failed"
+        yield f"{len(kind.units):,} {how}: {error} ({first})"
+
+
+def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str]:
+    """Return an estimate as plain lines: low, typical and high of each model. `width`: as of
+    `status_lines`.
+    """
+    lines = []
+    paid = [model for model in estimate.models if model.episodes and not model.is_free]
+    free = [model for model in estimate.models if model.is_free]
+    if free:
+        names = ", ".join(model.name for model in free)
+        episodes = count(sum(model.episodes for model in free), "episode")
+        lines.append(f"{names}: {episodes}, no provider is asked")
+
+    if paid:
+        columns = ("MODEL", "episodes", "calls", "tokens", "USD", "hours")
+        rows = [_estimate_cells(model) for model in paid]
+        if len(paid) > 1:
+            rows.append(_estimate_cells(estimate.total))
+
+        lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
+        lines += grid_lines(columns, rows, ("MODEL",), width, indent="  ")
+
+    unpriced = [model.name for model in paid if model.left["typical"].cost_usd is None]
+    if unpriced:
+        lines.append(
+            f"no price is known for {', '.join(unpriced)}; give `price` of the model, or --price-table"
+        )
+
+    if estimate.pruned:
+        lines.append(f"{count(estimate.pruned, 'episode')} pruned")
+
+    lines += [f"warning: {sentence}" for sentence in estimate.warnings]
+    return lines
+
+
+def assumption_lines(estimate: GridEstimate) -> list[str]:
+    """Return what an estimate rests on."""
+    if not estimate.assumptions:
+        return []
+    return ["", "assumed", *(f"  {sentence}" for sentence in estimate.assumptions)]
+
+
+def _estimate_cells(model: ModelEstimate) -> Sequence[str]:
+    left = [model.left[scenario] for scenario in SCENARIOS]
+    costs = []
+    for amount in left:
+        costs.append(_UNKNOWN if amount.cost_usd is None else dollars(amount.cost_usd))
+
+    if set(costs) == {_UNKNOWN}:
+        costs = [_UNKNOWN]
+
+    return (
+        model.name,
+        f"{model.episodes:,}",
+        " / ".join(f"{amount.calls:,}" for amount in left),
+        " / ".join(_tokens(amount.input_tokens + amount.output_tokens) for amount in left),
+        " / ".join(costs),
+        " / ".join(f"{amount.hours:,.1f}" for amount in left),
+    )
+
+
+def _tokens(number: int) -> str:
+    if number >= _MILLION:
+        return f"{number / _MILLION:,.1f}M"
+    return f"{number:,}"

@@ -1,0 +1,205 @@
+"""Files of a grid in its store, as typed values: what its opening, its workers and `status` share.
+
+grid.json            `GridRecord`: resolved once, by `create`
+plans/0001.json …    `GridRecord` after each amendment, by `create`; the last one is in force
+done/<unit>.json     `UnitDone`, the claim board's one winner
+looks/<pair>-<n>.json `PairLook`: a look at two systems, by `create`; see `settled_pairs`
+failed/<unit>.json   `UnitFailed`: the last failure of a unit; deleted when the unit is done
+paid/<worker>.json   `WorkerPaid`: what the calls of a worker cost; replaced while it works
+launches/0001.json … `Launch`: each launch of a driver, by `create`, and `LaunchEnd` when it ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from ktdeval.cards import PriceEntry
+from ktdeval.errors import BudgetError, KtdevalError
+from ktdeval.harness import ToolProtocol
+from ktdeval.values import Value, format_version
+from ktdeval_grid.planning.plan import GridPlan
+
+FORMAT = "grid"
+GRID_VERSION = format_version(FORMAT)
+GRID = "grid.json"
+PLANS = "plans"
+FAILED = "failed"
+LAUNCHES = "launches"
+DONE = "done"
+PAID = "paid"
+
+
+class GridUnit(Value):
+    """One episode of a grid, as tables show it."""
+
+    id: str  #: that of its spec
+    task: str
+    window: str | None
+    seed: int
+
+    @property
+    def label(self) -> str:
+        """Words that identify the unit within its system: `TASK WINDOW seed 0`."""
+        return " ".join(filter(None, (self.task, self.window, f"seed {self.seed}")))
+
+
+class PrunedUnits(Value):
+    """Episodes of a system that a rule leaves out."""
+
+    rule: str
+    reason: str
+    units: tuple[GridUnit, ...]
+
+
+class GridSystem(Value):
+    """One system of a grid with its episodes, in the order of the plan."""
+
+    slug: str
+    model: str  #: label of the model
+    agent: str  #: label of the agent
+    #: how tools are offered to the model; null for a model of this machine
+    tool_protocol: ToolProtocol | None
+    price: PriceEntry | None  #: of the model's tokens; null where none is known
+    units: tuple[GridUnit, ...]
+    pruned: tuple[PrunedUnits, ...] = ()
+    #: tool protocols of further models, by the names that the agent asks them by
+    further_protocols: dict[str, ToolProtocol] = msgspec.field(default_factory=dict)
+    checked_by: str | None = None  #: worker whose part has the calls that found the protocols out
+    #: why the system could not be resolved, so that it has no units; the next launch tries again
+    problem: str | None = None
+    #: limits that kept it from being resolved, as of `UnitFailed`; null: no budget did
+    needed: dict[str, float] | None = None
+
+
+class GridRecord(Value):
+    """A grid as it was resolved: plan, key, market and units."""
+
+    version: int
+    suite: str  #: version of ktdeval
+    plan: GridPlan
+    mask_key: str
+    snapshot: str | None  #: id of the market; null where no task asks about one
+    begun_at: str  #: time in UTC, ISO 8601
+    systems: tuple[GridSystem, ...]
+    #: hash of the code of ktdeval and of each plugin, by name; none in grids without it
+    code: dict[str, str] = msgspec.field(default_factory=dict)
+    launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
+
+    def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:
+        """Yield each unit that is to be run, with its system."""
+        for system in self.systems:
+            for unit in system.units:
+                yield system, unit
+
+
+class UnitDone(Value):
+    """A finished unit."""
+
+    unit: str
+    system: str  #: slug
+    worker: str
+    generation: int  #: of the claim that finished it
+    seconds: float  #: that its worker spent on it, over all generations as far as known
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None  #: null where no price is known
+    finished_at: str  #: time in UTC, ISO 8601, of the worker's own clock
+    #: figure of the metric that the plan's rule compares; null: no rule, or it is undefined
+    figure: float | None = None
+
+
+class UnitFailed(Value):
+    """Last failure of a unit."""
+
+    unit: str
+    system: str  #: slug
+    error: str  #: one line, without secrets
+    worker: str
+    generation: int
+    #: how often the unit had been requeued when it was tried, as of `Control.requeued`
+    requeued: int
+    launch: str  #: which launch tried it; a later one tries it again
+    cost_usd: float | None = None  #: spent on it so far
+    failed_at: str = ""  #: time in UTC, ISO 8601, of the worker's own clock
+    #: limits that a further call exceeded, by the name of their option, each with the least that
+    #: lets it be made (none for `max_hours`); null: no budget ended the unit
+    needed: dict[str, float] | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a budget stopped it, so that nothing failed and a larger one lets it go on."""
+        return self.needed is not None
+
+
+class WorkerPaid(Value):
+    """US dollars of the calls that a worker's parts record, which hold what it has taken over."""
+
+    #: by system, then by unit that is not done, `canary` and `check`; null: a price is not known
+    usd: dict[str, dict[str, float | None]] = msgspec.field(default_factory=dict)
+
+
+class Launch(Value):
+    """One launch: a driver that starts workers. Workers that belong to none, such as shards of a
+    scheduler, are told their plan instead.
+    """
+
+    id: str  #: four digits or more, counted up
+    plan: GridPlan  #: as the launch was given it: it amends that of the grid
+    workers: int  #: processes
+    runner: str  #: execution backend
+    begun_at: str  #: time in UTC, ISO 8601
+    host: str  #: machine of the driver
+    pid: int  #: of the driver
+    #: `failed`: only units that have a record of a failure
+    only: Literal["all", "failed"] = "all"
+
+
+class LaunchEnd(Value):
+    """How a launch ended."""
+
+    id: str
+    ended_at: str  #: time in UTC, ISO 8601
+    exit_code: int
+    done: int  #: units of the grid that are done
+    failed: int
+    left: int  #: units that are neither
+    stopped: str | None = None  #: why it stopped before its end; null: it did not
+
+
+def needed_by(problem: KtdevalError | None) -> dict[str, float] | None:
+    """Return the limits that a budget needs before the work can go on; None for another problem."""
+    return problem.needed if isinstance(problem, BudgetError) else None
+
+
+def launch_key(launch: str) -> str:
+    """Key of the record of a launch."""
+    return f"{LAUNCHES}/{launch}.json"
+
+
+def launch_end_key(launch: str) -> str:
+    """Key of the record of a launch's end."""
+    return f"{LAUNCHES}/{launch}-end.json"
+
+
+def done_key(unit: str) -> str:
+    """Key of the record of a finished unit."""
+    return f"{DONE}/{unit}.json"
+
+
+def paid_key(worker: str) -> str:
+    """Key of what a worker has paid."""
+    return f"{PAID}/{worker}.json"
+
+
+def failed_key(unit: str) -> str:
+    """Key of the record of a unit's last failure."""
+    return f"{FAILED}/{unit}.json"
+
+
+def unit_ids(record: GridRecord) -> tuple[str, ...]:
+    """Return the ids of all units that are to be run, in the order of the plan."""
+    return tuple(unit.id for _, unit in record.units())

@@ -1,0 +1,379 @@
+"""Pairs of systems whose order is settled, by the sequential rule of a plan.
+
+Each two systems are compared on each task, window by window in the order of the plan, at the looks
+that the plan fixed before its first unit ran. A look is a function of finished units alone. It is
+recorded once, by whoever makes it first: `looks/<pair>-<number>.json`.
+
+A system whose order against every other one is settled needs no further window. Its units after
+the last of these looks are not run, where the plan says `stop_when: settled`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Literal
+
+from ktdeval.runner import SequentialRule, answer, last_look
+from ktdeval.stores import Store
+from ktdeval.values import Value, content_hash, decode_json, encode_canonical
+from ktdeval_grid.state.grid_control import Control
+from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit, UnitDone, done_key
+
+LOOKS = "looks"
+_DIGITS = 20  #: of the hash in a pair's name
+
+Figures = Mapping[str, float | None]
+"""Figure of the rule's metric by finished unit; None where it is undefined."""
+
+
+class PairLook(Value):
+    """One look at a pair of systems on a task."""
+
+    task: str
+    first: str  #: slug
+    second: str  #: slug
+    look: int  #: number of the look, from 1
+    windows: int  #: windows that it rests on
+    #: first less second, by window in the order of the plan: the median over seeds
+    differences: tuple[float, ...]
+    statistic: float | None  #: null for `anytime`, which has no boundary
+    boundary: float | None  #: the look settles where |statistic| is at least this; null: none can
+    settled: bool
+    sign: Literal[-1, 0, 1]  #: 1: the first has the larger figure; 0: not settled
+
+    @property
+    def name(self) -> str:
+        """Name of its record."""
+        return f"{pair_name(self.task, self.first, self.second)}-{self.look}"
+
+
+Looks = Mapping[str, PairLook]
+"""Looks of a grid, by name."""
+
+
+@dataclass(frozen=True)
+class SettledSystem:
+    """A system whose order against every other one is settled on a task."""
+
+    task: str
+    system: str  #: slug
+    look: int  #: the last look that settled one of its pairs, from 1
+    windows: int  #: windows at that look
+
+    @property
+    def reason(self) -> str:
+        """Why its further windows are not run."""
+        return f"not run: settled at look {self.look}, after {self.windows} windows"
+
+
+def pair_name(task: str, first: str, second: str) -> str:
+    """Return the name of a pair, in whichever order its systems are given."""
+    return content_hash([task, *sorted((first, second))])[:_DIGITS]
+
+
+# ---- windows and blocks
+
+
+def windows_by_task(record: GridRecord) -> dict[str, list[str]]:
+    """Return the windows of each task that has some, in the order of the plan."""
+    windows: dict[str, dict[str, None]] = {}
+    for _, unit in record.units():
+        if unit.window is not None:
+            windows.setdefault(unit.task, {})[unit.window] = None
+
+    return {task: list(names) for task, names in windows.items()}
+
+
+def blocks_of(record: GridRecord) -> dict[str, int]:
+    """Return the block of each unit: 0 up to the first look, 1 up to the second, and so on; one
+    block without a rule, and for tasks without windows.
+    """
+    rule = record.plan.settle
+    if rule is None:
+        return {}
+
+    places = {}
+    for task, names in windows_by_task(record).items():
+        for place, name in enumerate(names):
+            places[task, name] = bisect_right(rule.looks, place)
+
+    return {unit.id: places.get((unit.task, unit.window or ""), 0) for _, unit in record.units()}
+
+
+# ---- looks
+
+
+def looks_to_make(record: GridRecord, figures: Figures, known: Looks) -> Iterator[PairLook]:
+    """Yield the looks that finished units allow and that are not recorded, in their order."""
+    rule = record.plan.settle
+    if rule is None:
+        return
+
+    windows = windows_by_task(record)
+    for task, first, second in pairs_of(record):
+        differences = _differences(first, second, task, windows[task], figures)
+        name = pair_name(task, first.slug, second.slug)
+        for number, count in enumerate(rule.looks, 1):
+            before = known.get(f"{name}-{number}")
+            if before is None:
+                if len(differences) < count:
+                    break
+
+                made = (task, first.slug, second.slug)
+                before = _look(rule, number, made, differences[:count])
+                yield before
+
+            if before.settled:
+                break
+
+
+def pairs_of(record: GridRecord) -> Iterator[tuple[str, GridSystem, GridSystem]]:
+    """Yield each two systems that share a task with windows, in the order of the plan."""
+    for task in windows_by_task(record):
+        having = [system for system in record.systems if _has_task(system, task)]
+        for first, second in combinations(having, 2):
+            yield task, first, second
+
+
+def _has_task(system: GridSystem, task: str) -> bool:
+    return any(unit.task == task for unit in system.units)
+
+
+def _differences(
+    first: GridSystem, second: GridSystem, task: str, windows: Sequence[str], figures: Figures
+) -> list[float]:
+    """Return the differences up to the first window that lacks a figure of some seed."""
+    here = _units_by_cell(first, task)
+    there = _units_by_cell(second, task)
+    differences: list[float] = []
+    for window in windows:
+        cells = [cell for cell in here.keys() | there.keys() if cell[0] == window]
+        gaps = []
+        for cell in sorted(cells):
+            one = figures.get(here.get(cell, ""))
+            other = figures.get(there.get(cell, ""))
+            if one is None or other is None:
+                return differences
+
+            gaps.append(one - other)
+
+        if not gaps:
+            return differences
+        differences.append(statistics.median(gaps))
+
+    return differences
+
+
+def _units_by_cell(system: GridSystem, task: str) -> dict[tuple[str, int], str]:
+    units = {}
+    for unit in system.units:
+        if unit.task == task and unit.window is not None:
+            units[unit.window, unit.seed] = unit.id
+
+    return units
+
+
+def _look(
+    rule: SequentialRule, number: int, pair: tuple[str, str, str], differences: Sequence[float]
+) -> PairLook:
+    """Make a look. Those before it did not settle the pair, or it would not be made."""
+    task, first, second = pair
+    found = answer(rule, differences)
+    figures = last_look(rule, differences)
+    is_settled = found.settled_at == number
+    return PairLook(
+        task=task,
+        first=first,
+        second=second,
+        look=number,
+        windows=len(differences),
+        differences=tuple(differences),
+        statistic=None if figures is None else figures.statistic,
+        boundary=None if figures is None else figures.boundary,
+        settled=is_settled,
+        sign=found.sign if is_settled else 0,
+    )
+
+
+# ---- what is settled
+
+
+def settled_systems(record: GridRecord, looks: Looks, control: Control) -> list[SettledSystem]:
+    """Return the systems whose pairs are all settled; those with systems of dropped models, which
+    run no further, do not count.
+    """
+    settling: dict[tuple[str, str], list[PairLook | None]] = {}
+    decided = {
+        pair_name(look.task, look.first, look.second): look
+        for look in looks.values()
+        if look.settled
+    }
+    names = {model.short: model.name for model in record.plan.models}
+    for task, first, second in pairs_of(record):
+        look = decided.get(pair_name(task, first.slug, second.slug))
+        if not control.drops(second.model, names.get(second.model, "")):
+            settling.setdefault((task, first.slug), []).append(look)
+        if not control.drops(first.model, names.get(first.model, "")):
+            settling.setdefault((task, second.slug), []).append(look)
+
+    settled = []
+    for (task, slug), pairs in settling.items():
+        whole = [look for look in pairs if look is not None]
+        if whole and len(whole) == len(pairs):
+            last = max(whole, key=lambda look: look.look)
+            settled.append(SettledSystem(task, slug, last.look, last.windows))
+
+    return settled
+
+
+def units_not_run(
+    record: GridRecord, looks: Looks, control: Control, done: Iterable[str]
+) -> dict[str, str]:
+    """Return the units that are not run as the order of their system is settled, with the reason;
+    none where the plan does not stop there.
+    """
+    if record.plan.settle is None or record.plan.stop_when != "settled":
+        return {}
+
+    windows = windows_by_task(record)
+    settled = {(each.task, each.system): each for each in settled_systems(record, looks, control)}
+    finished = set(done)
+    reasons = {}
+    for system, unit in record.units():
+        found = settled.get((unit.task, system.slug))
+        if found is None or unit.window is None or unit.id in finished:
+            continue
+        if windows[unit.task].index(unit.window) >= found.windows:
+            reasons[unit.id] = found.reason
+
+    return reasons
+
+
+def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, int]) -> int:
+    """Return the decisions that units not run would have taken: those of a finished unit of the same
+    task and window, else the mean of the task's finished units.
+    """
+    units = {unit.id: unit for _, unit in record.units()}
+    by_window: dict[tuple[str, str | None], int] = {}
+    by_task: dict[str, list[int]] = {}
+    for unit_id, count in steps.items():
+        unit = units.get(unit_id)
+        if unit is not None:
+            by_window[unit.task, unit.window] = count
+            by_task.setdefault(unit.task, []).append(count)
+
+    return sum(_steps_of(units[each], by_window, by_task) for each in unrun)
+
+
+def _steps_of(
+    unit: GridUnit,
+    by_window: Mapping[tuple[str, str | None], int],
+    by_task: Mapping[str, Sequence[int]],
+) -> int:
+    if (unit.task, unit.window) in by_window:
+        return by_window[unit.task, unit.window]
+
+    known = by_task.get(unit.task)
+    return round(statistics.mean(known)) if known else 0
+
+
+def settled_lines(record: GridRecord, looks: Looks) -> Iterator[str]:
+    """Yield a line for each pair that is settled."""
+    rule = record.plan.settle
+    if rule is None:
+        return
+
+    for task, first, second in pairs_of(record):
+        name = pair_name(task, first.slug, second.slug)
+        for number, _ in enumerate(rule.looks, 1):
+            look = looks.get(f"{name}-{number}")
+            if look is not None and look.settled:
+                above, below = look.first, look.second
+                if look.sign < 0:
+                    above, below = below, above
+
+                yield (
+                    f"settled at look {look.look} ({look.windows} of {rule.looks[-1]} windows of"
+                    f" {task}): {rule.metric} of {above} is above that of {below}"
+                )
+
+
+# ---- a worker's and an observer's records
+
+
+@dataclass(frozen=True)
+class LookBook:
+    """Recorded looks of a grid; files never change, and are read once."""
+
+    store: Store
+    looks: dict[str, PairLook] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Read what is new. Raises StoreError: a record is malformed."""
+        for stat in self.store.list(LOOKS):
+            name = stat.key.rpartition("/")[2].removesuffix(".json")
+            if name not in self.looks:
+                self.looks[name] = self._read(stat.key)
+
+    def record(self, look: PairLook) -> None:
+        """Record a look, unless another worker has: then that record is the look."""
+        key = f"{LOOKS}/{look.name}.json"
+        if self.store.create(key, encode_canonical(look).encode() + b"\n"):
+            self.looks[look.name] = look
+        else:
+            self.looks[look.name] = self._read(key)
+
+    def _read(self, key: str) -> PairLook:
+        return decode_json(self.store.read(key), PairLook, f"{self.store.place}: {key}")
+
+
+@dataclass
+class Settlement:
+    """Looks of a worker: makes those that finished units allow, and says what is not run."""
+
+    record: GridRecord
+    store: Store
+    _book: LookBook = field(init=False)
+    _figures: dict[str, float | None] = field(default_factory=dict)
+    _seen: int = -1  # finished units at the last look
+    _basis: tuple[int, int, Control] | None = None  # what the last answer rests on
+    _unrun: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._book = LookBook(self.store)
+        self._units = {unit.id for _, unit in self.record.units()}
+
+    def look(self, done: Iterable[str], control: Control) -> dict[str, str]:
+        """Make and record the looks that are due; return the units that are not run, with the
+        reason. Raises StoreError.
+        """
+        if self.record.plan.settle is None:
+            return {}
+
+        finished = self._units.intersection(done)
+        if len(finished) != self._seen:
+            self._read_figures(finished)
+            self._book.read()
+            for look in list(looks_to_make(self.record, self._figures, self._book.looks)):
+                self._book.record(look)
+
+            self._seen = len(finished)
+
+        basis = (len(finished), len(self._book.looks), control)
+        if basis != self._basis:
+            self._unrun = units_not_run(self.record, self._book.looks, control, finished)
+            self._basis = basis
+
+        return self._unrun
+
+    def _read_figures(self, finished: Iterable[str]) -> None:
+        for unit in finished:
+            if unit not in self._figures:
+                key = done_key(unit)
+                data = self.store.read(key)
+                entry = decode_json(data, UnitDone, f"{self.store.place}: {key}")
+                self._figures[unit] = entry.figure

@@ -1,0 +1,481 @@
+"""Where a grid stands, read from its store alone: of each model the units that are done, running,
+failed and left, what they cost, and when the rest may be done.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+import msgspec
+
+from ktdeval.errors import UsageError
+from ktdeval.runner import CANARY_CALLS, CHECK_CALLS
+from ktdeval.stores import ClaimBoard, MissingKey, Store
+from ktdeval.values import Value, check_version, decode_json, stated_version
+from ktdeval_grid.state.grid_control import Control, SeenControl, control_in_force
+from ktdeval_grid.state.records import (
+    DONE,
+    FAILED,
+    FORMAT,
+    GRID,
+    LAUNCHES,
+    PAID,
+    PLANS,
+    GridRecord,
+    GridSystem,
+    GridUnit,
+    UnitDone,
+    UnitFailed,
+    WorkerPaid,
+)
+from ktdeval_grid.state.settled_pairs import (
+    LookBook,
+    PairLook,
+    settled_lines,
+    steps_saved,
+    units_not_run,
+)
+
+RECENT = 50  #: finished units that the pace of a model is measured on
+_CLAIMS = "claims"
+_LEASE_S = 60.0  #: of an observer, which holds no claim
+_NUMBER = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*\b")
+
+
+class Tally(Value):
+    """Units of a model, or of all, by state."""
+
+    name: str  #: label of the model
+    planned: int  #: units that are to be run
+    done: int
+    running: int
+    failed: int  #: in this launch, or the last one
+    stopped: int  #: by a budget, likewise; a larger one lets them go on
+    pruned: int  #: left out by a rule, not among the planned
+    #: of all answered calls, those of unfinished units and of checks among them, as far as known
+    cost_usd: float
+    uncosted: int  #: units, done or not, whose cost is not known
+    dropped: bool = False  #: by `grid ctl drop`
+    settled: int = 0  #: not run, as the order of their system is settled
+    eta_s: float | None = None  #: seconds until the rest is done; null where that can't be said
+
+    @property
+    def left(self) -> int:
+        """Units that are neither done nor failed, those that a budget stopped among them, and
+        that the plan does not leave out as settled.
+        """
+        return self.planned - self.done - self.failed - self.settled
+
+
+class FailureKind(Value):
+    """Units that failed, or that a budget stopped, for one reason."""
+
+    error: str
+    is_stopped: bool  #: whether a budget stopped them
+    units: tuple[str, ...]  #: ids
+    example: str  #: system and label of the first
+
+
+class GridStatus(Value):
+    """Where a grid stands."""
+
+    name: str
+    place: str
+    mask_key: str
+    paused: bool
+    concurrency: int | None
+    models: tuple[Tally, ...]
+    total: Tally
+    failures: tuple[FailureKind, ...]
+    pruned: dict[str, str]  #: reason of each rule that leaves units out, by its name
+    #: systems that could not be resolved, and so have no units yet, each with the reason
+    unresolved: dict[str, str] = msgspec.field(default_factory=dict)
+    #: limits that stopped units exceed, by the name of their option, each with the least that lets
+    #: them go on; null: no budget stopped a unit
+    needed: dict[str, float] | None = None
+    warnings: tuple[str, ...] = ()  #: a sentence each
+    settled: tuple[str, ...] = ()  #: a line for each two systems whose order is settled
+    #: decisions that units would have taken which are not run, as far as finished ones tell
+    steps_saved: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every unit is done, or need not be run."""
+        return self.total.done + self.total.settled == self.total.planned and not self.unresolved
+
+
+@dataclass(frozen=True)
+class FoundGrid:
+    """What a store has of a grid at one moment."""
+
+    record: GridRecord
+    control: Control
+    done: Mapping[str, UnitDone]
+    failed: Mapping[str, UnitFailed]
+    running: frozenset[str]
+    warnings: tuple[str, ...] = ()
+    #: US dollars of calls, by system, then by unit that is not done, `canary` and `check`
+    paid: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    looks: Mapping[str, PairLook] = field(default_factory=dict)  #: at pairs of systems, by name
+
+    @cached_property
+    def unrun(self) -> Mapping[str, str]:
+        """Units that are not run as the order of their system is settled, with the reason."""
+        return units_not_run(self.record, self.looks, self.control, self.done)
+
+
+@dataclass
+class GridWatch:
+    """Reads a grid again and again; files that never change are read once."""
+
+    store: Store
+    board: ClaimBoard
+    _done: dict[str, UnitDone] = field(default_factory=dict)
+    _failed: dict[str, tuple[str, UnitFailed]] = field(default_factory=dict)
+    _control: SeenControl | None = None
+    _paid: dict[str, tuple[str, WorkerPaid]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._looks = LookBook(self.store)
+
+    def look(self) -> FoundGrid:
+        """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
+        record = load_record(self.store)
+        units = {unit.id for _, unit in record.units()}
+        self._read_done(units)
+        self._read_failed(units)
+        # Of an amended plan, units may have been read that are no longer of the grid.
+        done = {unit: entry for unit, entry in self._done.items() if unit in units}
+        running = frozenset(self._running(units - done.keys()))
+        latest = _latest_launch(self.store)
+        failed: dict[str, UnitFailed] = {}
+        for unit, (_, failure) in self._failed.items():
+            is_over = unit in done or unit in running or _is_stale(failure, latest)
+            if not is_over:
+                failed[unit] = failure
+
+        before = None if self._control is None else self._control.control
+        self._control = control_in_force(self.store, before)
+        warnings = (self._control.warning,) if self._control.warning else ()
+        paid = furthest_paid(self._read_paid())
+        self._looks.read()
+        return FoundGrid(
+            record=record,
+            control=self._control.control,
+            done=done,
+            failed=failed,
+            running=running,
+            warnings=warnings,
+            paid=paid,
+            looks=dict(self._looks.looks),
+        )
+
+    def _read_done(self, units: set[str]) -> None:
+        for stat in self.store.list(DONE):
+            unit = _key_name(stat.key)
+            if unit not in units or unit in self._done:
+                continue
+            data = self.store.read(stat.key)
+            self._done[unit] = decode_json(data, UnitDone, f"{self.store.place}: {stat.key}")
+
+    def _read_failed(self, units: set[str]) -> None:
+        known = self._failed
+        self._failed = {}
+        for stat in self.store.list(FAILED):
+            unit = _key_name(stat.key)
+            if unit not in units:
+                continue
+
+            version, failure = known.get(unit, ("", None))
+            if failure is None or version != stat.version:
+                try:
+                    data = self.store.read(stat.key)
+                except MissingKey:  # it was done since the listing
+                    continue
+                failure = decode_json(data, UnitFailed, f"{self.store.place}: {stat.key}")
+
+            self._failed[unit] = (stat.version, failure)
+
+    def _read_paid(self) -> list[WorkerPaid]:
+        """Return what each worker has written of its costs."""
+        for stat in self.store.list(PAID):
+            version, _ = self._paid.get(stat.key, ("", None))
+            if version != stat.version:
+                data = self.store.read(stat.key)
+                paid = decode_json(data, WorkerPaid, f"{self.store.place}: {stat.key}")
+                self._paid[stat.key] = (stat.version, paid)
+
+        return [paid for _, paid in self._paid.values()]
+
+    def _running(self, units: set[str]) -> Iterable[str]:
+        """Yield units that a living worker holds."""
+        claimed = {stat.key.split("/")[1] for stat in self.store.list(_CLAIMS)}
+        for unit in sorted(claimed & units):
+            state = self.board.state(unit)
+            if state.holder is not None and not (state.released or state.expired or state.done):
+                yield unit
+
+
+def _latest_launch(store: Store) -> int:
+    """Return the number of the latest launch; 0 where workers were started without one."""
+    names = [_key_name(stat.key) for stat in store.list(LAUNCHES)]
+    return max((int(name) for name in names if _is_number(name)), default=0)
+
+
+def _is_stale(failure: UnitFailed, latest: int) -> bool:
+    """Whether a budget stopped a unit in a launch that a later one has taken up: it is waiting
+    again, with the budget of now.
+    """
+    is_earlier = _is_number(failure.launch) and int(failure.launch) < latest
+    return failure.is_stopped and is_earlier
+
+
+def _is_number(launch: str) -> bool:
+    """Whether a launch is a driver's, which are counted."""
+    return launch.isascii() and launch.isdigit()
+
+
+def reader_of(store: Store, name: str = "observer") -> GridWatch:
+    """Return a reader of a grid. It observes, and so has no heartbeat."""
+    return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
+
+
+def look(reader: GridWatch) -> tuple[FoundGrid, GridStatus]:
+    """Return what the store of a grid has now, and where it stands. Raises UsageError: there is no
+    grid; StoreError.
+    """
+    found = reader.look()
+    return found, summarise(found, reader.store.place, now_utc())
+
+
+def load_record(store: Store) -> GridRecord:
+    """Return the record of a grid that is in force. Raises UsageError: there is no grid here;
+    StoreError: a file of it is malformed.
+    """
+    keys = [stat.key for stat in store.list(PLANS)]
+    key = max(keys) if keys else GRID
+    try:
+        data = store.read(key)
+    except MissingKey as error:
+        raise UsageError(
+            f"{store.place}: no grid here ({GRID} is missing); name the folder of a grid, or begin"
+            " one by `ktdeval grid PLAN.yaml`"
+        ) from error
+
+    where = f"{store.place}: {key}"
+    head = decode_json(data, dict[str, msgspec.Raw], where)
+    version = stated_version(head, where)
+    check_version(FORMAT, version, where, "use the ktdeval that began it, or choose another --out")
+    return decode_json(data, GridRecord, where)
+
+
+def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> GridStatus:
+    """Return where a grid stands. `now` is the time for which the rest is estimated; none: units
+    that are running don't say when they end.
+    """
+    record = found.record
+    by_model: dict[str, list[GridSystem]] = {}
+    for system in record.systems:
+        by_model.setdefault(system.model, []).append(system)
+
+    models = []
+    for name, systems in by_model.items():
+        models.append(_tally(name, systems, found, now))
+
+    pruned: dict[str, str] = {}
+    unresolved: dict[str, str] = {}
+    for system in record.systems:
+        for part in system.pruned:
+            pruned[part.rule] = part.reason
+
+        if system.problem is not None:
+            unresolved[system.slug] = system.problem
+
+    return GridStatus(
+        name=record.plan.name,
+        place=place,
+        mask_key=record.mask_key,
+        paused=found.control.paused,
+        concurrency=found.control.concurrency or record.plan.concurrency,
+        models=tuple(models),
+        total=_tally("total", record.systems, found, now),
+        failures=tuple(failure_kinds(found)),
+        pruned=pruned,
+        unresolved=unresolved,
+        needed=_needed(found),
+        warnings=found.warnings,
+        settled=tuple(settled_lines(record, found.looks)),
+        steps_saved=_steps_saved(found),
+    )
+
+
+def _steps_saved(found: FoundGrid) -> int:
+    steps = {unit: entry.steps for unit, entry in found.done.items()}
+    return steps_saved(found.record, found.unrun, steps)
+
+
+def _needed(found: FoundGrid) -> dict[str, float] | None:
+    """Return the limits that stopped units and systems exceed, each with the least that all of
+    them need; None where no budget stopped any.
+    """
+    stops = [failure.needed for failure in found.failed.values()]
+    stops += [system.needed for system in found.record.systems]
+    needed: dict[str, float] | None = None
+    for limits in stops:
+        if limits is None:
+            continue
+
+        needed = needed or {}
+        for name, least in limits.items():
+            needed[name] = max(least, needed.get(name, least))
+
+    return needed
+
+
+def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | None]]:
+    """Return what calls have cost, by system and unit, as the worker has it that came furthest:
+    whoever takes a unit over begins with the calls of the one before.
+    """
+    furthest: dict[str, dict[str, float | None]] = {}
+    for worker in workers:
+        for slug, paid in worker.usd.items():
+            known = furthest.setdefault(slug, {})
+            for unit, cost_usd in paid.items():
+                before = known.get(unit, 0.0)
+                is_known = before is not None and cost_usd is not None
+                known[unit] = max(before or 0.0, cost_usd or 0.0) if is_known else None
+
+    return furthest
+
+
+def _costs(systems: Sequence[GridSystem], found: FoundGrid) -> list[float | None]:
+    """Return the cost of each unit that made a call, and of the checks of each system; None where
+    it is not known.
+    """
+    costs: list[float | None] = []
+    for system in systems:
+        paid = dict(found.paid.get(system.slug, {}))
+        for unit in system.units:
+            so_far = paid.pop(unit.id, 0.0)
+            if unit.id in found.done:
+                costs.append(found.done[unit.id].cost_usd)
+            elif unit.id in found.failed and so_far is not None:
+                costs.append(max(so_far, found.failed[unit.id].cost_usd or 0.0))
+            else:
+                costs.append(so_far)
+
+        costs += [paid[label] for label in (CANARY_CALLS, CHECK_CALLS) if label in paid]
+
+    return costs
+
+
+def _tally(
+    name: str, systems: Sequence[GridSystem], found: FoundGrid, now: datetime | None
+) -> Tally:
+    units: list[str] = []
+    pruned = 0
+    for system in systems:
+        units += [unit.id for unit in system.units]
+        pruned += sum(len(part.units) for part in system.pruned)
+
+    done: list[UnitDone] = []
+    ended: list[UnitFailed] = []
+    for unit in units:
+        if unit in found.done:
+            done.append(found.done[unit])
+        elif unit in found.failed:
+            ended.append(found.failed[unit])
+
+    stopped = sum(entry.is_stopped for entry in ended)
+    failed = len(ended) - stopped
+    running = found.running.intersection(units)
+    settled = len(found.unrun.keys() & set(units) - found.failed.keys())
+    left = len(units) - len(done) - failed - settled
+    eta_s = None
+    if running and now is not None:
+        eta_s = seconds_left([entry.finished_at for entry in done], left, now)
+
+    costs = _costs(systems, found)
+    known_costs = [cost for cost in costs if cost is not None]
+
+    return Tally(
+        name=name,
+        planned=len(units),
+        done=len(done),
+        running=len(running),
+        failed=failed,
+        stopped=stopped,
+        pruned=pruned,
+        cost_usd=math.fsum(known_costs),
+        uncosted=sum(cost is None for cost in costs),
+        dropped=found.control.drops(name, _model_name(found.record, name)),
+        eta_s=eta_s,
+        settled=settled,
+    )
+
+
+def _model_name(record: GridRecord, label: str) -> str:
+    """Return the full name of a model, by its label."""
+    for model in record.plan.models:
+        if model.short == label:
+            return model.name
+    return label
+
+
+def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float | None:
+    """Return how long the rest takes at the pace of the latest finished units; None where fewer
+    than two are finished.
+
+    The pace is measured from the earliest of these to now, so that it slows down while nothing
+    ends.
+    """
+    times = sorted(datetime.fromisoformat(text) for text in finished_at)[-RECENT:]
+    if left == 0:
+        return 0.0
+    if len(times) < 2:
+        return None
+
+    elapsed_s = max((now - times[0]).total_seconds(), 0.0)
+    return elapsed_s / (len(times) - 1) * left
+
+
+def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
+    """Yield the reasons why units failed or were stopped, the most frequent first; texts that
+    differ in numbers alone are one kind, shown by its first unit.
+    """
+    labels: dict[str, str] = {}
+    kinds: dict[str, list[str]] = {}
+    for system, unit in found.record.units():
+        if unit.id in found.failed:
+            labels[unit.id] = full_label(system, unit)
+            kind = _NUMBER.sub("0", found.failed[unit.id].error)
+            kinds.setdefault(kind, []).append(unit.id)
+
+    for units in sorted(kinds.values(), key=len, reverse=True):
+        first = units[0]
+        failure = found.failed[first]
+        yield FailureKind(
+            error=failure.error,
+            is_stopped=failure.is_stopped,
+            units=tuple(units),
+            example=labels[first],
+        )
+
+
+def full_label(system: GridSystem, unit: GridUnit) -> str:
+    """Return words that identify a unit within its grid."""
+    return f"{system.slug} {unit.label}"
+
+
+def now_utc() -> datetime:
+    """Return the time of this machine."""
+    return datetime.now(UTC)
+
+
+def _key_name(key: str) -> str:
+    return key.rpartition("/")[2].removesuffix(".json")

@@ -1,0 +1,109 @@
+"""Units of a grid in the order in which a worker takes them. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from ktdeval.errors import UsageError
+from ktdeval.values import derive_seed
+from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit
+from ktdeval_grid.state.settled_pairs import blocks_of
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Share of a grid that a worker takes first: of every `count` units, number `index` (from
+    1).
+    """
+
+    index: int = 1
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class UnitTurn:
+    """A unit to run, with its system."""
+
+    system: str
+    unit: GridUnit
+
+
+def parse_shard(text: str) -> Shard:
+    """Read `i/n`, such as `2/8`. Raises UsageError."""
+    index, _, count = text.partition("/")
+    if not (index.isascii() and count.isascii() and index.isdigit() and count.isdigit()):
+        raise UsageError(f"--shard {text}: expected i/n with i from 1 to n, such as 2/8")
+
+    shard = Shard(int(index), int(count))
+    if not 1 <= shard.index <= shard.count:
+        raise UsageError(f"--shard {text}: i must be from 1 to n, such as 2/8")
+
+    return shard
+
+
+def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
+    """Return all units in the order in which a worker takes them: its own shard first, then those
+    of others, so that no worker idles.
+
+    Systems take turns, so that a slow one holds up no other. Within a system the order is task by
+    task, and drawn from the mask key: the order of the plan is public, and with it the first
+    episode that an endpoint sees would be of the first window under any mask. Where the plan
+    compares systems at looks, the windows of an earlier look come first, in a drawn order.
+    """
+    blocks = blocks_of(record)
+    columns = [_hidden_order(system, record.mask_key, blocks) for system in record.systems]
+    mixed: list[UnitTurn] = []
+    for row in zip_longest(*columns):
+        mixed.extend(turn for turn in row if turn is not None)
+
+    first = (shard.index - 1) % max(len(mixed), 1)
+    own = [turn for place, turn in enumerate(mixed) if place % shard.count == shard.index - 1]
+    rotated = [*mixed[first:], *mixed[:first]]
+    mine = {turn.unit.id for turn in own}
+    return [*own, *(turn for turn in rotated if turn.unit.id not in mine)]
+
+
+def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) -> list[UnitTurn]:
+    tasks = {unit.task: place for place, unit in reversed(list(enumerate(system.units)))}
+
+    def place(unit: GridUnit) -> tuple[int, int, int]:
+        return tasks[unit.task], blocks.get(unit.id, 0), derive_seed(mask_key, unit.id, "turn")
+
+    return [UnitTurn(system.slug, unit) for unit in sorted(system.units, key=place)]
+
+
+def share_of(total: int, workers: Sequence[str], worker: str) -> int:
+    """Return how many of `total` episodes at once one of some live workers may run; the shares of
+    all sum to `total`.
+    """
+    names = sorted({*workers, worker})
+    each, left = divmod(total, len(names))
+    return each + (names.index(worker) < left)
+
+
+def first_place_of(total: int, workers: Sequence[str], worker: str) -> int:
+    """Return the number, from 0, of a worker's first place among the `total` of a grid, as
+    `share_of` gives each worker its places.
+    """
+    before = sorted(name for name in {*workers, worker} if name < worker)
+    return sum(share_of(total, workers, name) for name in before)
+
+
+def shares_of_providers(providers: Iterable[str], first: int, places: int) -> dict[str, int]:
+    """Return how many of a worker's places belong to each provider that has work left: place i of
+    the grid to provider i, in turn. `first`: number of the worker's first place.
+    """
+    names = sorted(set(providers))
+    shares = dict.fromkeys(names, 0)
+    for place in range(first, first + places):
+        if names:
+            shares[names[place % len(names)]] += 1
+
+    return shares
+
+
+def tasks_of(units: Iterable[GridUnit]) -> list[str]:
+    """Return the tasks of units, in their order."""
+    return list(dict.fromkeys(unit.task for unit in units))

@@ -1,0 +1,1 @@
+"""Workers of a grid: the units that they claim, run and gather."""

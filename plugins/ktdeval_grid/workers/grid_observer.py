@@ -1,0 +1,142 @@
+"""What a worker sees of a grid while it works: units that are done or failed, control, live
+workers.
+
+Everything is read from the store, at most once a second while there is work, and less often where
+listing takes long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ktdeval.stores import ClaimBoard, MissingKey, Stat, Store
+from ktdeval.values import decode_json
+from ktdeval_grid.state.grid_control import Control, control_in_force
+from ktdeval_grid.state.records import FAILED, UnitFailed
+
+_LOOK_AGAIN_S = 1.0
+_IDLE_LOOK_S = 0.1  #: of a worker that has nothing to do until another has done something
+_MOST_SHARE = 20  #: a look that takes t seconds is not repeated for so many times t
+_BEATS = "beats"
+
+
+class WorkerLiveness:
+    """Workers whose heartbeat has changed within a lease of this observer's own clock."""
+
+    def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lease_s = lease_s
+        self._clock = clock
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def look(self, beats: list[Stat]) -> list[str]:
+        """Return the names of live workers; one that is seen for the first time counts as live."""
+        now = self._clock()
+        live = []
+        for stat in beats:
+            name = stat.key.rpartition("/")[2].removesuffix(".json")
+            version, since = self._seen.get(name, ("", now))
+            if version != stat.version:
+                since = now
+
+            self._seen[name] = (stat.version, since)
+            if now - since < self._lease_s:
+                live.append(name)
+
+        return live
+
+
+@dataclass
+class GridView:
+    """A worker's view of its grid."""
+
+    store: Store
+    board: ClaimBoard
+    liveness: WorkerLiveness
+    launch: str  #: of this worker, in records of failures
+    done: set[str] = field(default_factory=set)  #: units and jobs
+    failed: dict[str, UnitFailed] = field(default_factory=dict)  #: last failures, by unit
+    #: units that are not run as the order of their system is settled, with the reason
+    unrun: dict[str, str] = field(default_factory=dict)
+    control: Control = field(default_factory=Control)
+    workers: list[str] = field(default_factory=list)  #: that live
+    warn: Callable[[str], None] = lambda _: (
+        None
+    )  #: told of what a hand has written and nobody can read
+    _has_read_control: bool = False
+    _warned: str = ""  #: the latest warning
+    _versions: dict[str, str] = field(default_factory=dict)
+    _earlier: frozenset[str] | None = None  #: versions of failures at the first look
+    _next_look: float = 0.0
+    _next_idle_look: float = 0.0
+
+    def look(self, at_once: bool = False, is_idle: bool = False) -> bool:
+        """Read the store, if it is time, which comes sooner for an idle worker; return whether it
+        was. Raises StoreError.
+        """
+        began = time.monotonic()
+        due = self._next_idle_look if is_idle else self._next_look
+        if began < due and not at_once:
+            return False
+
+        self._read_control()
+        self.done.update(self.board.done_units())
+        self.workers = self.liveness.look(list(self.store.list(_BEATS)))
+        self._read_failed()
+        took = time.monotonic() - began
+        ended = time.monotonic()
+        self._next_look = ended + max(_LOOK_AGAIN_S, took * _MOST_SHARE)
+        self._next_idle_look = ended + max(_IDLE_LOOK_S, took * _MOST_SHARE)
+        return True
+
+    def _read_control(self) -> None:
+        """Read the control; of a malformed file, warn once, and keep the state before it."""
+        before = self.control if self._has_read_control else None
+        seen = control_in_force(self.store, before)
+        self.control = seen.control
+        self._has_read_control = True
+        if seen.warning and seen.warning != self._warned:
+            self.warn(seen.warning)
+
+        self._warned = seen.warning
+
+    def _read_failed(self) -> None:
+        versions: dict[str, str] = {}
+        for stat in self.store.list(FAILED):
+            unit = stat.key.rpartition("/")[2].removesuffix(".json")
+            versions[unit] = stat.version
+            if self._versions.get(unit) == stat.version:
+                continue
+
+            try:
+                data = self.store.read(stat.key)
+            except MissingKey:  # it was done meanwhile
+                continue
+
+            self.failed[unit] = decode_json(data, UnitFailed, f"{self.store.place}: {stat.key}")
+
+        for unit in self.failed.keys() - versions.keys():
+            del self.failed[unit]
+
+        self._versions = versions
+        if self._earlier is None:
+            self._earlier = frozenset(versions.values())
+
+    def has_failed(self, unit: str) -> bool:
+        """Whether a unit failed in this launch and is not to be tried again.
+
+        Failures from before this worker's first look are of an earlier launch, unless they name
+        this one.
+        """
+        failure = self.failed.get(unit)
+        if failure is None or self.control.may_try(unit, failure.requeued):
+            return False
+        if failure.launch == self.launch:
+            return True
+
+        return self._versions.get(unit) not in (self._earlier or frozenset())
+
+    def note_failure(self, failure: UnitFailed) -> None:
+        """Take in a failure that this worker has recorded."""
+        self.failed[failure.unit] = failure

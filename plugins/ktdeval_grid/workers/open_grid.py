@@ -1,0 +1,256 @@
+"""Opening of a grid: its plan is resolved once, and each amendment once.
+
+Whoever comes first resolves it: systems and units, the mask key, the market, and how each model
+takes tools, which costs a few calls. All others wait for the record and use it as it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+import ktdeval
+from ktdeval.calls import Fence
+from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
+from ktdeval.registry import Plugins, code_differences, code_hashes
+from ktdeval.runner import RunPart
+from ktdeval.stores import ClaimBoard
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values import encode_canonical, undone_on_error
+from ktdeval_grid.planning.plan import GridPlan, System, systems
+from ktdeval_grid.planning.planned_looks import check_looks
+from ktdeval_grid.planning.pruning_rules import pruned_by
+from ktdeval_grid.state.amend import amendment, with_key
+from ktdeval_grid.state.layout import OPEN_JOB, GridPlace, amend_job
+from ktdeval_grid.state.records import (
+    GRID,
+    GRID_VERSION,
+    PLANS,
+    GridRecord,
+    GridSystem,
+    GridUnit,
+    PrunedUnits,
+    needed_by,
+)
+from ktdeval_grid.state.status import load_record
+from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
+
+#: Sleeps; raises KeyboardInterrupt if the worker is to stop
+Wait = Callable[[float], None]
+_LOOK_AGAIN_S = 0.1
+
+
+@dataclass(frozen=True)
+class GridOpening:
+    """What a worker opens a grid with."""
+
+    place: GridPlace
+    board: ClaimBoard
+    parts: OpenRunFolders
+    wait: Wait
+    launch: str  #: id of this worker's launch
+    #: whether a driver started the launch: a later one goes on with its own code
+    is_driven: bool = False
+    may_retry: bool = (
+        True  #: whether systems that earlier launches could not resolve are tried again
+    )
+
+
+def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
+    """Return the record of the grid that has this plan: the one in force, or a new one.
+
+    Raises UsageError: the plan changes what a grid keeps; KtdevalError: it can't be resolved;
+    KeyboardInterrupt.
+    """
+    while True:
+        before = recorded(opening.place)
+        if before is not None and not _needs_work(before, plan, opening):
+            return before
+
+        if _resolve_as_job(plan, before, opening):
+            continue
+
+        opening.wait(_LOOK_AGAIN_S)
+
+
+def recorded(place: GridPlace) -> GridRecord | None:
+    """Return the record in force, or None before the grid has begun."""
+    return load_record(place.store) if place.store.exists(GRID) else None
+
+
+def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> bool:
+    """Whether a plan amends a grid, or a system of it could not be resolved by an earlier launch."""
+    if not amendment(before.plan, plan).is_empty:
+        return True
+    if before.launch == opening.launch:
+        return False
+    if opening.is_driven and made_by_other_code(before, opening.parts.plugins):
+        return True
+    if not opening.may_retry:
+        return False
+
+    return any(system.problem is not None for system in before.systems)
+
+
+def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
+    """Return what differs between the code that a grid was resolved with and that of this process:
+    names of packages. None where the grid has no hashes.
+    """
+    if record.suite != ktdeval.__version__:
+        return [f"ktdeval {record.suite} there, {ktdeval.__version__} here"]
+    if not record.code:
+        return []
+    return code_differences(record.code, code_hashes(plugins))
+
+
+def check_code(record: GridRecord, plugins: Plugins) -> None:
+    """Raise StoreError where this process would run other code than the grid was resolved with."""
+    differing = made_by_other_code(record, plugins)
+    if differing:
+        raise StoreError(
+            f"this worker's code is not the grid's: {', '.join(differing):.300}; install the same"
+            " versions of ktdeval and plugins, or go on with this code by `ktdeval grid PLAN`"
+        )
+
+
+def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpening) -> bool:
+    """Resolve a plan, unless another worker is doing so; return whether there may be a new
+    record.
+    """
+    store = opening.place.store
+    number = 0 if before is None else 1 + sum(1 for _ in store.list(PLANS))
+    job = OPEN_JOB if before is None else amend_job(number)
+    key = GRID if before is None else f"{PLANS}/{number:04}.json"
+    claim = opening.board.claim(job)
+    if claim is None:
+        return False
+
+    try:
+        with undone_on_error(lambda _: claim.release()):
+            record = resolve(plan, before, opening.parts, claim.check)
+            record = structs.replace(record, launch=opening.launch)
+            claim.check()
+            store.create(key, encode_canonical(record).encode() + b"\n")
+            claim.finish(b"{}\n")
+    except FencedError:
+        return False  # whoever has taken it over resolves the plan
+    finally:
+        opening.parts.close()  # plans of parts may have grown
+
+    return True
+
+
+def resolve(
+    plan: GridPlan, before: GridRecord | None, parts: OpenRunFolders, fence: Fence
+) -> GridRecord:
+    """Return the record of a plan. What `before` has found out of models stays. `fence` is called
+    before each paid call.
+
+    Raises KtdevalError; a model that does not answer, or that the budget does not allow to be
+    asked, becomes the `problem` of its system.
+    """
+    mask_key = plan.mask_key or secrets.token_hex(16)
+    begun_at = datetime.now(UTC).isoformat(timespec="seconds")
+    known: Mapping[str, GridSystem] = {}
+    snapshot = None
+    if plan.settle is not None:
+        parts.plugins.make_metric(plan.settle.metric)  # an unknown one is an error before any work
+
+    if before is not None:
+        mask_key = before.mask_key
+        begun_at = before.begun_at
+        known = {system.slug: system for system in before.systems if system.problem is None}
+        snapshot = before.snapshot
+
+    found = []
+    for system in systems(plan):
+        known_system = known.get(system.slug)
+        resolved, market = _resolved(system, plan, mask_key, known_system, parts, fence)
+        if snapshot is not None and market is not None and market != snapshot:
+            raise StoreError(
+                f"{system.slug}: the market is snapshot {market:.12} now, the grid was begun with"
+                f" {snapshot:.12}; give the same data, or choose another --out"
+            )
+
+        snapshot = snapshot or market
+        found.append(resolved)
+
+    return GridRecord(
+        version=GRID_VERSION,
+        suite=ktdeval.__version__,
+        code=code_hashes(parts.plugins),
+        plan=with_key(plan, mask_key),
+        mask_key=mask_key,
+        snapshot=snapshot,
+        begun_at=begun_at,
+        systems=tuple(found),
+    )
+
+
+def _resolved(
+    system: System,
+    plan: GridPlan,
+    mask_key: str,
+    before: GridSystem | None,
+    parts: OpenRunFolders,
+    fence: Fence,
+) -> tuple[GridSystem, str | None]:
+    """Return a system as recorded, and the id of its market."""
+    blank = GridSystem(
+        slug=system.slug,
+        model=system.model.short,
+        agent=system.agent.short,
+        tool_protocol=None,
+        price=None,
+        units=(),
+    )
+    try:
+        part = parts.resolve(system, plan, mask_key, before, fence)
+    except (ProviderError, BudgetError) as error:  # its server is down, or refuses the key
+        problem = " ".join(str(error).split())
+        return structs.replace(blank, problem=problem, needed=needed_by(error)), None
+
+    checked_by = parts.worker if before is None else before.checked_by
+    try:
+        check_looks(plan, part.specs.values())
+        found = _with_units(blank, part, plan)
+        return structs.replace(found, checked_by=checked_by), part.snapshot
+    finally:
+        parts.close_one(system.slug)
+
+
+def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
+    """Return a system with its units, and what was found out of its model."""
+    units: list[GridUnit] = []
+    pruned: dict[str, list[GridUnit]] = {}
+    for spec in part.specs.values():
+        rule = pruned_by(plan.prune, spec)
+        if rule is None:
+            units.append(_unit(spec))
+        else:
+            pruned.setdefault(rule.name, []).append(_unit(spec))
+
+    return structs.replace(
+        blank,
+        tool_protocol=part.protocol,
+        further_protocols=part.further_protocols,
+        price=part.price,
+        units=tuple(units),
+        pruned=_pruned(pruned, plan),
+    )
+
+
+def _pruned(units: Mapping[str, Sequence[GridUnit]], plan: GridPlan) -> tuple[PrunedUnits, ...]:
+    reasons = {rule.name: rule.reason for rule in plan.prune}
+    return tuple(
+        PrunedUnits(rule=name, reason=reasons[name], units=tuple(each))
+        for name, each in units.items()
+    )
+
+
+def _unit(spec: EpisodeSpec) -> GridUnit:
+    return GridUnit(id=spec.id, task=spec.task, window=spec.window_name, seed=spec.seed)

@@ -1,0 +1,204 @@
+"""Run one unit of a grid: open its part, continue where others left it, and record how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ktdeval.errors import FencedError, KtdevalError
+from ktdeval.runner import RunPart
+from ktdeval.stores import Claim, MissingKey, Store
+from ktdeval.values import decode_json, encode_canonical
+from ktdeval_grid.planning.plan import System, systems
+from ktdeval_grid.state.layout import GridPlace
+from ktdeval_grid.state.records import (
+    GridRecord,
+    GridSystem,
+    UnitDone,
+    UnitFailed,
+    WorkerPaid,
+    failed_key,
+    needed_by,
+    paid_key,
+)
+from ktdeval_grid.state.unit_order import UnitTurn
+from ktdeval_grid.workers.grid_observer import GridView
+from ktdeval_grid.workers.unit_takeover import continue_canary, continue_unit
+from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
+
+_DONE = b"{}\n"  #: record of a finished job
+
+
+@dataclass(frozen=True)
+class _EndedUnit:
+    """Why a unit ended before it was done: a failure, or a budget that stopped it."""
+
+    error: str  #: one line
+    needed: dict[str, float] | None = None  #: as of `UnitFailed`
+
+
+# not frozen: it keeps what was published last
+@dataclass
+class UnitRunner:
+    """Runs units of a grid in this process, on any thread."""
+
+    record: GridRecord
+    place: GridPlace
+    parts: OpenRunFolders
+    view: GridView
+    #: systems that this worker runs no further unit of in this launch, with the reason
+    stopped: dict[str, KtdevalError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._planned: Mapping[str, System] = {
+            system.slug: system for system in systems(self.record.plan)
+        }
+        self._recorded = {system.slug: system for system in self.record.systems}
+        self._paid: WorkerPaid | None = None  # as it was published last
+
+    def has_questions(self, system: GridSystem) -> bool:
+        """Whether a system's model is asked the fixed questions at its start."""
+        asks = self._planned[system.slug].config.canary > 0
+        return asks and system.tool_protocol is not None
+
+    def part(self, slug: str) -> RunPart:
+        """Return the open part of a system. Raises KtdevalError."""
+        return self.parts.part(self._planned[slug], self._recorded[slug], self.record)
+
+    def run(self, turn: UnitTurn, claim: Claim, requeued: int) -> None:
+        """Run a claimed unit to its end, and record it as done or failed; after an interrupt, leave
+        it to whoever comes next, and after it was taken over, to whoever has it. `requeued`: how
+        often it was requeued.
+        """
+        try:
+            ended = self._run_or_continue(turn, claim)
+        except (KeyboardInterrupt, FencedError):
+            claim.release()
+            return
+        except KtdevalError as problem:  # its part can't be opened, or the store fails
+            self.stopped.setdefault(turn.system, problem)
+            error = " ".join(str(problem).split())
+            ended = _EndedUnit(error, needed_by(problem))
+
+        if ended is not None:
+            self._record_failure(turn, claim, requeued, ended)
+
+    def _run_or_continue(self, turn: UnitTurn, claim: Claim) -> _EndedUnit | None:
+        """Run a unit, unless a worker has finished it already; return why it failed, or None."""
+        part = self.part(turn.system)
+        unit = turn.unit.id
+        holder = self.parts.worker
+        if claim.generation > 1:
+            holder = continue_unit(self.place, self.parts.worker, turn.system, unit, part)
+
+        if holder == self.parts.worker:
+            outcome = part.run(part.specs[unit], claim.check)
+            if part.stop.reason is not None:
+                self.stopped.setdefault(turn.system, part.stop.reason)
+
+            claim.check()  # what ended a unit that is another worker's by now is no failure
+
+            if outcome.error is not None:
+                needed = None
+                if outcome.is_stopped:
+                    # The reason may be another unit's problem: then no limit is known.
+                    needed = needed_by(part.stop.reason) or {}
+
+                return _EndedUnit(outcome.error, needed)
+
+        self._record_done(turn, claim, part, holder)
+        return None
+
+    def _record_done(self, turn: UnitTurn, claim: Claim, part: RunPart, holder: str) -> None:
+        unit = turn.unit.id
+        spec = part.specs[unit]
+        folder = self.place.part(holder, turn.system)
+        usage = part.usage(spec, folder)
+        figure = None
+        rule = self.record.plan.settle
+        if rule is not None and spec.window is not None:
+            figure = part.figure(spec, folder, rule.metric)
+
+        done = UnitDone(
+            unit=unit,
+            system=turn.system,
+            worker=holder,
+            generation=claim.generation,
+            seconds=usage.seconds,
+            steps=usage.steps,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=usage.cost_usd,
+            finished_at=_now(),
+            figure=figure,
+        )
+        if claim.finish(encode_canonical(done).encode() + b"\n"):
+            self.place.store.delete(failed_key(unit))
+            self.view.done.add(unit)
+
+    def _record_failure(
+        self, turn: UnitTurn, claim: Claim, requeued: int, ended: _EndedUnit
+    ) -> None:
+        failure = UnitFailed(
+            unit=turn.unit.id,
+            system=turn.system,
+            error=ended.error,
+            worker=self.parts.worker,
+            generation=claim.generation,
+            requeued=requeued,
+            launch=self.view.launch,
+            failed_at=_now(),
+            needed=ended.needed,
+            cost_usd=self.parts.paid().get(turn.system, {}).get(turn.unit.id),
+        )
+        if claim.is_ours():
+            data = encode_canonical(failure).encode() + b"\n"
+            self.place.store.replace(failed_key(turn.unit.id), data)
+            self.view.note_failure(failure)
+
+        claim.release()
+
+    def publish_paid(self) -> None:
+        """Write what the calls of units that are not done have cost so far, for those who watch."""
+        store = self.place.store
+        key = paid_key(self.parts.worker)
+        before = self._paid
+        if before is None:  # an earlier process of this name may have written what its parts hold
+            before = _published(store, key)
+
+        usd = dict(before.usd)
+        for slug, paid in self.parts.paid().items():
+            usd[slug] = {unit: cost for unit, cost in paid.items() if unit not in self.view.done}
+
+        now = WorkerPaid(usd=usd)
+        if now != before:
+            store.replace(key, encode_canonical(now).encode() + b"\n")
+
+        self._paid = now
+
+    def ask_at_start(self, slug: str, claim: Claim) -> None:
+        """Ask the fixed questions of a system, continuing where another worker left them."""
+        try:
+            part = self.part(slug)
+            continue_canary(self.place, slug, part)
+            part.ask_at_start(claim.check)
+        except (KeyboardInterrupt, FencedError):
+            claim.release()
+        except KtdevalError as problem:
+            self.stopped.setdefault(slug, problem)
+            claim.release()
+        else:
+            if claim.finish(_DONE):
+                self.view.done.add(claim.unit)
+
+
+def _published(store: Store, key: str) -> WorkerPaid:
+    try:
+        return decode_json(store.read(key), WorkerPaid, f"{store.place}: {key}")
+    except MissingKey:
+        return WorkerPaid()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

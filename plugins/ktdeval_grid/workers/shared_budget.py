@@ -1,0 +1,245 @@
+"""Budget of a grid: dollars and tokens that its workers share.
+
+A worker draws an amount before its calls spend it, and the amount counts as used at once, so that
+the grid's limits hold whatever happens to the worker. What its calls leave of it serves its next
+calls, and is given back where it is more than a hundredth of the limit, or no call is under way.
+What a killed worker had drawn and not used stays counted: what its calls under way could have cost,
+and up to a hundredth of the limit.
+
+While a worker has drawn something, a grant of nothing says so. A call that does not fit waits as
+long as another worker that lives has such a grant, since calls cost less than they reserve.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ktdeval.calls import Amount, Drawing
+from ktdeval.errors import StoreError
+from ktdeval.stores import Grant, Heartbeats, SharedSum
+from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.state.layout import GridPlace
+
+_UNITS_A_DOLLAR = 1_000_000  #: the shared sum counts whole millionths
+_PORTIONS = 100  #: a worker draws a hundredth of the limit at once
+_DRAWN = "drawn"  #: purpose of the grant of a worker that has drawn something
+_IDLE_S = 1.0  #: without a call for so long, a worker gives back what it has
+_ASK_AGAIN_S = 0.5  #: what was refused is asked for again after this time
+
+
+@dataclass
+class _DrawnSum:
+    """What this process has drawn of one shared sum."""
+
+    total: SharedSum
+    portion: int  #: least amount that is drawn at once
+    free: int = 0  #: drawn, and not given to a call; negative: calls used more than they drew
+
+    def take(self, amount: int) -> bool:
+        """Give an amount to a call, drawing what is missing; False if the limit leaves less."""
+        missing = amount - self.free
+        if missing > 0 and not self._draw(missing):
+            return False
+
+        self.free -= amount
+        return True
+
+    def _draw(self, missing: int) -> bool:
+        for wanted in (max(missing, self.portion), missing):
+            grant = self.total.reserve(wanted)
+            if grant is not None:
+                self.total.settle(grant, wanted)
+                self.free += wanted
+                return True
+
+        return False
+
+    def give_back(self, kept: int) -> None:
+        """Give back what is free beyond `kept`; count what was used beyond what was drawn."""
+        excess = self.free - kept
+        if excess > 0:
+            self.free = kept  # first: what may have been given back is not given back again
+            self.total.give_back(excess)
+        elif self.free < 0:
+            owed = -self.free
+            self.free = 0
+            self.total.charge(owed)
+
+
+@dataclass
+class GridAllowance:
+    """Shared sums of dollars and tokens, as the calls of this process draw from them. Threads may
+    share it.
+    """
+
+    dollars: _DrawnSum | None  #: None where the grid sets no limit
+    tokens: _DrawnSum | None
+    beats: Heartbeats
+    clock: Callable[[], float] = time.monotonic  #: seconds
+    _calls: int = 0  #: under way
+    _used_at_s: float = -math.inf  #: when the last call began or ended
+    _mark: Grant | None = None  #: shows others that this process has drawn something
+    _refused_until_s: float = -math.inf
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def draw(self, most: Amount) -> Drawing:
+        """Draw the most that a call may use. Raises StoreError."""
+        with self._lock:
+            if self.clock() < self._refused_until_s:
+                return "later"
+            if self._is_drawn(most):
+                return "drawn"
+
+            if not self._calls:
+                self._give_back_all()
+
+            # Others may have given back since: what is refused when nobody has anything is final.
+            may_wait = self._calls > 0 or self._others_have_drawn()
+            if self._is_drawn(most):
+                return "drawn"
+            if not may_wait:
+                return "never"
+
+            self._refused_until_s = self.clock() + _ASK_AGAIN_S
+            return "later"
+
+    def _is_drawn(self, most: Amount) -> bool:
+        """Draw for a call, if there is room; others see that this process has drawn something
+        before it has.
+        """
+        units = _units(most.usd)
+        if self._mark is None:
+            rooms = [_exceeding(self.dollars, units), _exceeding(self.tokens, most.tokens)]
+            if rooms != [None, None]:
+                return False
+
+            self._mark = self._marked.reserve(0, _DRAWN)
+
+        if not self._taken(units, most.tokens):
+            return False
+
+        self._calls += 1
+        self._used_at_s = self.clock()
+        return True
+
+    def _others_have_drawn(self) -> bool:
+        """Whether another worker that lives has drawn something, which its calls may not need."""
+        for grant in self._marked.state().open.values():
+            is_other = grant.holder.session != self.beats.me.session
+            if is_other and not self.beats.is_expired(grant.holder):
+                return True
+
+        return False
+
+    def settle(self, drawn: Amount, used: Amount) -> None:
+        """End a call that has drawn an amount, with what it has used."""
+        with self._lock:
+            self._calls -= 1
+            self._used_at_s = self.clock()
+            self._refused_until_s = -math.inf
+            if self.dollars is not None:
+                self.dollars.free += _units(drawn.usd) - _units(used.usd)
+
+            if self.tokens is not None:
+                self.tokens.free += drawn.tokens - used.tokens
+
+    def needed(self, most: Amount) -> dict[str, float]:
+        """Return the limits that leave less than `most`, by the name of their option, each with the
+        smallest value that would leave it.
+        """
+        needed: dict[str, float] = {}
+        with self._lock:
+            units = _exceeding(self.dollars, _units(most.usd))
+            if units is not None:
+                needed["max_cost"] = units / _UNITS_A_DOLLAR
+
+            tokens = _exceeding(self.tokens, most.tokens)
+            if tokens is not None:
+                needed["max_tokens"] = tokens
+
+        return needed
+
+    def give_back_idle(self) -> None:
+        """Give back what no call needs: all of it where none is under way for a moment, else what
+        is more than a portion. A store that fails is tried again at the next call.
+        """
+        with self._lock, suppress(StoreError):
+            if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:
+                self._give_back_all()
+            else:
+                for purse in self._purses:
+                    purse.give_back(purse.portion)
+
+    def give_back_all(self) -> None:
+        """Give back all that no call has used; no call may be under way. Raises StoreError."""
+        with self._lock:
+            self._give_back_all()
+
+    @property
+    def _purses(self) -> list[_DrawnSum]:
+        return [purse for purse in (self.dollars, self.tokens) if purse is not None]
+
+    @property
+    def _marked(self) -> SharedSum:
+        """The sum that holds the grants of workers that have drawn something."""
+        return self._purses[0].total
+
+    def _taken(self, units: int, tokens: int) -> bool:
+        if self.dollars is not None and not self.dollars.take(units):
+            return False
+        if self.tokens is None or self.tokens.take(tokens):
+            return True
+        if self.dollars is not None:
+            self.dollars.free += units
+
+        return False
+
+    def _give_back_all(self) -> None:
+        for purse in self._purses:
+            purse.give_back(0)
+
+        if self._mark is not None:
+            mark = self._mark
+            self._mark = None
+            self._marked.settle(mark, 0)
+
+
+def _units(usd: float) -> int:
+    return math.ceil(usd * _UNITS_A_DOLLAR)
+
+
+def _exceeding(purse: _DrawnSum | None, amount: int) -> int | None:
+    """Return what would be used with a further amount, if that exceeds the limit."""
+    if purse is None:
+        return None
+
+    state = purse.total.state()
+    used = state.used + state.reserved + amount - purse.free
+    if purse.total.limit is None or used <= purse.total.limit:
+        return None
+
+    return used
+
+
+def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridAllowance | None:
+    """Return the budget of a grid; None if its plan sets no limit."""
+    if plan.max_cost is None and plan.max_tokens is None:
+        return None
+
+    dollars = None
+    if plan.max_cost is not None:
+        units = math.floor(plan.max_cost * _UNITS_A_DOLLAR)
+        total = SharedSum(place.store, "sums/dollars", units, beats)
+        dollars = _DrawnSum(total, units // _PORTIONS)
+
+    tokens = None
+    if plan.max_tokens is not None:
+        total = SharedSum(place.store, "sums/tokens", plan.max_tokens, beats)
+        tokens = _DrawnSum(total, math.ceil(plan.max_tokens / _PORTIONS))
+
+    return GridAllowance(dollars, tokens, beats)

@@ -1,0 +1,170 @@
+"""`ktdeval grid worker`: one process that works on a grid, beside any number of others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import click
+
+from ktdeval.cli import (
+    FilePath,
+    OutputPath,
+    can_fork,
+    collector_held_back,
+    example,
+    flag,
+    open_plugins,
+    options_of,
+)
+from ktdeval.errors import UsageError
+from ktdeval.stores import open_store
+from ktdeval.task_api import WITH_PARENT
+from ktdeval.values import decode_json
+from ktdeval_grid.outputs.final_outputs_process import WaitingTables, make_tables
+from ktdeval_grid.planning.plan import load_plan
+from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.records import Launch, launch_key
+from ktdeval_grid.state.unit_order import parse_shard
+from ktdeval_grid.workers.gather_runs import AtEnd
+from ktdeval_grid.workers.worker_session import (
+    LEASE_S,
+    GridSession,
+    WorkerOptions,
+    WorkerReport,
+    check_report,
+)
+
+_STANDARD_INPUT = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions:
+    """Options of `grid worker`."""
+
+    out: Path = flag(
+        help="folder of the grid, which all workers share",
+        type=OutputPath("folder"),
+        metavar="DIR",
+    )
+    launch: str | None = flag(
+        None, help="work on the plan of this launch of the grid", metavar="ID"
+    )
+    shard: str | None = flag(
+        None, help="take every n-th episode first, from number i on", metavar="i/n"
+    )
+    only: Literal["failed"] | None = flag(
+        None, help="run what failed before, and no more", type=click.Choice(["failed"])
+    )
+    no_tables: bool = flag(False, help="leave tables and pages to `ktdeval grid tables`")
+    lease_s: float = flag(
+        LEASE_S,
+        name="--lease",
+        help="silence after which others take over what a worker holds; the same for all workers",
+        type=click.FloatRange(min=1, max=86_400),
+        metavar="SECONDS",
+    )
+
+
+@example("ktdeval grid worker PLAN.yaml --out lab --shard 2/8")
+@click.command()
+@click.argument("plan", type=FilePath(), metavar="[PLAN.yaml]", required=False)
+@options_of(WorkOptions)
+def worker(plan: Path | None, options: WorkOptions) -> None:
+    """Work on a grid until nothing is left: run episodes, gather runs, make cards.
+
+    Any number of workers, on any machines that see the folder, share a grid. Each takes what no
+    other has; what a dead worker had is continued without repeating a step or a paid call.
+    """
+    work = _options(plan, str(options.out), options.launch)
+    work = replace(work, lease_s=options.lease_s)
+    if options.shard is not None:
+        work = replace(work, shard=parse_shard(options.shard))
+
+    if options.only is not None:
+        work = replace(work, only_failed=True)
+
+    plugins = open_plugins(work.plan.plugin)
+    with ExitStack() as stack:
+        at_end = None if options.no_tables else _tables(work.out, stack)
+        session = GridSession(work, plugins, at_end)
+        if os.environ.get(WITH_PARENT):
+            threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
+
+        try:
+            with stopping_on_signals(session), collector_held_back():
+                report = session.run()
+        except KeyboardInterrupt as interrupt:
+            where = options.out
+            click.echo(
+                f"stopped; finished steps are kept in {where}: run it again to resume", err=True
+            )
+            raise click.Abort from interrupt
+
+    click.echo(_report_line(report), err=True)
+    check_report(report)
+
+
+def _tables(out: str, stack: ExitStack) -> AtEnd:
+    """Return what makes tables and pages; it is closed with the stack. Called before any thread."""
+    if can_fork():
+        return stack.enter_context(WaitingTables(open_place(out)))
+    return make_tables
+
+
+def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:
+    """Return options with the plan of a file, or of a launch. Raises UsageError, StoreError."""
+    if plan is not None and launch is None:
+        return WorkerOptions(load_plan(plan), out)
+    if plan is not None or launch is None:
+        raise UsageError("name a plan, PLAN.yaml, or a launch, --launch ID; one of the two")
+
+    store = open_store(out)
+    key = launch_key(launch)
+    recorded = decode_json(store.read(key), Launch, f"{store.place}: {key}")
+    is_partial = recorded.only == "failed"
+    return WorkerOptions(recorded.plan, out, only_failed=is_partial, launch=launch)
+
+
+def _report_line(report: WorkerReport) -> str:
+    return f"worker {report.name}: {report.done} of {report.planned} episodes of the grid are done"
+
+
+def _stop_at_end_of_input(session: GridSession) -> None:
+    """Stop a session when the process that holds the other end of standard input has ended."""
+    # Not sys.stdin: a thread that waits in it keeps Python from ending.
+    while os.read(_STANDARD_INPUT, 1):
+        pass
+
+    session.stop()
+
+
+@contextmanager
+def stopping_on_signals(session: GridSession) -> Iterator[None]:
+    """Stop a session between steps on the first interrupt or termination signal; end the process on
+    the second.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        if session.is_stopping:
+            os._exit(130)
+
+        session.stop()
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, interrupt)
+
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

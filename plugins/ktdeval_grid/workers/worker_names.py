@@ -1,0 +1,41 @@
+"""Names of workers: of their machine, with the first number that no living process has."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from itertools import count
+
+from ktdeval.errors import explained
+from ktdeval.values import Closing, try_lock
+from ktdeval_grid.state.layout import GridPlace
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
+_MOST_LETTERS = 40
+
+
+class WorkerName(Closing):
+    """Name that this process alone has until it closes it or ends.
+
+    Whoever gets a name knows that no earlier process of that name lives: the lock on its folder
+    ends with the process. Machines that share a grid must have different host names.
+    """
+
+    def __init__(self, place: GridPlace) -> None:
+        """Take the first free name of this machine. Raises StoreError."""
+        host = _UNSAFE.sub("-", socket.gethostname()).strip("-")[:_MOST_LETTERS] or "host"
+        for number in count(1):
+            self.name = f"{host}-{number}"
+            folder = place.parts(self.name)
+            with explained(f"{folder}: can't make the worker's folder", "choose another --out"):
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+                if try_lock(self._lock):
+                    return
+
+                os.close(self._lock)
+
+    def close(self) -> None:
+        """Let another process have the name."""
+        os.close(self._lock)

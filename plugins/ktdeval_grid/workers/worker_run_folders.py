@@ -1,0 +1,139 @@
+"""Open run folders of a worker: one for each system that it runs units of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+
+from ktdeval.calls import Fence, StopSignal
+from ktdeval.errors import StoreError
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunConfig, RunPart, SharedRun
+from ktdeval.values import Closing
+from ktdeval_grid.planning.plan import GridPlan, System
+from ktdeval_grid.state.layout import GridPlace
+from ktdeval_grid.state.records import GridRecord, GridSystem
+from ktdeval_grid.workers.shared_budget import GridAllowance
+
+CALLS_AT_ONCE = 8  #: episodes at once of a worker whose models are behind a network
+
+
+@dataclass(frozen=True)
+class OpenRunFolders(Closing):
+    """Run folders of a worker that are open, by the slug of their system."""
+
+    place: GridPlace
+    worker: str
+    plugins: Plugins
+    allowance: GridAllowance | None = None  #: of the whole grid; None without a budget
+    #: when the worker began, in seconds of `time.monotonic`; `max_hours` are counted from here
+    began_s: float = field(default_factory=time.monotonic)
+    _open: dict[str, RunPart] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def resolve(
+        self,
+        system: System,
+        plan: GridPlan,
+        mask_key: str,
+        before: GridSystem | None,
+        fence: Fence,
+    ) -> RunPart:
+        """Open the part of a system that is being resolved. Its model is asked how it takes tools,
+        unless that is known from `before`; `fence` is called before each call. Raises KtdevalError.
+        """
+        config = self._config(system, plan, mask_key)
+        shared = SharedRun(allowance=self.allowance, fence=fence)
+        if before is not None:
+            config = _with_protocol(config, before)
+            shared = replace(shared, further_protocols=before.further_protocols)
+
+        return self._opened(system.slug, config, shared, StopSignal())
+
+    def part(self, system: System, recorded: GridSystem, record: GridRecord) -> RunPart:
+        """Return the part of a recorded system, opened at its first use. Raises KtdevalError: it
+        can't be opened, or would be another run on this machine.
+        """
+        with self._lock:
+            if recorded.slug in self._open:
+                return self._open[recorded.slug]
+
+            config = self._config(system, record.plan, record.mask_key)
+            config = _with_protocol(config, recorded)
+            shared = SharedRun(recorded.further_protocols, self.allowance)
+            stop = self._stop_signal(record.plan)
+            part = self._opened(recorded.slug, config, shared, stop)
+            _check_same(part, recorded, record)
+            return part
+
+    def _stop_signal(self, plan: GridPlan) -> StopSignal:
+        """Return the flag that ends a part. Raises BudgetError: the time of the launch is over."""
+        stop = StopSignal()
+        if plan.max_hours is not None:
+            stop.limit_hours(plan.max_hours, self.began_s)
+            stop.check()
+
+        return stop
+
+    def _opened(self, slug: str, config: RunConfig, shared: SharedRun, stop: StopSignal) -> RunPart:
+        part = RunPart(config, self.plugins, stop, shared)
+        self._open[slug] = part
+        return part
+
+    def _config(self, system: System, plan: GridPlan, mask_key: str) -> RunConfig:
+        """Return the config of a system's part. The grid's limits of dollars and tokens are those
+        of the part as well, since each part is below them.
+        """
+        return replace(
+            system.config,
+            out=str(self.place.part(self.worker, system.slug)),
+            mask_key=mask_key,
+            concurrency=plan.concurrency or CALLS_AT_ONCE,
+            max_cost=plan.max_cost,
+            max_tokens=plan.max_tokens,
+            quiet=True,
+        )
+
+    def paid(self) -> dict[str, dict[str, float | None]]:
+        """Return the US dollars of the calls that open parts record, by system and episode."""
+        return {slug: part.paid() for slug, part in list(self._open.items())}
+
+    def interrupt(self) -> None:
+        """Stop the episodes of all parts after the steps under way."""
+        for part in list(self._open.values()):
+            part.stop.interrupt()
+
+    def close_one(self, slug: str) -> None:
+        """Close the part of a system, if it is open."""
+        part = self._open.pop(slug, None)
+        if part is not None:
+            part.close()
+
+    def close(self) -> None:
+        """Close all parts."""
+        for slug in list(self._open):
+            self.close_one(slug)
+
+
+def _with_protocol(config: RunConfig, recorded: GridSystem) -> RunConfig:
+    """Return a config with the tool protocol that was found for its model, if there is one."""
+    if recorded.tool_protocol is None:
+        return config
+    return replace(config, tool_protocol=recorded.tool_protocol)
+
+
+def _check_same(part: RunPart, recorded: GridSystem, record: GridRecord) -> None:
+    """Raise StoreError if this machine would run other episodes than the grid has."""
+    if part.snapshot != record.snapshot:
+        raise StoreError(
+            f"{recorded.slug}: the market here is snapshot {part.snapshot!s:.12}, that of the grid"
+            f" {record.snapshot!s:.12}; give all workers the same data"
+        )
+
+    missing = [unit for unit in recorded.units if unit.id not in part.specs]
+    if missing:
+        raise StoreError(
+            f"{recorded.slug}: {missing[0].label} is another episode here than where the grid was"
+            f" begun, with ktdeval {record.suite}; install the same versions of ktdeval and plugins"
+        )

@@ -1,0 +1,224 @@
+"""One process that works on a grid: its name, heartbeat and open parts, from its start to its end."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
+from ktdeval.registry import Plugins
+from ktdeval.stores import ClaimBoard, Store
+from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.state.layout import GridPlace, open_place
+from ktdeval_grid.state.records import FAILED, GridRecord, UnitFailed, needed_by
+from ktdeval_grid.state.unit_order import Shard
+from ktdeval_grid.workers.gather_runs import AtEnd, Gathering
+from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
+from ktdeval_grid.workers.open_grid import GridOpening, check_code, open_grid, recorded
+from ktdeval_grid.workers.run_unit import UnitRunner
+from ktdeval_grid.workers.shared_budget import grid_allowance
+from ktdeval_grid.workers.worker_loop import Worker
+from ktdeval_grid.workers.worker_names import WorkerName
+from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
+
+LEASE_S = 60.0
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How one worker works on a grid."""
+
+    plan: GridPlan
+    out: str  #: place of the grid
+    shard: Shard = field(default_factory=Shard)
+    only_failed: bool = False  #: run the units that failed before this worker began, and no others
+    lease_s: float = LEASE_S  #: silence after which others take over what a worker holds
+    launch: str | None = None  #: id that workers of one launch share; None: a launch of its own
+
+
+@dataclass(frozen=True)
+class WorkerReport:
+    """How the work of one worker ended."""
+
+    place: Path
+    name: str
+    planned: int  #: units of the grid
+    done: int  #: of them, by any worker
+    failed: int  #: not stopped by a budget, which is no failure
+    problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
+    is_stopped: bool = False  #: whether all that ended it here is a budget
+    settled: int = 0  #: units that are not run, as the order of their system is settled
+
+
+class GridSession:
+    """Process that works on a grid; `stop` ends it between steps."""
+
+    def __init__(
+        self, options: WorkerOptions, plugins: Plugins, at_end: AtEnd | None = None
+    ) -> None:
+        self._options = options
+        self._plugins = plugins
+        self._at_end = at_end
+        self._stopping = threading.Event()
+        self._worker: Worker | None = None
+        self._launch = options.launch or uuid.uuid4().hex
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the session was told to stop."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """End after the steps that are under way; safe in a signal handler and on any thread."""
+        self._stopping.set()
+        if self._worker is not None:
+            self._worker.stop()
+
+    def run(self) -> WorkerReport:
+        """Work on the grid until nothing is left to do.
+
+        Raises KtdevalError; KeyboardInterrupt after `stop`.
+        """
+        options = self._options
+        place = open_place(options.out)
+        with ExitStack() as stack:
+            name = stack.enter_context(WorkerName(place)).name
+            board = ClaimBoard(place.store, "", name, options.lease_s, previous_ended=True)
+            board.start()
+            stack.callback(board.close)
+            allowance = grid_allowance(options.plan, place, board.beats)
+            parts = stack.enter_context(OpenRunFolders(place, name, self._plugins, allowance))
+            only = failed_units(place.store) if options.only_failed else None
+            is_first = options.shard.index == 1
+            opening = GridOpening(
+                place,
+                board,
+                parts,
+                self._wait,
+                self._launch,
+                is_driven=options.launch is not None,
+                may_retry=is_first,
+            )
+            record = open_grid(options.plan, opening)
+            while True:
+                check_code(record, self._plugins)
+                report = self._work(record, place, board, parts, only)
+                latest = recorded(place)
+                if latest is None or latest == record:  # nobody has amended the plan meanwhile
+                    return report
+
+                record = latest
+
+    def _work(
+        self,
+        record: GridRecord,
+        place: GridPlace,
+        board: ClaimBoard,
+        parts: OpenRunFolders,
+        only: frozenset[str] | None,
+    ) -> WorkerReport:
+        """Work on the grid as one record of it has it."""
+        view = GridView(place.store, board, WorkerLiveness(self._options.lease_s), self._launch)
+        view.warn = _warn
+        runner = UnitRunner(record, place, parts, view)
+        gathering = Gathering(record, place, board, view, runner.part, self._at_end)
+        worker = Worker(record, board, view, runner, gathering, self._options.shard, only)
+        self._worker = worker
+        try:
+            if self._stopping.is_set():  # before there was a worker to stop
+                raise KeyboardInterrupt
+
+            worker.work()
+        finally:
+            self._worker = None
+            _settle(parts)
+
+        view.look(at_once=True)
+        return _worker_report(record, place, worker, parts.worker)
+
+    def _wait(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):
+            raise KeyboardInterrupt
+
+
+def _warn(sentence: str) -> None:
+    click.echo(f"ktdeval: warning: {sentence}", err=True)
+
+
+def _settle(parts: OpenRunFolders) -> None:
+    """Close all parts, and give back what their calls have drawn and not used."""
+    parts.close()
+    if parts.allowance is not None:
+        parts.allowance.give_back_all()
+
+
+def failed_units(store: Store) -> frozenset[str]:
+    """Return the units with a record of a failure."""
+    names = (stat.key.rpartition("/")[2] for stat in store.list(FAILED))
+    return frozenset(name.removesuffix(".json") for name in names)
+
+
+def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> WorkerReport:
+    units = {unit.id for _, unit in record.units()}
+    ended = []
+    for unit, failure in worker.view.failed.items():
+        if unit in units and unit not in worker.view.done:
+            ended.append(failure)
+
+    failed = [failure for failure in ended if not failure.is_stopped]
+    problems = [
+        f"{system.slug}: {system.problem}"
+        for system in record.systems
+        if system.problem is not None
+    ]
+    problems += [f"{slug}: {problem}" for slug, problem in worker.runner.stopped.items()]
+    problems += [f"{job}: {problem}" for job, problem in worker.gathering.problems.items()]
+    return WorkerReport(
+        place=place.root,
+        name=name,
+        planned=len(units),
+        done=len(units & worker.view.done),
+        failed=len(failed),
+        settled=len(units & worker.view.unrun.keys()),
+        problems=tuple(" ".join(line.split()) for line in problems),
+        is_stopped=_only_budgets(record, ended, worker.runner.stopped.values()),
+    )
+
+
+def _only_budgets(
+    record: GridRecord, ended: Iterable[UnitFailed], stops: Iterable[KtdevalError]
+) -> bool:
+    """Whether budgets, and nothing else, ended units of any worker, ended the work here, or kept
+    systems from being resolved.
+    """
+    needed = [needed_by(stop) for stop in stops]
+    needed += [failure.needed for failure in ended]
+    for system in record.systems:
+        if system.problem is not None:
+            needed.append(system.needed)
+
+    return bool(needed) and None not in needed
+
+
+def check_report(report: WorkerReport) -> None:
+    """Raise BudgetError if nothing but a budget ended the work, EpisodeFailure if a unit is not
+    done for another reason, or something was given up.
+    """
+    left = report.planned - report.done - report.settled
+    if not left and not report.problems:
+        return
+
+    message = (
+        f"{left} of {report.planned} episodes are not finished, {report.failed} of them failed"
+    )
+    if report.problems:
+        message += f"; {report.problems[0]}"
+
+    kind = BudgetError if report.is_stopped and not report.failed else EpisodeFailure
+    raise kind(f"{message}; run the same command again to resume")

@@ -1,0 +1,1 @@
+"""Verification of a forward test, one module for each kind of check."""

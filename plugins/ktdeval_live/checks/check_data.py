@@ -1,0 +1,57 @@
+"""Check of the data of a test: each increment is the one that the chain names, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktdeval.errors import KtdevalError
+from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.days.clock import in_text, of_text
+from ktdeval_live.days.market_increments import Increment
+from ktdeval_live.record.chain import Entry as Link, Frozen
+from ktdeval_live.record.findings import Finding
+
+_RULE = "data"
+
+
+def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
+    """Yield what is wrong with the data that were frozen."""
+    latest: dict[tuple[str, str], tuple[int, str]] = {}
+    for link in checked.chain.entries:
+        body = link.body
+        if not isinstance(body, Frozen):
+            continue
+
+        session = checked.sessions.get((body.market, body.day))
+        if session is None:
+            yield Finding(_RULE, body.day, f"{body.market} has no such session")
+            continue
+        if of_text(link.at) < session.complete_at:
+            yield Finding(_RULE, body.day, f"{body.market}: frozen before the day was over")
+
+        number, before = latest.get((body.market, body.day), (0, ""))
+        if body.number != number:
+            yield Finding(_RULE, body.day, f"{body.market}: increment {body.number} out of order")
+        latest[body.market, body.day] = (body.number + 1, body.increment)
+        yield from _increment(checked, link, body, before or None)
+
+
+def _increment(
+    checked: CheckedFolder, link: Link, body: Frozen, before: str | None
+) -> Iterator[Finding]:
+    """Check one increment; `before` is the hash of the one that it must revise."""
+    try:
+        increment = checked.folder.increment(body)
+    except KtdevalError as error:
+        yield Finding(_RULE, body.day, str(error))
+        return
+
+    if increment.revises != before:
+        yield Finding(_RULE, body.day, f"{body.market}: revises another increment")
+    if _is_after(increment, link):
+        yield Finding(_RULE, body.day, f"{body.market}: known only after it was frozen")
+
+
+def _is_after(increment: Increment, link: Link) -> bool:
+    """Whether an increment was known only after its link, whose time is to the second."""
+    return of_text(in_text(increment.known_at)) > of_text(link.at)

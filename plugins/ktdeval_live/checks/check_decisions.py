@@ -1,0 +1,307 @@
+"""Check of decisions and gaps: who may decide, in which order, when, on which data, and each record
+against the hashes that were committed to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from ktdeval.errors import KtdevalError
+from ktdeval.trading import DECIDED
+from ktdeval.values import encode_canonical, read_plain
+from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
+from ktdeval_live.days.clock import in_text, of_text
+from ktdeval_live.days.market_sessions import Session
+from ktdeval_live.publication.git_history import commit_order, committed
+from ktdeval_live.publication.publication_evidence import was_all_public, was_frozen, was_public
+from ktdeval_live.publication.publish_chain import Publication, publications
+from ktdeval_live.record.chain import Decided, Entry as Link, Frozen, Gap
+from ktdeval_live.record.decision_records import DecisionRecord
+from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.findings import Finding
+
+
+class DecisionCheck:
+    """Check of all decisions and gaps, which counts what it made again."""
+
+    def __init__(self, checked: CheckedFolder) -> None:
+        self.decisions = 0  #: made again from their replies
+        self.sealed = 0  #: not published yet
+        self._checked = checked
+        self._markets = KnownMarkets(checked.folder, checked.chain)
+        self._public: list[Publication] = []
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong with decisions and gaps."""
+        with suppress(KtdevalError):  # the evidence has its own findings
+            self._public = publications(self._checked.folder)
+
+        yield from self._order()
+        for entry in self._checked.entries:
+            yield from self._entry(entry)
+
+    # --- the order of the links
+
+    def _order(self) -> Iterator[Finding]:
+        """Find days that no entry may decide on, that have two ends, or that ended after a later
+        one.
+        """
+        known = {entry.name for entry in self._checked.entries}
+        seen: set[tuple[str, str, str]] = set()
+        latest: dict[str, str] = {}
+        for link in self._checked.chain.entries:
+            body = link.body
+            if not isinstance(body, Decided | Gap):
+                continue
+
+            name = f"{body.entrant}/{body.market}"
+            if name not in known:
+                yield Finding("entrant", body.day, f"{name} is not in the plan")
+                continue
+
+            kind = type(body).__name__.lower()
+            if (name, body.day, kind) in seen:
+                yield Finding("twice", body.day, f"{name}: the day has two of {kind}")
+            if kind == "decided" and (name, body.day, "gap") in seen:
+                yield Finding("order", body.day, f"{name}: decided after its gap")
+            if body.day < latest.get(name, ""):
+                yield Finding("order", body.day, f"{name}: comes after {latest[name]}")
+
+            seen.add((name, body.day, kind))
+            latest[name] = max(body.day, latest.get(name, ""))
+            if isinstance(body, Gap):
+                yield from self._gap(link, body, (name, body.day, "decided") in seen)
+
+    def _gap(self, link: Link, gap: Gap, is_decided: bool) -> Iterator[Finding]:
+        """Find a gap that the rest of the chain contradicts."""
+        name = f"{gap.entrant}/{gap.market}"
+        session = self._checked.sessions.get((gap.market, gap.day))
+        if session is None or session.cutoff is None:
+            return  # the session has its own finding
+        if of_text(link.at) < session.cutoff:
+            yield Finding("gap", gap.day, f"{name}: recorded before its cutoff")
+        if is_decided and gap.cause != "unpublished":
+            yield Finding("gap", gap.day, f"{name}: {gap.cause} contradicts the chain")
+
+        # Where no step ran, the data may have come or not.
+        frozen = was_frozen(self._checked.chain, gap.market, gap.day, session.cutoff)
+        if gap.cause != "missed" and frozen == (gap.cause == "no_data"):
+            yield Finding("gap", gap.day, f"{name}: {gap.cause} contradicts the data")
+        if gap.cause == "unpublished":
+            yield from self._published(gap, is_decided, session.cutoff)
+
+    def _published(self, gap: Gap, is_decided: bool, cutoff: datetime) -> Iterator[Finding]:
+        """Find a gap that states that the decision, or the data before anybody was asked, could not
+        be published, though they were.
+        """
+        name = f"{gap.entrant}/{gap.market}"
+        checked = self._checked
+        if is_decided and self._was_public(gap, cutoff):
+            yield Finding("gap", gap.day, f"{name}: the decision was public before its cutoff")
+        if not is_decided and was_all_public(checked.folder, checked.chain, self._public, cutoff):
+            yield Finding("gap", gap.day, f"{name}: the data were public before its cutoff")
+
+    def _was_public(self, gap: Gap, cutoff: datetime) -> bool:
+        for link in self._checked.chain.entries:
+            body = link.body
+            if isinstance(body, Decided) and (body.entrant, body.market, body.day) == (
+                gap.entrant,
+                gap.market,
+                gap.day,
+            ):
+                return was_public(self._checked.folder, self._public, link.seq, cutoff)
+        return False
+
+    def _frozen_before(self, market: str, day: str, seq: int) -> bool:
+        """Whether a day's data were frozen before a link."""
+        return self._checked.first_frozen.get((market, day), seq) < seq
+
+    # --- one entry
+
+    def _entry(self, entry: Entry) -> Iterator[Finding]:
+        """Check the days of one entry."""
+        schedule = self._checked.folder.schedule(entry.market)
+        ended = answers(self._checked.chain, entry)
+        links = self._decided_links(entry)
+        first = entry.entrant.first or entry.plan.first
+        retracer = Retracer(entry, self._checked, self._markets)
+
+        for number, session in enumerate(schedule.deciding):
+            answer = ended.get(session.day, DayAnswer())
+            joined = schedule.days[number + 1] >= first
+            is_past = session.cutoff is not None and session.cutoff <= self._checked.due_until
+            if joined and is_past and answer == DayAnswer():
+                yield Finding("omitted", session.day, f"{entry.name}: neither a decision nor a gap")
+            if not joined and answer != DayAnswer():
+                yield Finding("backfill", session.day, f"{entry.name}: decided before it joined")
+            if session.day in links:
+                yield from self._decided(entry, number, links[session.day], answer, retracer)
+
+        deciding = {session.day for session in schedule.deciding}
+        for day in ended:
+            if day not in deciding:
+                yield Finding("session", day, f"{entry.name}: is not a session to decide on")
+
+    def _decided_links(self, entry: Entry) -> Mapping[str, tuple[Link, Decided]]:
+        own = (entry.entrant.name, entry.market)
+        links: dict[str, tuple[Link, Decided]] = {}
+        for link in self._checked.chain.entries:
+            body = link.body
+            if isinstance(body, Decided) and (body.entrant, body.market) == own:
+                links.setdefault(body.day, (link, body))
+        return links
+
+    def _decided(
+        self,
+        entry: Entry,
+        number: int,
+        decided: tuple[Link, Decided],
+        answer: DayAnswer,
+        retracer: Retracer,
+    ) -> Iterator[Finding]:
+        """Check one decision against its data and its record, and make it again."""
+        link, body = decided
+        day = body.day
+        session = self._checked.sessions[entry.market, day]
+        yield from _late_or_early(entry, session, link)
+
+        data = self._data_link(entry.market, link.seq, body)
+        if data is None or not self._frozen_before(entry.market, day, data.seq + 1):
+            yield Finding("shown", day, f"{entry.name}: names data that were not frozen before it")
+            retracer.broken = True
+            return
+
+        record = yield from self._record(entry, session, link)
+        if record is None:
+            retracer.broken = True
+            return
+
+        changed = list(self._same_record(entry, record, body, number))
+        yield from changed
+        yield from self._times(entry, link, data, record)
+        retracer.broken = retracer.broken or bool(changed)
+        if retracer.broken:
+            return  # the days after rest on it
+
+        problem = retracer.retrace(record, data.seq + 1, answer)
+        self.decisions += 1
+        if problem:
+            yield Finding("replies", day, f"{entry.name}: {problem}")
+
+    def _record(
+        self, entry: Entry, session: Session, link: Link
+    ) -> Generator[Finding, None, DecisionRecord | None]:
+        """Return the record of a decision; None of a sealed one that is not here, and of one that
+        can't be read.
+        """
+        try:
+            record = self._checked.folder.record(entry.entrant.name, entry.market, session.day)
+        except KtdevalError as error:
+            yield Finding("record", session.day, str(error))
+            return None
+
+        yield from self._unpublished(entry, session, link, record)
+        return record
+
+    def _unpublished(
+        self, entry: Entry, session: Session, link: Link, record: DecisionRecord | None
+    ) -> Iterator[Finding]:
+        """Count a decision that is sealed, and find one that should have been published."""
+        path = self._checked.folder.record_path(
+            entry.entrant.name, entry.market, session.day, private=False
+        )
+        if path.is_file():
+            if record is not None and read_plain(path) != encode_canonical(record).encode():
+                text = f"{entry.name}: the file is not as it was committed to, byte by byte"
+                yield Finding("record", session.day, text)
+            return
+
+        if record is None and self._was_published(path):
+            text = f"{entry.name}: the record was published, and is missing"
+            yield Finding("record", session.day, text)
+            return
+
+        self.sealed += 1
+        if session.cutoff is not None and self._is_left(entry.market, link, session.cutoff):
+            if record is None:
+                yield Finding(
+                    "record", session.day, f"{entry.name}: the record of the decision is missing"
+                )
+            else:
+                yield Finding(
+                    "sealed", session.day, f"{entry.name}: should have been published by now"
+                )
+
+    def _was_published(self, path: Path) -> bool:
+        """Whether the latest commit has a file that is not here."""
+        folder = self._checked.folder.path
+        with suppress(KtdevalError):  # the evidence has its own findings
+            latest = list(commit_order(folder))[-1:]
+            name = path.relative_to(folder).as_posix()
+            return any(found is not None for found in committed(folder, latest, name))
+        return False
+
+    def _is_left(self, market: str, link: Link, cutoff: datetime) -> bool:
+        """Whether steps came after the one that had to publish a decision: since its cutoff data of
+        two further days were frozen, or those of the market's last day.
+        """
+        days = set()
+        for later in self._checked.chain.entries[link.seq + 1 :]:
+            body = later.body
+            if isinstance(body, Frozen) and body.market == market and of_text(later.at) >= cutoff:
+                days.add(body.day)
+        return len(days) > 1 or self._checked.folder.schedule(market).days[-1] in days
+
+    def _data_link(self, market: str, seq: int, body: Decided) -> Link | None:
+        """Return the link with the data that a decision names, if it lies before the decision."""
+        link = self._checked.frozen.get(body.data)
+        if link is None or link.seq >= seq or not isinstance(link.body, Frozen):
+            return None
+        return link if link.body.market == market else None
+
+    def _times(
+        self, entry: Entry, link: Link, data: Link, record: DecisionRecord
+    ) -> Iterator[Finding]:
+        """Compare the times of a record with those of the chain and of its publications."""
+        day = record.question.day
+        asked = of_text(in_text(record.asked_at))
+        answered = of_text(in_text(record.answered_at))
+        if not of_text(data.at) <= asked <= answered <= of_text(link.at):
+            yield Finding("times", day, f"{entry.name}: asked or answered at another time")
+        if not any(one.seq >= data.seq and one.at <= record.asked_at for one in self._public):
+            yield Finding("shown", day, f"{entry.name}: asked before its data were public")
+
+    def _same_record(
+        self, entry: Entry, record: DecisionRecord, body: Decided, number: int
+    ) -> Iterator[Finding]:
+        """Compare a record with the hashes that were published before its fills."""
+        day = body.day
+        asked = record.question
+        own = (entry.entrant.name, entry.market, day, number)
+        if (asked.entrant, asked.market, asked.day, asked.step) != own:
+            yield Finding("record", day, f"{entry.name}: the record is of another decision")
+            return
+
+        found = record.commitment()
+        for part in ("data", "orders", "prompts", "replies", "memory", "record"):
+            if getattr(found, part) != getattr(body, part):
+                yield Finding(
+                    "record", day, f"{entry.name}: {part} differ from what was committed to"
+                )
+                return
+
+        if record.provenance not in DECIDED:
+            yield Finding("record", day, f"{entry.name}: is not a decision ({record.provenance})")
+
+
+def _late_or_early(entry: Entry, session: Session, link: Link) -> Iterator[Finding]:
+    """Find a decision that was committed outside of its time."""
+    at = of_text(link.at)
+    if at < session.complete_at:
+        yield Finding("early", session.day, f"{entry.name}: committed before the day was over")
+    if session.cutoff is not None and at >= session.cutoff:
+        yield Finding("late", session.day, f"{entry.name}: committed after its cutoff")

@@ -1,0 +1,90 @@
+"""Files of a test, before anything in them is read: no links, nothing that the chain does not have."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ktdeval.errors import KtdevalError
+from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.record.append_only_file import MOST_BYTES
+from ktdeval_live.record.chain import Chain, Decided, Frozen
+from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.folder import STAMPS, LiveFolder
+
+_RULE = "file"
+_GIT = ".git"
+_BASE = "base"  # its tables may be large, and have a check of their own
+
+
+def unsafe_files(path: Path) -> Iterator[Finding]:
+    """Yield what can't be read safely in a folder: links, which lead elsewhere, what is no plain
+    file, and files that are too large.
+    """
+    for entry in sorted(path.iterdir()):
+        if entry.name == _GIT:
+            if not stat.S_ISDIR(entry.lstat().st_mode):
+                yield Finding(_RULE, "", f"{_GIT}: is not a folder")
+            continue
+        yield from _unsafe(entry, entry.name, is_large=entry.name == _BASE)
+
+
+def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
+    status = entry.lstat()
+    if stat.S_ISDIR(status.st_mode):
+        for inner in sorted(entry.iterdir()):
+            yield from _unsafe(inner, f"{name}/{inner.name}", is_large)
+    elif stat.S_ISLNK(status.st_mode):
+        yield Finding(_RULE, "", f"{name}: is a link; put the file itself there")
+    elif not stat.S_ISREG(status.st_mode):
+        yield Finding(_RULE, "", f"{name}: is not a plain file")
+    elif status.st_size > MOST_BYTES and not is_large:
+        yield Finding(_RULE, "", f"{name}: has more than {MOST_BYTES >> 20} MiB")
+
+
+def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
+    """Yield published files that no entry of the chain names; those that the test began with have a
+    check of their own.
+    """
+    known = set(_known_files(folder, chain))
+    for above in ("data", "records", STAMPS):
+        for name in _files_below(folder.path, above):
+            if name not in known:
+                yield Finding(_RULE, _day_of(name), f"{name}: is not in the chain")
+
+
+def _known_files(folder: LiveFolder, chain: Chain) -> Iterator[str]:
+    for link in chain.entries:
+        body = link.body
+        if isinstance(body, Frozen):
+            yield f"data/{body.market}/{body.day}-{body.number}.json"
+        if isinstance(body, Decided):
+            yield f"records/{body.entrant}/{body.market}/{body.day}.json"
+
+    try:
+        public = publications(folder)
+    except KtdevalError:
+        return  # the evidence has its own findings
+    for one in public:
+        if one.stamp is not None:
+            yield one.stamp
+
+
+def _files_below(path: Path, above: str) -> Sequence[str]:
+    """Return the names of all files below a folder."""
+    names = []
+    for folder, _, files in os.walk(path / above):
+        for file in files:
+            names.append(Path(folder, file).relative_to(path).as_posix())
+    return sorted(names)
+
+
+def _day_of(name: str) -> str:
+    """Return the day that a file's name begins with; empty where it has none."""
+    start = name.rsplit("/", 1)[-1][:10]
+    digits = start.replace("-", "")
+    if len(start) == 10 and len(digits) == 8 and digits.isascii() and digits.isdigit():
+        return start
+    return ""

@@ -1,0 +1,76 @@
+"""A test under verification, with what all checks need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from ktdeval.registry import Plugins
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.days.market_sessions import Session
+from ktdeval_live.record.chain import Chain, Entry as Link, Frozen
+from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.folder import LiveFolder
+
+_GRACE = timedelta(days=1)
+"""After a cutoff, until a test whose step did not run is incomplete."""
+
+
+class CheckedFolder:
+    """A folder, its chain as read once, and its entries."""
+
+    def __init__(
+        self, folder: LiveFolder, chain: Chain, plugins: Plugins, now: datetime | None = None
+    ) -> None:
+        self.folder = folder
+        self.chain = chain
+        self.plugins = plugins
+        self._now = now
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Entries of the plan, with those of entrants that joined."""
+        plan = self.folder.plan
+        return tuple(Entry(plan, entrant, market) for entrant, market in plan.entries())
+
+    @cached_property
+    def sessions(self) -> Mapping[tuple[str, str], Session]:
+        """Sessions by market and day."""
+        found = {}
+        for market in self.folder.plan.markets:
+            for session in self.folder.schedule(market).sessions:
+                found[market, session.day] = session
+        return found
+
+    @cached_property
+    def frozen(self) -> Mapping[str, Link]:
+        """Links of data by their hash."""
+        found = {}
+        for link in self.chain.entries:
+            if isinstance(link.body, Frozen):
+                found[link.hash] = link
+        return found
+
+    @cached_property
+    def first_frozen(self) -> Mapping[tuple[str, str], int]:
+        """Number of the first link with data, by market and day."""
+        found: dict[tuple[str, str], int] = {}
+        for link in self.chain.entries:
+            if isinstance(link.body, Frozen):
+                found.setdefault((link.body.market, link.body.day), link.seq)
+        return found
+
+    @cached_property
+    def last_at(self) -> datetime:
+        """Time of the last link."""
+        return of_text(self.chain.entries[-1].at)
+
+    @cached_property
+    def due_until(self) -> datetime:
+        """Time until which each cutoff must have an end: of a live test a day ago, or that of the
+        last link.
+        """
+        if self._now is None or self.folder.plan.kind != "live":
+            return self.last_at
+        return max(self.last_at, self._now - _GRACE)

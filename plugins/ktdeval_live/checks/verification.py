@@ -1,0 +1,157 @@
+"""Verification of a forward test: whatever was changed, left out, added late or moved is found.
+
+Nothing is trusted but the model's recorded replies, and the time authorities that the reader names.
+Each finding names its rule and the day. What no record can show is left to outside evidence:
+`level` says which there is. What can be changed without a finding is listed (`uncovered`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from ktdeval.errors import KtdevalError, VerificationError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval_live.checks.chain_coverage import UncoveredPart, uncovered
+from ktdeval_live.checks.check_beginning import beginning_findings
+from ktdeval_live.checks.check_cards import CardCheck
+from ktdeval_live.checks.check_data import data_findings
+from ktdeval_live.checks.check_decisions import DecisionCheck
+from ktdeval_live.checks.check_stray_files import stray_files, unsafe_files
+from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.publication.publication_evidence import (
+    Level,
+    publication_findings,
+    stamp_problem,
+    test_level,
+)
+from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.publication.time_authorities import (
+    NOBODY,
+    TimeAuthority,
+    TrustedRoots,
+    authority_of,
+)
+from ktdeval_live.record.chain import Chain, read_chain
+from ktdeval_live.record.entrant_episode import answers
+from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.folder import CHAIN, LiveFolder
+from ktdeval_live.results.card_labels import has_wide_bounds, wide_words
+from ktdeval_live.results.daily_results import entry_result
+from ktdeval_live.results.settled_cards import results_part
+
+
+@dataclass(frozen=True)
+class LiveVerification:
+    """Result of a verification."""
+
+    findings: tuple[Finding, ...]
+    entries: int = 0  #: links of the chain
+    decisions: int = 0  #: decisions that were made again from their replies
+    sealed: int = 0  #: decisions that are not published yet
+    stamped: int = 0  #: publications with a stamp of the plan's authority that holds
+    authority: TimeAuthority | None = None  #: that the plan names
+    #: weakest evidence of when the decisions were made; `claimed` where anything was found
+    level: Level = "claimed"
+    until: str = ""  #: time of the last link, UTC
+    #: what can be changed without a finding; empty where anything was found
+    uncovered: tuple[UncoveredPart, ...] = ()
+    #: bounds of gaps that are too wide to mean anything, a line each; likewise
+    wide: tuple[str, ...] = ()
+
+
+def verify_test(
+    folder: LiveFolder, plugins: Plugins, now: datetime | None = None, trust: TrustedRoots = NOBODY
+) -> LiveVerification:
+    """Verify a whole test, and write nothing. With `now`, a live test must have an end of each day
+    whose cutoff was a day before. Stamps are evidence under the roots of `trust` alone. Raises
+    KtdevalError: a part of the software that it needs is missing.
+    """
+    unsafe = tuple(unsafe_files(folder.path))
+    if unsafe:
+        return LiveVerification(unsafe)
+
+    try:
+        chain = Chain(folder.path / CHAIN, read_chain(folder.path / CHAIN))
+        folder.plan  # noqa: B018 - with those that joined
+    except KtdevalError as error:
+        return LiveVerification((Finding("chain", "", str(error)),))
+    if not chain.entries:
+        return LiveVerification((Finding("chain", "", "is empty"),))
+
+    checked = CheckedFolder(folder, chain, plugins, now)
+    decisions = DecisionCheck(checked)
+    findings = tuple(_findings(checked, decisions))
+    result = LiveVerification(
+        findings,
+        entries=len(chain.entries),
+        decisions=decisions.decisions,
+        sealed=decisions.sealed,
+        stamped=_stamped(folder),
+        until=chain.entries[-1].at,
+    )
+    if findings:
+        return result
+
+    rule = folder.plan.publish.stamp
+    return dataclasses.replace(
+        result,
+        level=test_level(folder, chain, checked.entries, trust),
+        authority=None if rule is None else authority_of(rule),
+        uncovered=tuple(uncovered(folder.path)),
+        wide=tuple(_wide_bounds(checked)),
+    )
+
+
+def _wide_bounds(checked: CheckedFolder) -> Iterator[str]:
+    """Yield the entries whose gaps could hide almost any return, a line each."""
+    markets: dict[str, MarketSnapshot] = {}
+    for entry in checked.entries:
+        ended = answers(checked.chain, entry)
+        if all(answer.counts for answer in ended.values()):
+            continue
+        if entry.market not in markets:
+            markets[entry.market] = checked.folder.market(entry.market, checked.chain)
+
+        market = markets[entry.market]
+        result = entry_result(checked.folder, checked.chain, entry, checked.plugins, market)
+        results = results_part(checked.folder.plan, result)
+        if has_wide_bounds(results):
+            yield f"{entry.name}: {wide_words(results)}"
+
+
+def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Finding]:
+    """Yield everything that is wrong, in the order of the rules."""
+    begun = list(beginning_findings(checked))
+    yield from begun
+    if begun:
+        return  # everything below would differ for that reason alone
+
+    yield from data_findings(checked)
+    yield from decisions.findings()
+    yield from publication_findings(checked.folder, checked.chain, checked.due_until)
+    yield from stray_files(checked.folder, checked.chain)
+    yield from CardCheck(checked).findings()
+
+
+def _stamped(folder: LiveFolder) -> int:
+    """Return how many publications have a stamp that holds."""
+    try:
+        public = publications(folder)
+    except KtdevalError:
+        return 0
+
+    count = 0
+    for one in public:
+        if one.stamp is not None and stamp_problem(folder, one) is None:
+            count += 1
+    return count
+
+
+def check_verified(result: LiveVerification) -> None:
+    """Raise VerificationError if anything was found."""
+    if result.findings:
+        raise VerificationError(f"{len(result.findings)} findings; the record does not hold")

@@ -1,0 +1,162 @@
+"""Sessions of a market during a test: when a day is over, and until when a decision on it counts.
+
+The days of a market are those of all calendars of its assets. A day's data are complete after the
+last close of any of them. A decision must be committed before the first moment at which one of its
+orders could fill: the next day's open, or its close where the venue fills at closes. Times come from
+`exchange_calendars`, so that early closes, holidays and daylight saving time are those of the
+exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from ktdeval.errors import ConfigError
+from ktdeval.market import FILLS_OF_MINUTES, FillRule, MarketSnapshot, sessions
+from ktdeval.trading import MarketRules, TradingConfig
+from ktdeval.values import Value
+from ktdeval_live.days.clock import Zoned
+
+
+class Session(Value):
+    """One day of a market, with times in UTC."""
+
+    day: str  #: ISO day
+    complete_at: Zoned  #: last close of the day
+    #: a decision on this day must be committed before; null of the last day, which only fills
+    cutoff: Zoned | None
+
+
+class Schedule(Value):
+    """All sessions of a market in a test: the day before the first fills, and the days of fills. It
+    is worked out once and stored, so that a later version of the calendars changes nothing.
+    """
+
+    market: str
+    sessions: tuple[Session, ...]
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """ISO days, one a session."""
+        return tuple(session.day for session in self.sessions)
+
+    @property
+    def deciding(self) -> tuple[Session, ...]:
+        """Sessions on which is decided: all but the last."""
+        return self.sessions[:-1]
+
+
+def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, FillRule]:
+    """Return the rule of fills on each calendar of a market. Raises ConfigError: a calendar has
+    two, or orders fill at the very close that was decided on.
+    """
+    scales = MarketRules.of(snapshot, trading).scales
+    rules: dict[str, FillRule] = {}
+    for asset, venue_name in enumerate(snapshot.venues):
+        calendar = snapshot.rules[venue_name].calendar
+        rule = scales[asset].fill
+        if rule == "same_close":
+            raise ConfigError(
+                f"{snapshot.codes[asset]} fills at the close that was decided on, which no forward"
+                " test can do; choose a task whose orders fill later"
+            )
+        if rule in FILLS_OF_MINUTES:
+            raise ConfigError(
+                f"{snapshot.codes[asset]} fills at {rule}, a price of bars within days, which a"
+                " forward test does not collect; choose a task whose orders fill at opens or closes"
+            )
+        if rules.setdefault(calendar, rule) != rule:
+            raise ConfigError(
+                f"assets of the calendar {calendar} fill by {rules[calendar]} and by {rule}; put"
+                " them into two markets"
+            )
+
+    return rules
+
+
+def schedule(
+    market: str, rules: Mapping[str, FillRule], first: str, last: str, margin: timedelta
+) -> Schedule:
+    """Return the sessions of a market, by the rule of fills on each of its calendars. Raises
+    ConfigError: there is no day to decide on, or no time between a close and the next fill.
+    """
+    before = str(np.datetime64(first, "D") - np.timedelta64(15, "D"))
+    days_of = {calendar: set(map(str, sessions(before, last, calendar))) for calendar in rules}
+    hours = {calendar: _hours(calendar, before, last) for calendar in rules}
+    all_days = sorted(set().union(*days_of.values()))
+    filled = [day for day in all_days if day >= first]
+    earlier = [day for day in all_days if day < first]
+    if not filled or not earlier:
+        raise ConfigError(f"market {market}: has no session from {first} to {last}")
+
+    days = [earlier[-1], *filled]
+    found = []
+    for day, fill_day in zip_longest(days, filled):
+        closes = [_close(hours[name], day) for name in rules if day in days_of[name]]
+        fills = []
+        for name, rule in rules.items():
+            if fill_day in days_of[name]:
+                fills.append(_fill_time(hours[name], rule, fill_day))
+
+        cutoff = None
+        if fill_day is not None:
+            cutoff = min(fills) - margin
+
+        session = Session(day=day, complete_at=max(closes), cutoff=cutoff)
+        _check_order(market, session)
+        found.append(session)
+
+    return Schedule(market=market, sessions=tuple(found))
+
+
+def _check_order(market: str, session: Session) -> None:
+    if session.cutoff is None or session.complete_at < session.cutoff:
+        return
+    raise ConfigError(
+        f"market {market}: orders decided after {session.day} could fill from"
+        f" {session.cutoff:%Y-%m-%d %H:%M} UTC on (margin_minutes before the fill), when that day is"
+        " not over; on a market that never closes use a task whose orders fill at the next close"
+        " (trading: {fill: next_close}) and give other assets a market of their own, or choose a"
+        " smaller margin_minutes"
+    )
+
+
+def _hours(calendar: str, first: str, last: str) -> Any:
+    """Return the opens and closes of an exchange; `sessions` has checked calendar and days."""
+    import exchange_calendars  # noqa: PLC0415 - heavy, and `ktdeval --help` needs no calendar
+
+    return exchange_calendars.get_calendar(calendar, start=first, end=last)
+
+
+def _close(hours: Any, day: str) -> datetime:
+    return _utc(hours.session_close(day))
+
+
+def _fill_time(hours: Any, rule: FillRule, day: str) -> datetime:
+    if rule == "next_close":
+        return _close(hours, day)
+    return _utc(hours.session_open(day))
+
+
+def _utc(time: Any) -> datetime:
+    found: datetime = time.to_pydatetime()
+    return found.astimezone(UTC)
+
+
+def due(plan_schedules: Iterable[Schedule], now: datetime) -> tuple[str, datetime] | None:
+    """Return the market and the time of the next close after `now`; None after the last one."""
+    times = []
+    for one in plan_schedules:
+        for session in one.sessions:
+            if session.complete_at > now:
+                times.append((session.complete_at, one.market))
+
+    if not times:
+        return None
+    time, market = min(times)
+    return market, time

@@ -1,0 +1,1 @@
+"""Steps of a forward test: its beginning, and how entrants are asked."""

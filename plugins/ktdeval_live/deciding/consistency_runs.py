@@ -1,0 +1,142 @@
+"""Consistency runs: past days asked again on the same frozen inputs, apart from the record.
+
+Nothing of them is on the chain or in a card: they tell how much of a decision is chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ktdeval.registry import Plugins
+from ktdeval.trading import DECIDED
+from ktdeval.values import (
+    decode_json,
+    encode_canonical,
+    locked,
+    make_folder,
+    read_plain,
+    write_atomic,
+)
+from ktdeval_live.days.clock import Clock
+from ktdeval_live.deciding.ask_entrant import decide
+from ktdeval_live.record.chain import Chain
+from ktdeval_live.record.decision_records import DecisionRecord, PlannedOrder, record_of
+from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.folder import LiveFolder
+
+REPEATS = "_repeats"
+"""Folder of consistency runs, below the private one; no entrant can have its name."""
+
+
+@dataclass
+class RepeatAgreement:
+    """How far the repeats of one entry agree with its decisions on record."""
+
+    entry: Entry
+    days: int = 0  #: that were asked again
+    repeats: int = 0  #: with a decision
+    failed: int = 0  #: without one
+    same_sides: int = 0  #: that buy and sell the same assets
+    same_orders: int = 0  #: whose sizes are the same, too
+
+
+def repeat_test(
+    folder: LiveFolder, plugins: Plugins, clock: Clock, times: int
+) -> Iterator[RepeatAgreement]:
+    """Ask each entrant again, so many times for each day whose cutoff is past, and yield what became
+    of each entry. A repeat with a decision is on disk, and is not asked again. Raises KtdevalError.
+    """
+    chain = folder.chain()
+    for entrant, market in folder.plan.entries():
+        entry = Entry(folder.plan, entrant, market)
+        found = RepeatAgreement(entry)
+        for record in _past_decisions(folder, chain, entry, clock.now()):
+            found.days += 1
+            for number in range(times):
+                again = _repeat(folder, plugins, clock, entry, (record, number))
+                _count_repeat(found, record, again)
+        yield found
+
+
+def _past_decisions(
+    folder: LiveFolder, chain: Chain, entry: Entry, now: datetime
+) -> Iterator[DecisionRecord]:
+    """Yield the decisions of an entry that stand and whose cutoff is past."""
+    ended = answers(chain, entry)
+    for session in folder.schedule(entry.market).deciding:
+        answer = ended.get(session.day)
+        is_past = session.cutoff is not None and session.cutoff <= now
+        if answer is None or not answer.counts or not is_past:
+            continue
+
+        record = folder.record(entry.entrant.name, entry.market, session.day)
+        if record is not None:
+            yield record
+
+
+def _repeat(
+    folder: LiveFolder,
+    plugins: Plugins,
+    clock: Clock,
+    entry: Entry,
+    what: tuple[DecisionRecord, int],
+) -> DecisionRecord:
+    """Return a repeat of a decision, by its number; asked now, or read where it was before."""
+    record, number = what
+    home = folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
+    make_folder(home)
+    path = home / f"{record.question.day}.json"
+    with locked(home):
+        if path.is_file():
+            return decode_json(read_plain(path), DecisionRecord, str(path))
+
+        again = _asked(folder, plugins, clock, entry, (record, home))
+        if again.provenance in DECIDED:
+            write_atomic(path, encode_canonical(again))
+        return again
+
+
+def _asked(
+    folder: LiveFolder,
+    plugins: Plugins,
+    clock: Clock,
+    entry: Entry,
+    what: tuple[DecisionRecord, Path],
+) -> DecisionRecord:
+    """Ask on the data that the decision on record was shown."""
+    record, home = what
+    chain = folder.chain()
+    before = next(link.seq for link in chain.entries if link.hash == record.question.data) + 1
+    market = folder.market(entry.market, chain.first(before))
+    asked_at = clock.now()
+    decided = decide(folder, entry, plugins, market, home, (chain, record.question.step))
+    return record_of(record.question, asked_at, clock.now(), decided, market)
+
+
+def _count_repeat(found: RepeatAgreement, record: DecisionRecord, again: DecisionRecord) -> None:
+    if again.provenance not in DECIDED:
+        found.failed += 1
+        return
+
+    found.repeats += 1
+    found.same_sides += _sides(record) == _sides(again)
+    found.same_orders += _sizes(record) == _sizes(again)
+
+
+def _sides(record: DecisionRecord) -> list[tuple[str, str]]:
+    return sorted((_order_asset(order), order.side) for order in record.orders)
+
+
+def _sizes(record: DecisionRecord) -> list[tuple[str, str, str]]:
+    sizes = []
+    for order in record.orders:
+        size = f"{order.target_weight} {order.shares} {order.limit_ticks}"
+        sizes.append((_order_asset(order), order.side, size))
+    return sorted(sizes)
+
+
+def _order_asset(order: PlannedOrder) -> str:
+    return order.code or f"? {order.stock_id}"

@@ -1,0 +1,81 @@
+"""A whole plan on past days: the same steps, with a clock that goes from close to close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from ktdeval.errors import KtdevalError
+from ktdeval.registry import Plugins
+from ktdeval_live.days.clock import Clock, in_text
+from ktdeval_live.deciding.ask_entrant import ask
+from ktdeval_live.deciding.beginning import begin
+from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem
+from ktdeval_live.plan import LivePlan
+from ktdeval_live.record.folder import LiveFolder
+
+
+class SetClock:
+    """Time that the replay sets."""
+
+    def __init__(self, time: datetime) -> None:
+        self.time = time
+
+    def now(self) -> datetime:
+        """Return the time that was set last."""
+        return self.time
+
+
+def replay_plan(
+    plan: LivePlan, out: Path, plugins: Plugins, show: Callable[[str], None]
+) -> LiveFolder:
+    """Begin a rehearsal and take a step at each close. Raises KtdevalError."""
+    plan = msgspec.structs.replace(plan, kind="rehearsal")
+    clock = SetClock(datetime.fromisoformat(f"{plan.first}T00:00:00+00:00") - timedelta(days=20))
+    folder = begin(plan, out, plugins, clock)
+    for time in _data_times(folder):
+        clock.time = time
+        with folder.lock():
+            report = LiveStep(folder, plugins, clock, InlineAsker(folder, plugins, clock)).run()
+
+        show(
+            f"{in_text(time)}: {len(report.frozen)} days frozen, {len(report.decided)} decisions,"
+            f" {len(report.gaps)} gaps"
+        )
+        for problem in report.problems:
+            show(f"problem: {problem}")
+
+    return folder
+
+
+def _data_times(folder: LiveFolder) -> list[datetime]:
+    """Return the moments at which a day's data are asked for, in order."""
+    times = set()
+    for market, planned in folder.plan.markets.items():
+        delay = timedelta(minutes=planned.delay_minutes)
+        for session in folder.schedule(market).sessions:
+            times.add(session.complete_at + delay)
+    return sorted(times)
+
+
+class InlineAsker:
+    """Asks within this process, where no deadline ends an entrant."""
+
+    def __init__(self, folder: LiveFolder, plugins: Plugins, clock: Clock) -> None:
+        self._folder = folder
+        self._plugins = plugins
+        self._clock = clock
+
+    def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:  # noqa: ARG002 - no deadline
+        """Ask one entry; return why there is no record, or None."""
+        try:
+            ask(self._folder, due.entry, due.session.day, self._plugins, self._clock)
+        except KtdevalError as error:
+            return "failed", str(error)
+        return None
+
+    def end(self) -> None:
+        """Let what is under way come to its end."""

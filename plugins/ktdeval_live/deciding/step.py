@@ -1,0 +1,399 @@
+"""One step of a forward test: freeze what became known, ask, commit, publish, and record gaps.
+
+A step may be run at any time and as often as one likes: it does what is due and not done yet. The
+chain says what is done. Each part is durable before the next one begins, so that a process may die
+anywhere.
+
+    data of closed days -> increments -> chain
+    days past their cutoff without a decision -> gaps -> chain -> published before anybody is asked
+    each entry that is due -> a process of its own -> record -> chain -> published before the cutoff
+    days whose cutoff has passed meanwhile -> gaps -> chain
+    records whose fills are past -> published
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Protocol
+
+from ktdeval.errors import KtdevalError
+from ktdeval.registry import Plugins
+from ktdeval.trading import DECIDED
+from ktdeval_live.days.clock import Clock, in_text
+from ktdeval_live.days.day_sources import DaySource, make_source
+from ktdeval_live.days.market_increments import Increment, check_increment, revision
+from ktdeval_live.days.market_sessions import Session
+from ktdeval_live.publication.publication_evidence import was_all_public, was_frozen, was_public
+from ktdeval_live.publication.publish_chain import publications, publish, publish_evidence, reveal
+from ktdeval_live.record.chain import Decided, Frozen, Gap, GapCause
+from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.folder import LiveFolder
+
+AT_ONCE = 16
+"""Entrants that are asked side by side by default: each has a process, of some 150 MB."""
+_REVISED_DAYS = 5
+"""Sessions back for which a source is asked again for revisions."""
+_MOST_DETAIL = 300
+_GATHER_S = 5.0
+"""Answers within so many seconds of each other are published together."""
+
+
+@dataclass(frozen=True)
+class DueDecision:
+    """A decision that is due."""
+
+    entry: Entry
+    session: Session
+    cutoff: datetime
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did, a line each."""
+
+    frozen: list[str] = field(default_factory=list)
+    decided: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+Problem = tuple[GapCause, str]
+"""Why there is no decision: the cause, and a line on it."""
+
+
+class EntryAsker(Protocol):
+    """Asks entries, each call on a thread of its own."""
+
+    def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
+        """Ask one entry within some seconds, so that its record is written; return why it is not,
+        or None.
+        """
+
+    def end(self) -> None:
+        """End all that is under way."""
+
+
+class LiveStep:
+    """One step, run under the lock of the test."""
+
+    def __init__(
+        self,
+        folder: LiveFolder,
+        plugins: Plugins,
+        clock: Clock,
+        asker: EntryAsker,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        """`at_once`: entrants that are asked side by side at most; those with the earliest cutoff
+        come first.
+        """
+        self.report = StepReport()
+        self._at_once = at_once
+        self._folder = folder
+        self._plan = folder.plan
+        self._plugins = plugins
+        self._clock = clock
+        self._asker = asker
+        self._chain = folder.chain()
+        self._entries = [
+            Entry(self._plan, entrant, market) for entrant, market in self._plan.entries()
+        ]
+
+    def run(self) -> StepReport:
+        """Do what is due. Raises StoreError: the folder can't be written, or the clock is behind
+        the record.
+        """
+        now = self._clock.now()
+        self._chain.check_clock(in_text(now))
+        for market in self._plan.markets:
+            self._freeze(market)
+
+        # What entrants are shown of their accounts rests on the gaps before.
+        self._record_gaps(self._folder.looked_at())
+        if self._publish():
+            self._ask_all(list(self._due()))
+        else:
+            self._note_unpublished()
+
+        self._record_gaps(now)
+        self._folder.note_look(now)
+        reveal(self._folder, self._chain, self._clock.now())
+        self._publish()
+        self._keep_evidence()
+        return self.report
+
+    # --- data
+
+    def _freeze(self, market: str) -> None:
+        """Freeze the days of a market that are over, and revisions of the latest ones."""
+        planned = self._plan.markets[market]
+        source = make_source(planned, self._plan.kind, self._plugins, self._folder.path)
+        now = self._clock.now()
+        complete_before = now - timedelta(minutes=planned.delay_minutes)
+        sessions = self._folder.schedule(market).sessions
+        days = [one.day for one in sessions if one.complete_at <= complete_before]
+        frozen = {body.day for body in self._frozen(market)}
+
+        for index, day in enumerate(days):
+            is_recent = index >= len(days) - _REVISED_DAYS
+            if day in frozen and not is_recent:
+                continue
+            increment = self._look(market, day, source, now)
+            if increment is not None:
+                self._freeze_day(increment, now)
+
+    def _look(self, market: str, day: str, source: DaySource, now: datetime) -> Increment | None:
+        """Return the rows of a day as a source has them; None where it has none that can be used,
+        which holds up no other day or market.
+        """
+        try:
+            increment = source.day(market, day, now)
+            if increment is not None:
+                check_increment(increment, self._folder.base(market))
+        except KtdevalError as error:
+            self._report_problem(str(error))
+            return None
+        return increment
+
+    def _freeze_day(self, increment: Increment, now: datetime) -> None:
+        market = increment.market
+        day = increment.day
+        earlier = [body for body in self._frozen(market) if body.day == day]
+        if earlier:
+            known = [self._folder.increment(body) for body in earlier]
+            changed = revision(known, increment)
+            if changed is None:
+                return
+            increment = changed
+
+        number = len(earlier)
+        self._folder.store_increment(increment, number)
+        body = Frozen(market=market, day=day, increment=increment.hash, number=number)
+        self._chain.append(body, in_text(now))
+
+        words = f"{market} {day}: {len(increment.bars)} bars"
+        if number:
+            words += f" revised (revision {number})"
+        self.report.frozen.append(words)
+
+    def _frozen(self, market: str) -> Iterator[Frozen]:
+        for link in self._chain.entries:
+            if isinstance(link.body, Frozen) and link.body.market == market:
+                yield link.body
+
+    # --- decisions
+
+    def _due(self) -> Iterator[DueDecision]:
+        """Yield the decisions that are due: of days whose data are frozen and whose cutoff is to
+        come.
+        """
+        now = self._clock.now()
+        for entry in self._entries:
+            frozen = {body.day for body in self._frozen(entry.market)}
+            done = answers(self._chain, entry)
+            for session in self._sessions_of(entry):
+                if session.day not in frozen or session.day in done or session.cutoff is None:
+                    continue
+                if now < session.cutoff:
+                    yield DueDecision(entry, session, session.cutoff)
+
+    def _sessions_of(self, entry: Entry) -> Sequence[Session]:
+        """Return the sessions on which an entry decides; an entrant who joined later has fewer."""
+        sessions = self._folder.schedule(entry.market).sessions
+        first = entry.entrant.first or self._plan.first
+        deciding = []
+        for session, fill in pairwise(sessions):
+            if fill.day >= first:
+                deciding.append(session)
+        return deciding
+
+    def _ask_all(self, due: Sequence[DueDecision]) -> None:
+        """Ask all entries that are due side by side; commit and publish them as they answer, so that
+        one that hangs keeps no other from being public in time.
+        """
+        if not due:
+            return
+
+        in_turn = sorted(due, key=lambda one: one.cutoff)
+        with ThreadPoolExecutor(max_workers=min(len(due), self._at_once)) as pool:
+            asked = {pool.submit(self._ask, one): one for one in in_turn}
+            try:
+                while asked:
+                    for future in self._answered(asked):
+                        self._take(asked.pop(future), future.result())
+                    self._publish()
+            except (KeyboardInterrupt, SystemExit):
+                self._asker.end()
+                raise
+
+    def _answered(
+        self, asked: Mapping[Future[Problem | None], DueDecision]
+    ) -> list[Future[Problem | None]]:
+        """Wait for an answer, and a little for further ones; return those that are there, in the
+        order of the plan.
+        """
+        wait(asked, return_when=FIRST_COMPLETED)
+        cutoff = min(one.cutoff for one in asked.values())
+        left_s = (cutoff - self._clock.now()).total_seconds()
+        wait(asked, timeout=min(_GATHER_S, max(0.0, left_s / 10)))
+        return [future for future in asked if future.done()]
+
+    def _take(self, one: DueDecision, problem: Problem | None) -> None:
+        """Commit to the decision of an entry, or note why there is none."""
+        path = self._folder.record_path(
+            one.entry.entrant.name, one.entry.market, one.session.day, private=True
+        )
+        if problem is None or path.is_file():  # it may have hung after it had written its record
+            problem = self._commit(one)
+        if problem is not None:
+            self._note(one, *problem)
+
+    def _ask(self, one: DueDecision) -> Problem | None:
+        """Ask one entry before its deadline and its cutoff; return why there is no record."""
+        left_s = (one.cutoff - self._clock.now()).total_seconds()
+        if left_s <= 0:
+            return "deadline", "its turn came after its cutoff; ask more entrants at once"
+
+        limit_s = max(1.0, min(left_s, 60 * self._plan.deadline_minutes))
+        return self._asker(one, limit_s)
+
+    def _commit(self, one: DueDecision) -> Problem | None:
+        """Commit to a recorded decision; return why it can't be, or None."""
+        entrant = one.entry.entrant.name
+        market = one.entry.market
+        day = one.session.day
+        record = self._folder.record(entrant, market, day)
+        if record is None:
+            return "failed", f"{one.entry.name} {day}: no record was written"
+
+        now = self._clock.now()
+        if now >= one.cutoff:
+            self._folder.set_aside(entrant, market, day)
+            return "late", f"answered at {in_text(now)}, cutoff {in_text(one.cutoff)}"
+
+        if record.provenance not in DECIDED:
+            failures = ", ".join(sorted(record.counts.failures)) or "no valid submission"
+            self._folder.set_aside(entrant, market, day)
+            return "failed", f"{record.provenance}: {failures}"
+
+        self._chain.append(record.commitment(), in_text(now))
+        self.report.decided.append(f"{one.entry.name} {day}: {len(record.orders)} orders")
+        return None
+
+    def _note(self, one: DueDecision, cause: GapCause, detail: str) -> None:
+        """Remember why a decision is missing, until its cutoff makes it a gap, and report it."""
+        self._remember(one, cause, detail)
+        self._report_problem(f"{one.entry.name} {one.session.day}: {cause}: {detail}")
+
+    def _note_unpublished(self) -> None:
+        """Remember that entries are not asked, as the data could not be published before; what an
+        entry that was asked earlier came to stays its cause.
+        """
+        detail = "the data could not be published, so nobody was asked"
+        for one in self._due():
+            entry = one.entry
+            if not self._folder.noted_problem(entry.entrant.name, entry.market, one.session.day):
+                self._remember(one, "unpublished", detail)
+
+    def _remember(self, one: DueDecision, cause: GapCause, detail: str) -> None:
+        gap = Gap(
+            entrant=one.entry.entrant.name,
+            market=one.entry.market,
+            day=one.session.day,
+            cause=cause,
+            detail=detail[:_MOST_DETAIL],
+        )
+        self._folder.note_problem(gap)
+
+    def _report_problem(self, line: str) -> None:
+        if line not in self.report.problems:
+            self.report.problems.append(line)
+
+    # --- gaps
+
+    def _record_gaps(self, looked_before: datetime | None) -> None:
+        """Record a gap for each day that is past its cutoff without a decision that was public.
+        `looked_before`: when a step looked for data last, before those cutoffs.
+        """
+        now = self._clock.now()
+        public = publications(self._folder)
+        seqs = {
+            link.body: link.seq for link in self._chain.entries if isinstance(link.body, Decided)
+        }
+        for entry in self._entries:
+            done = answers(self._chain, entry)
+            for session in self._sessions_of(entry):
+                cutoff = session.cutoff
+                if cutoff is None or cutoff > now:
+                    continue
+
+                answer = done.get(session.day, DayAnswer())
+                gap = None
+                if answer.gap is not None:
+                    continue
+                if answer.decided is None:
+                    gap = self._missing(entry, session, cutoff, looked_before)
+                elif not was_public(self._folder, public, seqs[answer.decided], cutoff):
+                    gap = _gap(entry, session, "unpublished", "not public before its cutoff")
+
+                if gap is not None:
+                    self._chain.append(gap, in_text(now))
+                    self.report.gaps.append(f"{entry.name} {session.day}: {gap.cause}")
+
+    def _missing(
+        self,
+        entry: Entry,
+        session: Session,
+        cutoff: datetime,
+        looked_before: datetime | None,
+    ) -> Gap:
+        """Return the gap of a day on which nothing was decided."""
+        noted = self._folder.noted_problem(entry.entrant.name, entry.market, session.day)
+        if noted is not None and noted.cause != "unpublished":
+            return noted
+        # A later step may have published in time, and died before anybody answered.
+        public = publications(self._folder)
+        if noted is not None and not was_all_public(self._folder, self._chain, public, cutoff):
+            return noted
+
+        # The first step after a cutoff records the gap: the one before it came before the cutoff.
+        delay = timedelta(minutes=self._plan.markets[entry.market].delay_minutes)
+        came = was_frozen(self._chain, entry.market, session.day, cutoff)
+        looked = looked_before is not None and looked_before >= session.complete_at + delay
+        if looked and not came:
+            return _gap(entry, session, "no_data", "the data had not come, or could not be used")
+        return _gap(entry, session, "missed", "no step ran between the data and the cutoff")
+
+    # --- publication
+
+    def _publish(self) -> bool:
+        """Publish the chain; False where that failed, which the next step tries again."""
+        try:
+            publish(self._folder, self._chain, self._clock)
+        except KtdevalError as error:
+            self._report_problem(str(error))
+            return False
+        return True
+
+    def _keep_evidence(self) -> None:
+        """Commit and push what the publications of this step prove: for whoever has a copy of the
+        record alone, as a scheduler that starts with a fresh one.
+        """
+        try:
+            publish_evidence(self._folder, self._chain)
+        except KtdevalError as error:
+            self._report_problem(str(error))
+
+
+def _gap(entry: Entry, session: Session, cause: GapCause, detail: str) -> Gap:
+    return Gap(
+        entrant=entry.entrant.name,
+        market=entry.market,
+        day=session.day,
+        cause=cause,
+        detail=detail,
+    )

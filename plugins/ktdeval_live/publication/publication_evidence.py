@@ -1,0 +1,270 @@
+"""Evidence of when a chain was public: commits of git, and time stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
+from typing import Literal, get_args
+
+from ktdeval.errors import KtdevalError
+from ktdeval.values import read_plain
+from ktdeval_live.days.clock import in_text, of_text
+from ktdeval_live.publication.git_history import commit_order, committed
+from ktdeval_live.publication.publish_chain import Publication, publication_problems, publications
+from ktdeval_live.publication.time_authorities import TrustedRoots
+from ktdeval_live.publication.time_stamps import stamp_sha256, stamp_time
+from ktdeval_live.record.append_only_file import MOST_BYTES
+from ktdeval_live.record.chain import Chain, Decided, Entry, Frozen, Gap
+from ktdeval_live.record.entrant_episode import Entry as LiveEntry
+from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.folder import CHAIN, PUBLISHED, LiveFolder
+
+RULE = "published"
+Level = Literal["claimed", "claimed (own authority)", "pushed", "stamped"]
+"""What shows when a decision was made, the weakest first."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+PROVES: Mapping[Level, str] = {
+    "stamped": "each decision existed before its cutoff, by stamps of an authority that you trust",
+    "pushed": "each decision was pushed before its cutoff, if the remote attests when",
+    "claimed (own authority)": "the authority of the stamps is the maintainer's choice: unless you"
+    " trust it, the whole record could have been made afterwards",
+    "claimed": "the times are those of the maintainer's own clock: the whole record could have been"
+    " made afterwards",
+}
+"""What a level of evidence proves to a reader; the docs and the live page have the same words."""
+
+
+def publication_findings(
+    folder: LiveFolder, chain: Chain, due_until: datetime
+) -> Iterator[Finding]:
+    """Yield evidence that does not hold, and decisions that were not public before their cutoff. One
+    whose cutoff lies after `due_until` may lack evidence: it is published with the next step's.
+    """
+    try:
+        public = publications(folder)
+        yield from _history_findings(folder, public)
+    except KtdevalError as error:
+        yield Finding(RULE, "", str(error))
+        return
+
+    for broken in publication_problems(folder, public):
+        yield Finding(RULE, "", broken)
+
+    for one in public:
+        problem = _publication_problem(folder, chain, one) or stamp_problem(folder, one)
+        if problem is not None:
+            yield Finding(RULE, "", problem)
+
+    for before, after in pairwise(public):
+        if after.at < before.at or after.seq < before.seq:
+            yield Finding(RULE, "", f"the publication of entry {after.seq} is out of order")
+
+    cutoffs = folder.cutoffs()
+    for link, body in standing(chain):
+        cutoff = cutoffs.get((body.market, body.day))
+        is_due = cutoff is None or cutoff <= due_until or any(one.seq >= link.seq for one in public)
+        if is_due and not (cutoff and was_public(folder, public, link.seq, cutoff)):
+            name = f"{body.entrant}/{body.market}"
+            yield Finding(RULE, body.day, f"{name}: was not public before its cutoff")
+
+
+def was_public(
+    folder: LiveFolder, public: Iterable[Publication], seq: int, cutoff: datetime
+) -> bool:
+    """Whether an entry of the chain is proved to have been public before a cutoff."""
+    return any(one.seq >= seq and proved_at(folder, one) < cutoff for one in public)
+
+
+def was_all_public(
+    folder: LiveFolder, chain: Chain, public: Iterable[Publication], cutoff: datetime
+) -> bool:
+    """Whether all that was written before a cutoff is proved to have been public before it."""
+    last = 0
+    for link in chain.entries:
+        if of_text(link.at) < cutoff:
+            last = link.seq
+    return was_public(folder, public, last, cutoff)
+
+
+def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
+    """Whether the data of a day were frozen before a cutoff."""
+    for link in chain.entries:
+        body = link.body
+        if isinstance(body, Frozen) and (body.market, body.day) == (market, day):
+            return of_text(link.at) < cutoff
+    return False
+
+
+def test_level(
+    folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: TrustedRoots
+) -> Level:
+    """Return the weakest evidence of all entries with a decision that stands, to a reader with some
+    trust; `claimed` without any.
+    """
+    public = publications(folder)
+    decided = {(body.entrant, body.market) for _, body in standing(chain)}
+    levels = set()
+    for entry in entries:
+        if (entry.entrant.name, entry.market) in decided:
+            levels.add(evidence_level(folder, chain, entry, public, trust))
+    return weakest(levels)
+
+
+def evidence_level(
+    folder: LiveFolder,
+    chain: Chain,
+    entry: LiveEntry,
+    public: Sequence[Publication],
+    trust: TrustedRoots,
+) -> Level:
+    """Return the weakest evidence that a standing decision of an entry, whose cutoff is past, was
+    made before it; `claimed` without any decision, and in a rehearsal, whose time is that of its own
+    clock. `stamped` are those alone whose stamps are checked against a root that the reader trusts.
+    """
+    if folder.plan.kind == "rehearsal":
+        return "claimed"
+
+    cutoffs = folder.cutoffs()
+    own = (entry.entrant.name, entry.market)
+    last_at = of_text(chain.entries[-1].at)
+    by_stamp: Level = "claimed (own authority)"
+    if trust.holds(folder.plan.publish.stamp):
+        by_stamp = "stamped"
+
+    levels: set[Level] = set()
+    for link, body in standing(chain):
+        if (body.entrant, body.market) != own:
+            continue
+
+        cutoff = cutoffs.get((body.market, body.day))
+        if cutoff is not None and cutoff > last_at:
+            continue
+
+        before = []
+        for one in public:
+            if cutoff is not None and one.seq >= link.seq and proved_at(folder, one) < cutoff:
+                before.append(one)
+
+        found: set[Level] = {"claimed"}
+        if any(one.stamp is not None for one in before):
+            found.add(by_stamp)
+        if any(one.pushed for one in before):
+            found.add("pushed")
+        levels.add(max(found, key=LEVELS.index))
+
+    return weakest(levels)
+
+
+def weakest(levels: Iterable[Level]) -> Level:
+    """Return the weakest of some levels; `claimed` of none."""
+    return min(levels, key=LEVELS.index, default="claimed")
+
+
+def standing(chain: Chain) -> Iterator[tuple[Entry, Decided]]:
+    """Yield the decisions that no gap made void, with their links."""
+    void = set()
+    for link in chain.entries:
+        if isinstance(link.body, Gap):
+            void.add((link.body.entrant, link.body.market, link.body.day))
+
+    for link in chain.entries:
+        body = link.body
+        if isinstance(body, Decided) and (body.entrant, body.market, body.day) not in void:
+            yield link, body
+
+
+def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iterator[Finding]:
+    """Compare the publications with the history of git: each commit holds the chain as it was, and
+    continues the one before.
+    """
+    if not public:
+        with suppress(KtdevalError):  # before the first publication there is no history
+            yield from _lost_publications(folder, commit_order(folder.path))
+        return
+
+    order = commit_order(folder.path)
+    yield from _lost_publications(folder, order)
+    own = read_plain(folder.path / CHAIN, MOST_BYTES)
+    ends = _line_ends(own)
+    place = -1
+    chains = committed(folder.path, [one.commit for one in public], CHAIN)
+    for one, lines in zip(public, chains, strict=True):
+        where = f"commit {one.commit[:12]}"
+        if lines is None or one.commit not in order:
+            yield Finding(RULE, "", f"{where} is not in the history of this test")
+        elif one.seq >= len(ends) or lines != own[: ends[one.seq]]:
+            yield Finding(RULE, "", f"{where} holds another chain than this one")
+        elif order[one.commit] < place:
+            yield Finding(RULE, "", f"{where} does not continue the one before it")
+        else:
+            place = order[one.commit]
+
+
+def _lost_publications(folder: LiveFolder, commits: Iterable[str]) -> Iterator[Finding]:
+    """Compare the file of publications with each commit that has one: lines are only appended."""
+    path = folder.path / PUBLISHED
+    own = read_plain(path, MOST_BYTES) if path.is_file() else b""
+    commits = tuple(commits)
+    for commit, lines in zip(commits, committed(folder.path, commits, PUBLISHED), strict=True):
+        if lines is not None and not own.startswith(lines):
+            where = f"commit {commit[:12]}"
+            yield Finding(RULE, "", f"{where} has lines of {PUBLISHED} that are not here now")
+            return
+
+
+def _line_ends(data: bytes) -> list[int]:
+    """Return the offsets at which lines end."""
+    ends = []
+    end = data.find(b"\n")
+    while end >= 0:
+        ends.append(end + 1)
+        end = data.find(b"\n", end + 1)
+    return ends
+
+
+def _publication_problem(folder: LiveFolder, chain: Chain, one: Publication) -> str | None:
+    """Return why a publication does not prove what it states."""
+    if one.seq >= len(chain.entries) or chain.entries[one.seq].hash != one.head:
+        return f"entry {one.seq} is not the one that was published: the chain was made anew"
+    if one.at < of_text(chain.entries[one.seq].at):
+        return f"entry {one.seq} was published before it was written"
+    if one.pushed and folder.plan.publish.remote is None:
+        return f"entry {one.seq} was pushed, and the plan names no remote"
+    return None
+
+
+def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
+    """Return why the stamp of a publication does not hold."""
+    rule = folder.plan.publish.stamp
+    if one.stamp is None:
+        if one.stamped_at is not None or one.stamp_sha256 is not None:
+            return f"entry {one.seq} has the time or the hash of a stamp, and no stamp"
+        if rule is not None and rule.required:
+            return f"entry {one.seq} was published without a stamp"
+        return None
+    if rule is None:
+        return f"entry {one.seq} has a stamp, and the plan names no authority"
+
+    try:
+        time = stamp_time(folder.path, one.stamp, one.head, rule)
+        if stamp_sha256(folder.path, one.stamp) != one.stamp_sha256:
+            return f"{one.stamp}: is not the file that was recorded, byte by byte"
+    except KtdevalError as error:
+        return str(error)
+
+    if time != one.stamped_at:
+        return f"{one.stamp}: its time is {in_text(time)}, and another one was recorded"
+    return None
+
+
+def proved_at(folder: LiveFolder, one: Publication) -> datetime:
+    """Return the time at which a publication is proved to have existed: that of its stamp, or of the
+    entrant's clock. In a rehearsal the clock is the rehearsal's, and so no stamp's.
+    """
+    if one.stamp is None or one.stamped_at is None or folder.plan.kind == "rehearsal":
+        return one.at
+    return one.stamped_at

@@ -1,0 +1,145 @@
+"""Publication of the chain: a git commit that is pushed, and a time stamp of its head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from ktdeval.cards import Count, Sha256
+from ktdeval.errors import StoreError
+from ktdeval.values import Value, decode_json, encode_canonical, sha256_hex
+from ktdeval_live.days.clock import Clock, Zoned
+from ktdeval_live.plan import Publishing
+from ktdeval_live.publication.repository import Repository
+from ktdeval_live.publication.time_stamps import stamp_head, stamp_sha256
+from ktdeval_live.record.append_only_file import append_line, whole_lines
+from ktdeval_live.record.chain import NOTHING_BEFORE, Chain, Decided
+from ktdeval_live.record.folder import PRIVATE, PUBLISHED, SITE, STAMPS, LiveFolder
+
+_IGNORED = f"/{PRIVATE}/\n/{SITE}/\n.*.new*\n"
+_EVIDENCE = (PUBLISHED, STAMPS)
+"""Files on earlier publications, which do not justify another one."""
+
+
+class Publication(Value):
+    """Evidence that the chain was public as far as some entry. Its lines are a chain of their own."""
+
+    previous: Sha256  #: hash of the line before; 64 zeros at the first
+    seq: Count  #: number of the last entry that was published
+    head: Sha256  #: its hash
+    at: Zoned  #: when it was public by the clock of the step, UTC
+    commit: str  #: of git
+    pushed: bool  #: whether it went to a remote
+    stamp: str | None = None  #: file of the time stamp
+    stamp_sha256: Sha256 | None = None  #: hash of this file
+    stamped_at: Zoned | None = None  #: its time
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the publication's line."""
+        return sha256_hex(encode_canonical(self))
+
+
+def publications(folder: LiveFolder) -> list[Publication]:
+    """Return the publications so far, in order. Raises StoreError: a line is malformed."""
+    path = folder.path / PUBLISHED
+    found = []
+    for number, line in enumerate(whole_lines(path), 1):
+        found.append(decode_json(line, Publication, f"{path}: line {number}"))
+    return found
+
+
+def publication_problems(folder: LiveFolder, public: Sequence[Publication]) -> Iterator[str]:
+    """Yield what is wrong with the links of the publications, as they were read, a line each."""
+    previous = NOTHING_BEFORE
+    lines = whole_lines(folder.path / PUBLISHED)
+    for number, (one, line) in enumerate(zip(public, lines, strict=True), 1):
+        if encode_canonical(one).encode() != line:
+            yield f"{PUBLISHED}: line {number}: is not canonical JSON"
+        if one.previous != previous:
+            yield (
+                f"{PUBLISHED}: line {number}: does not continue the line before it: one was changed"
+                " or left out"
+            )
+        previous = one.hash
+
+
+def begin_repository(path: Path, rule: Publishing) -> None:
+    """Make the folder a git repository of its own. Raises StoreError: git is missing or fails."""
+    Repository(path).begin(rule.branch, _IGNORED)
+
+
+def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
+    """Publish the records of decisions whose fills are past; without a seal, of all."""
+    cutoffs = folder.cutoffs()
+    for link in chain.entries:
+        body = link.body
+        if not isinstance(body, Decided):
+            continue
+
+        cutoff = cutoffs[body.market, body.day]
+        is_past = cutoff is not None and cutoff <= now
+        if is_past or not folder.plan.sealed:
+            folder.publish_record(body.entrant, body.market, body.day)
+
+
+def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | None:
+    """Commit, push and stamp what the chain has gained; None where it has gained nothing. Raises
+    StoreError: it could not be published; the next call tries again.
+    """
+    rule = folder.plan.publish
+    last = chain.entries[-1]
+    before = publications(folder)
+    repository = Repository(folder.path)
+    if before and before[-1].seq == last.seq and not repository.has_changes(_EVIDENCE):
+        return None
+
+    subject = f"Publish the record as far as entry {last.seq}"
+    commit = repository.commit(subject, last.at, _EVIDENCE)
+    if rule.remote is not None:
+        repository.push(rule.remote, rule.branch)
+
+    stamp = None
+    stamp_hash = None
+    stamped_at = None
+    if rule.stamp is not None:
+        try:
+            stamp, stamped_at = stamp_head(folder.path, len(before), last.hash, rule.stamp)
+            stamp_hash = stamp_sha256(folder.path, stamp)
+        except StoreError:
+            if rule.stamp.required:
+                raise
+
+    publication = Publication(
+        previous=before[-1].hash if before else NOTHING_BEFORE,
+        seq=last.seq,
+        head=last.hash,
+        at=clock.now(),
+        commit=commit,
+        pushed=rule.remote is not None,
+        stamp=stamp,
+        stamp_sha256=stamp_hash,
+        stamped_at=stamped_at,
+    )
+    append_line(folder.path / PUBLISHED, encode_canonical(publication))
+    return publication
+
+
+def publish_evidence(folder: LiveFolder, chain: Chain) -> None:
+    """Commit and push the evidence of the publications so far, which is no publication itself.
+    Raises StoreError: it could not be pushed; the next publication has it, too.
+    """
+    repository = Repository(folder.path)
+    if not repository.has_changes(()):
+        return
+
+    rule = folder.plan.publish
+    repository.commit("Keep the evidence of publications", chain.entries[-1].at, ())
+    if rule.remote is not None:
+        repository.push(rule.remote, rule.branch)
+
+
+def file_at(path: Path, commit: str, name: str) -> bytes:
+    """Return a file as a commit has it. Raises StoreError: there is no such commit or file."""
+    return Repository(path).file_at(commit, name)

@@ -1,0 +1,111 @@
+"""Time authorities that a reader trusts. A test names the authority of its stamps itself, and its
+maintainer may have made one of his own: whether its stamps prove anything depends on the reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktdeval.cards import Name, Sha256, clean
+from ktdeval.errors import ConfigError, KtdevalError
+from ktdeval.values import Value, from_plain, load_yaml, read_plain
+from ktdeval_live.plan import Stamping
+from ktdeval_live.publication.time_stamps import certificate_of, certificates_of
+
+if TYPE_CHECKING:
+    import cryptography.x509
+
+_BOARD_SUFFIXES = (".yaml", ".yml")
+
+
+class TimeAuthority(Value, frozen=True):
+    """Authority that stamps the publications of a test, by its root certificate."""
+
+    subject: Name  #: of the certificate, as the authority calls itself
+    sha256: Sha256  #: fingerprint: SHA-256 of the certificate in DER
+
+
+class _Listed(Value):
+    """Authority that a board names."""
+
+    name: str
+    sha256: Sha256
+
+
+@dataclass(frozen=True)
+class TrustedRoots:
+    """Root certificates that a reader trusts, by their fingerprints."""
+
+    fingerprints: frozenset[str] = frozenset()
+
+    def holds(self, rule: Stamping | None) -> bool:
+        """Whether the stamps of a plan are checked against one of these roots. Raises ConfigError:
+        the plan's certificate is none.
+        """
+        return rule is not None and authority_of(rule).sha256 in self.fingerprints
+
+
+NOBODY = TrustedRoots()
+"""Trust of who was given no root: of each card and page, which can't know their readers."""
+
+
+def plan_trust(rule: Stamping | None) -> TrustedRoots:
+    """Return the trust of a reader who believes the authority of a plan. Raises ConfigError."""
+    if rule is None:
+        return NOBODY
+    return TrustedRoots(frozenset([authority_of(rule).sha256]))
+
+
+def authority_of(rule: Stamping) -> TimeAuthority:
+    """Return the authority of a plan. Raises ConfigError: its certificate is none."""
+    certificate = certificate_of(rule.certificate)
+    subject = certificate.subject.rfc4514_string() or "without a name"
+    return TimeAuthority(subject=subject, sha256=_fingerprint(certificate))
+
+
+def authority_words(authority: TimeAuthority, is_trusted: bool) -> str:
+    """Return an authority as it is printed; its name may come from a stranger's files."""
+    words = "which you trust"
+    if not is_trusted:
+        words = "which you do not trust so far (--trust)"
+    return clean(f"{authority.subject}, SHA-256 {authority.sha256}, {words}")
+
+
+def _fingerprint(certificate: cryptography.x509.Certificate) -> str:
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - the extra `live`
+        Encoding,
+    )
+
+    return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+
+
+def load_trust(path: Path) -> TrustedRoots:
+    """Read the roots that a reader trusts: a file in PEM, or a board's `board.yaml` with its
+    `time_authorities`. Raises ConfigError: there is none in it.
+    """
+    if path.suffix in _BOARD_SUFFIXES:
+        return TrustedRoots(_listed_fingerprints(path))
+
+    try:
+        text = read_plain(path).decode("ascii")
+    except (KtdevalError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not a file in PEM: {error}") from error
+    return TrustedRoots(frozenset(map(_fingerprint, certificates_of(text, str(path)))))
+
+
+def _listed_fingerprints(path: Path) -> frozenset[str]:
+    """Return the fingerprints that a board names."""
+    rules = load_yaml(path)
+    field = "time_authorities"
+    listed = rules.get(field) if isinstance(rules, dict) else None
+    if not listed:
+        raise ConfigError(
+            f"{path}: {field}: names no authority; add one (name, sha256), or give a root"
+            " certificate in PEM"
+        )
+
+    found = from_plain(listed, tuple[_Listed, ...], f"{path}: {field}", ConfigError)
+    return frozenset(one.sha256 for one in found)

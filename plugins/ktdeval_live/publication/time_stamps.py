@@ -1,0 +1,129 @@
+"""Time stamps of the chain's head by an authority (RFC 3161).
+
+A stamp proves to who trusts the authority that the head existed at its time. It covers the SHA-512
+of the head's 64 hexadecimal digits. The authority is sent this hash and a random number, and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError, explained
+from ktdeval.values import install_command, make_folder, read_plain, sha256_hex, write_atomic
+from ktdeval_live.plan import Stamping
+from ktdeval_live.record.folder import STAMPS
+
+if TYPE_CHECKING:
+    import cryptography.x509
+
+_TIMEOUT_S = 30
+_MOST_BYTES = 1 << 20
+
+
+def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[str, datetime]:
+    """Have the head of a chain stamped for a publication of this number; return the name of the
+    stamp's file, and its time. Raises StoreError: the authority can't be reached;
+    VerificationError: its answer does not hold.
+    """
+    client = _client()
+    builder = client.TimestampRequestBuilder().data(head.encode()).nonce()
+    builder = builder.hash_algorithm(client.HashAlgorithm.SHA512)
+    # Whoever has the signer's certificate needs none in the answer.
+    request = builder.cert_request(cert_request=rule.signer is None).build()
+    answer = _ask(rule.url, request.as_bytes())
+    time = _verified_time(answer, head, rule, f"{rule.url}: its stamp")
+    name = f"{STAMPS}/{number:06d}.tsr"
+    make_folder(folder / STAMPS)
+    write_atomic(folder / name, answer)
+    return name, time
+
+
+def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
+    """Return the time of a stored stamp of a head, UTC. Raises VerificationError: it is none of the
+    authority, or of another head.
+    """
+    return _verified_time(_stored(folder, name), head, rule, name)
+
+
+def stamp_sha256(folder: Path, name: str) -> str:
+    """Return the SHA-256 of a stored stamp, parts of which its signature does not cover. Raises
+    VerificationError or StoreError: it can't be read.
+    """
+    return sha256_hex(_stored(folder, name))
+
+
+def _stored(folder: Path, name: str) -> bytes:
+    if Path(name).parent != Path(STAMPS) or Path(name).suffix != ".tsr":
+        raise VerificationError(f"{name}: is not a name of a stamp")
+    with explained(f"{name}: can't be read"):
+        return read_plain(folder / name, _MOST_BYTES)
+
+
+def _ask(url: str, request: bytes) -> bytes:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"publish.stamp.url: expected http:// or https://, was {url[:40]!r}")
+
+    headers = {"Content-Type": "application/timestamp-query"}
+    try:
+        asked = urllib.request.Request(url, data=request, headers=headers)  # noqa: S310 - checked above
+        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as response:  # noqa: S310 - as above
+            answer: bytes = response.read(_MOST_BYTES)
+    except (urllib.error.URLError, OSError) as error:
+        raise StoreError(f"{url}: the time-stamping authority can't be reached: {error}") from error
+    return answer
+
+
+def _verified_time(answer: bytes, head: str, rule: Stamping, where: str) -> datetime:
+    """Return the time of an answer after a check against the authority's root certificate."""
+    client = _client()
+    verifier = client.VerifierBuilder().add_root_certificate(certificate_of(rule.certificate))
+    if rule.signer is not None:
+        verifier = verifier.tsa_certificate(certificate_of(rule.signer))
+
+    try:
+        response = client.decode_timestamp_response(answer)
+        verifier.build().verify_message(response, head.encode())
+    except (client.VerificationError, ValueError) as error:
+        raise VerificationError(f"{where}: is not one of this head: {error}") from error
+
+    time: datetime = response.tst_info.gen_time
+    return time.astimezone(UTC)
+
+
+def certificate_of(pem: str) -> cryptography.x509.Certificate:
+    """Return a certificate from PEM text. Raises ConfigError: it is none."""
+    _client()
+    from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`
+
+    try:
+        return x509.load_pem_x509_certificate(pem.encode())
+    except (ValueError, x509.InvalidVersion) as error:
+        raise ConfigError(
+            f"publish.stamp.certificate: is not a certificate in PEM: {error}"
+        ) from error
+
+
+def certificates_of(pem: str, where: str) -> list[cryptography.x509.Certificate]:
+    """Return the certificates of a PEM text, at least one. Raises ConfigError: there is none."""
+    _client()
+    from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`
+
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
+    except (ValueError, x509.InvalidVersion) as error:
+        raise ConfigError(f"{where}: has no certificate in PEM: {error}") from error
+
+
+def _client() -> Any:
+    try:
+        import rfc3161_client  # noqa: PLC0415 - the extra `live`
+    except ImportError as error:
+        raise UsageError(
+            f"time stamps need the extra live: {install_command('live')}, or leave publish.stamp out"
+        ) from error
+    return rfc3161_client

@@ -1,0 +1,191 @@
+"""Chain of entries of a forward test: each names the hash of the one before.
+
+One entry is one line of canonical JSON in `chain.jsonl`. An entry that was changed, removed, added
+or moved breaks the chain; a chain that was made anew has another head than the one that was
+published. Entries hold hashes of texts and data, which lie beside the chain as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.cards import Count, Day, Sha256
+from ktdeval.errors import StoreError, VerificationError
+from ktdeval.values import Value, decode_json, encode_canonical, sha256_hex
+from ktdeval_live.days.clock import of_text
+from ktdeval_live.plan import Entrant, Name
+from ktdeval_live.record.append_only_file import append_line, whole_lines
+
+GapCause = Literal["missed", "no_data", "late", "failed", "deadline", "unpublished"]
+"""Why there is no decision on a day: nobody ran `step` in time (`missed`); the day's data did not
+come (`no_data`); the reply came after the cutoff (`late`); the model's calls failed or it submitted
+nothing valid (`failed`); the entrant took longer than its deadline (`deadline`); the data or the
+commitment were not published (and stamped, where the plan wants that) before the cutoff
+(`unpublished`).
+"""
+
+
+Moment = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
+
+
+class Begun(Value, tag="begun", tag_field="kind"):
+    """First entry: what the test is."""
+
+    plan: Sha256  #: hash of the plan
+    schedules: dict[Name, Sha256]  #: hash of the schedule of each market
+    base: dict[Name, Sha256]  #: id of the snapshot before the test, by market
+    files: dict[str, Sha256]  #: hash of each file that the test began with, by its name
+    systems: dict[str, str]  #: hash of each entrant on each market, by `entrant/market`
+    software: str  #: version of ktdeval
+    #: of the form of the test's files; absent in tests that began before there was one
+    version: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+
+
+class Joined(Value, tag="joined", tag_field="kind"):
+    """An entrant that joins a test that has begun; it decides on later days alone."""
+
+    entrant: Entrant
+    systems: dict[str, str]  #: hash of the entrant on each of its markets, by `entrant/market`
+
+
+class Frozen(Value, tag="frozen", tag_field="kind"):
+    """Data of a day, or a revision of them, as they became known."""
+
+    market: Name
+    day: Day
+    increment: Sha256  #: hash of the increment
+    number: Count  #: 0 of a day's first, then of its revisions
+
+
+class Decided(Value, tag="decided", tag_field="kind"):
+    """Commitment to a decision."""
+
+    entrant: Name
+    market: Name
+    day: Day
+    data: Sha256  #: hash of the chain's entry with the latest data that were shown
+    record: Sha256  #: hash of the whole record, with a salt
+    orders: Sha256  #: hashes of parts of it, salted
+    prompts: Sha256
+    replies: Sha256
+    memory: Sha256
+
+
+class Gap(Value, tag="gap", tag_field="kind"):
+    """A day without a decision of an entrant; positions stay."""
+
+    entrant: Name
+    market: Name
+    day: Day
+    cause: GapCause
+    detail: str  #: one line
+
+
+Body = Begun | Joined | Frozen | Decided | Gap
+
+
+class Entry(Value):
+    """One link of the chain."""
+
+    seq: Count
+    previous: Sha256  #: hash of the entry before; 64 zeros at the first
+    at: Moment  #: when it was written by the clock of the step, UTC
+    body: Body
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the entry's line."""
+        return sha256_hex(encode_canonical(self))
+
+
+NOTHING_BEFORE = "0" * 64
+
+
+class Chain:
+    """The entries of a test, and the file that they are appended to. One process at a time writes."""
+
+    def __init__(self, path: Path, entries: Sequence[Entry] | None = None) -> None:
+        """Read a chain, or take entries that were read before. Raises StoreError: a line is
+        malformed; VerificationError: a link is broken.
+        """
+        self.path = path
+        if entries is None:
+            entries = read_chain(path)
+        self.entries: list[Entry] = list(entries)
+
+    @property
+    def head(self) -> str:
+        """Hash of the last entry."""
+        return self.entries[-1].hash if self.entries else NOTHING_BEFORE
+
+    def first(self, count: int) -> Chain:
+        """Return the chain as it was when it had `count` entries."""
+        return Chain(self.path, self.entries[:count])
+
+    def append(self, body: Body, at: str) -> Entry:
+        """Write an entry durably and return it. Raises StoreError: the file can't be written, or
+        the clock is behind the last entry.
+        """
+        self.check_clock(at)
+        entry = Entry(seq=len(self.entries), previous=self.head, at=at, body=body)
+        append_line(self.path, encode_canonical(entry))
+        self.entries.append(entry)
+        return entry
+
+    def check_clock(self, at: str) -> None:
+        """Raise StoreError if a time is before the last entry: the clock was set back."""
+        if self.entries and at < self.entries[-1].at:
+            raise StoreError(
+                f"{self.path}: the clock says {at}, and the last entry was written at"
+                f" {self.entries[-1].at}; set the clock right, or wait until then"
+            )
+
+
+def read_chain(path: Path) -> list[Entry]:
+    """Return the entries of a file whose links hold. A last line without an end, which a killed
+    process leaves, is no entry. Raises StoreError or VerificationError, which name the line.
+    """
+    entries = []
+    for number, line in enumerate(whole_lines(path), 1):
+        entry = decode_json(line, Entry, f"{path}: line {number}")
+        if encode_canonical(entry).encode() != line:
+            raise VerificationError(f"{path}: line {number}: is not canonical JSON")
+        entries.append(entry)
+
+    problem = next(link_problems(entries), None)
+    if problem is not None:
+        raise VerificationError(f"{path}: {problem}")
+    return entries
+
+
+def link_problems(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what is wrong with the links of a chain, a line each."""
+    previous = NOTHING_BEFORE
+    at = ""
+    for number, entry in enumerate(entries):
+        where = f"line {number + 1}"
+        if entry.seq != number:
+            yield f"{where}: has number {entry.seq}, expected {number}: an entry is missing or moved"
+        if entry.previous != previous:
+            yield f"{where}: does not continue the line before it: one of the two was changed"
+        if not _is_moment(entry.at):
+            yield f"{where}: {entry.at!r} is not a time"
+        if entry.at < at:
+            yield f"{where}: was written at {entry.at}, before the line before it ({at})"
+        if isinstance(entry.body, Begun) != (number == 0):
+            yield f"{where}: a chain begins once, at its first line"
+
+        previous = entry.hash
+        at = entry.at
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        of_text(text)
+    except ValueError:
+        return False
+    return True

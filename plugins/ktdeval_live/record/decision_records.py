@@ -1,0 +1,166 @@
+"""Record of one decision: what was asked and answered, and what it committed to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval.errors import StoreError
+from ktdeval.harness import Decision, StepCounts, TranscriptEntry
+from ktdeval.market import MarketSnapshot
+from ktdeval.runner import DecidedStep
+from ktdeval.trading import CountsRecord, Order, Provenance
+from ktdeval.values import JsonValue, Value, content_hash, encode_canonical, sha256_hex, to_plain
+from ktdeval_live.days.clock import Zoned
+from ktdeval_live.record.chain import Decided
+
+
+class PlannedOrder(Value):
+    """One order, in true identities."""
+
+    code: str | None  #: null of an asset that the model made up
+    side: str
+    confidence: float
+    reason: str
+    target_weight: float | None = None
+    shares: int | None = None
+    stock_id: str = ""  #: handle as submitted, hidden identities withheld
+    limit_ticks: int | UnsetType = UNSET  #: absent of an order without a limit
+
+
+class Question(Value):
+    """What an entrant is asked on one day of a market."""
+
+    entrant: str
+    market: str
+    day: str  #: ISO day; its close is the last thing known
+    step: int  #: number of the session in the test
+    data: str  #: hash of the chain's entry with the latest data shown
+    salt: str  #: 32 random hexadecimal digits, so that hashes of short texts can't be guessed
+
+
+class DecisionRecord(Value):
+    """One decision of an entrant on a market, with its whole conversation."""
+
+    question: Question
+    asked_at: Zoned  #: by the clock of the step, UTC
+    answered_at: Zoned
+    provenance: Provenance
+    orders: tuple[PlannedOrder, ...]
+    overall_reason: str
+    counts: CountsRecord
+    transcript: TranscriptEntry
+    memory: JsonValue
+    shown: tuple[str, ...]  #: handles that the mask had shown by then
+
+    def commitment(self) -> Decided:
+        """Return the hashes that are published before the fills."""
+        asked = self.question
+        prompts = []
+        replies = []
+        for exchange in self.transcript.exchanges:
+            prompts.append({name: exchange[name] for name in exchange if name not in _ANSWERS})
+            replies.append({name: exchange[name] for name in exchange if name in _ANSWERS})
+
+        return Decided(
+            entrant=asked.entrant,
+            market=asked.market,
+            day=asked.day,
+            data=asked.data,
+            record=sha256_hex(encode_canonical(self)),
+            orders=self._salted("orders", to_plain(self.orders)),
+            prompts=self._salted("prompts", to_plain(prompts)),
+            replies=self._salted("replies", to_plain(replies)),
+            memory=self._salted("memory", self.memory),
+        )
+
+    def _salted(self, part: str, content: JsonValue) -> str:
+        return content_hash([self.question.salt, part, content])
+
+
+_ANSWERS = ("reply", "error")
+"""Fields of a recorded call that came from the model."""
+
+
+def record_of(
+    question: Question,
+    asked_at: datetime,
+    answered_at: datetime,
+    decided: DecidedStep,
+    snapshot: MarketSnapshot,
+) -> DecisionRecord:
+    """Return the record of a decision on `snapshot`, the market as it was shown."""
+    decision = decided.decision
+    stock_ids = decision.stock_ids or ("",) * len(decision.action)
+    orders = []
+    for order, stock_id in zip(decision.action, stock_ids, strict=True):
+        code = None
+        if order.asset is not None:
+            code = snapshot.codes[order.asset]
+
+        planned = PlannedOrder(
+            code=code,
+            side=order.side,
+            confidence=order.confidence,
+            reason=order.reason,
+            target_weight=order.target_weight,
+            shares=order.shares,
+            stock_id=stock_id,
+            limit_ticks=UNSET if order.limit_ticks is None else order.limit_ticks,
+        )
+        orders.append(planned)
+
+    return DecisionRecord(
+        question=question,
+        asked_at=asked_at,
+        answered_at=answered_at,
+        provenance=decision.provenance,
+        orders=tuple(orders),
+        overall_reason=decision.overall_reason,
+        counts=decided.counts,
+        transcript=decided.transcript,
+        memory=decided.memory,
+        shown=tuple(sorted(decided.shown)),
+    )
+
+
+def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
+    """Return the decision of a record, ready to be settled. Raises StoreError: an order's code is
+    no asset of the snapshot.
+    """
+    action = []
+    for planned in record.orders:
+        asset = None
+        if planned.code is not None:
+            asset = snapshot.asset_index.get(planned.code)
+            if asset is None:
+                raise StoreError(
+                    f"{record.question.day}: {planned.code} is not an asset of this market"
+                )
+
+        order = Order(
+            asset,
+            planned.side,  # type: ignore[arg-type]  # the executor rejects any other side
+            planned.confidence,
+            planned.reason,
+            planned.target_weight,
+            planned.shares,
+            None if planned.limit_ticks is UNSET else planned.limit_ticks,
+        )
+        action.append(order)
+
+    stock_ids = tuple(planned.stock_id for planned in record.orders)
+    decision = Decision(
+        tuple(action), record.provenance, record.overall_reason, stock_ids, record.memory
+    )
+    return DecidedStep(decision, record.counts, record.transcript, record.memory, record.shown)
+
+
+def held_step(step: int, memory: JsonValue, shown: tuple[str, ...]) -> DecidedStep:
+    """Return a day without a decision, on which positions stay: as the engine holds after a failed
+    call. The memory is that of the day before.
+    """
+    nothing = TranscriptEntry(step=step, exchanges=(), submission=None)
+    held = Decision((), "error", memory=memory)
+    return DecidedStep(held, StepCounts().record(), nothing, memory, shown)

@@ -1,0 +1,207 @@
+"""One entrant on one market: its episode, decided day by day on the market as it was known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError
+from ktdeval.harness import Model, ModelRequest, Outside, Reply
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    DecidedStep,
+    EpisodeFactory,
+    RunConfig,
+    TradingEpisode,
+    call_parameters,
+    describe_any,
+    with_address,
+)
+from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, task_traits
+from ktdeval.trading import StepRecord
+from ktdeval.values import JsonValue, build, content_hash
+from ktdeval_live.plan import Entrant, LivePlan
+from ktdeval_live.record.chain import Chain, Decided, Gap
+from ktdeval_live.record.decision_records import decided_of, held_step
+from ktdeval_live.record.folder import LiveFolder
+
+WINDOW = "live"
+"""Name of the window of every forward test."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entrant on a market, as the plan has it."""
+
+    plan: LivePlan
+    entrant: Entrant
+    market: str
+
+    @property
+    def name(self) -> str:
+        """Name of both: `ENTRANT/MARKET`."""
+        return f"{self.entrant.name}/{self.market}"
+
+    def config(self) -> RunConfig:
+        """Return the options of a run with this entrant. Raises ConfigError: one is unknown."""
+        options = {
+            "model": self.entrant.model,
+            "tasks": (self.plan.markets[self.market].task,),
+            "agent": self.entrant.agent,
+            "model_args": self.entrant.model_args,
+            "agent_args": self.entrant.agent_args,
+            "canary": 0,
+            # The record of calls is the cache: a call that was paid is never asked again.
+            "cache": "run",
+            **self.entrant.options,
+        }
+        return build(RunConfig, options, f"entrants: {self.entrant.name}: options")
+
+    def task(self, plugins: Plugins) -> Task:
+        """Return the task. Raises ConfigError: it does not trade, or needs bars within the day."""
+        name = self.plan.markets[self.market].task
+        task = plugins.make_task(name)
+        if is_scoring(task):
+            raise ConfigError(f"markets: {self.market}: the task {name} does not trade")
+        if task_traits(task).needs_minutes:
+            raise ConfigError(
+                f"markets: {self.market}: the task {name} shows bars within the day, and the days of"
+                " a forward test are daily bars"
+            )
+        return task
+
+    def spec(self, base: MarketSnapshot, config: RunConfig, plugins: Plugins) -> EpisodeSpec:
+        """Return the episode of the whole test; its id is the entry's identity. The snapshot is the
+        market before the test, as the days to come are not known.
+        """
+        task = self.task(plugins)
+        addressed = with_address(config, plugins)
+        return EpisodeSpec(
+            task=task.name,
+            task_version=task.version,
+            task_hash=content_hash(describe_any(task, plugins)),
+            snapshot=base.id,
+            mask=task.mask,
+            mode=task.mode,
+            window=Window(WINDOW, self.plan.first, self.plan.last),
+            model=self.entrant.model,
+            model_args=dict(addressed.model_args),
+            agent=self.entrant.agent,
+            agent_args=dict(self.entrant.agent_args),
+            call=call_parameters(config, None),
+            seed=self.plan.seed,
+            mask_key=self.plan.mask_key,
+        )
+
+
+@dataclass(frozen=True)
+class DayAnswer:
+    """How a day of an entry ended in the chain: with a decision, a gap, or both, when a decision
+    came to nothing afterwards.
+    """
+
+    decided: Decided | None = None
+    gap: Gap | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is a decision that stands."""
+        return self.decided is not None and self.gap is None
+
+
+def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
+    """Return the days of an entry that have an end in the chain, by day."""
+    found: dict[str, DayAnswer] = {}
+    for link in chain.entries:
+        body = link.body
+        if not isinstance(body, Decided | Gap):
+            continue
+        if (body.entrant, body.market) != (entry.entrant.name, entry.market):
+            continue
+
+        before = found.get(body.day, DayAnswer())
+        if isinstance(body, Decided):
+            found[body.day] = replace(before, decided=body)
+        else:
+            found[body.day] = replace(before, gap=body)
+
+    return found
+
+
+class _NoModel:
+    """Model of days that are settled again: nobody is asked."""
+
+    def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - it refuses every one
+        """Raise UsageError: decisions that are settled were made before."""
+        raise UsageError("a recorded decision asks nobody")
+
+
+class EntryEpisode:
+    """Episode of an entry on a market as known, up to some session."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        folder: LiveFolder,
+        plugins: Plugins,
+        market: MarketSnapshot,
+        model: Model | None = None,
+    ) -> None:
+        task = entry.task(plugins)
+        base = folder.base(entry.market)
+        config = entry.config()
+        spec = entry.spec(base, config, plugins)
+        factory = EpisodeFactory({task.name: task}, plugins, market)
+        outside = Outside(private=(folder.path.resolve(),), model=config.model)
+        episode = factory.open(spec, model or _NoModel(), outside=outside)
+        if not isinstance(episode, TradingEpisode):
+            raise ConfigError(f"markets: {entry.market}: the task {task.name} does not trade")
+
+        self.spec = spec
+        self.parts = factory.trading_parts(spec, model or _NoModel())
+        self.market = market
+        self.episode = episode
+        self.records: list[StepRecord] = []
+        self._entry = entry
+        self._folder = folder
+        self._memory: JsonValue = None
+        self._shown: tuple[str, ...] = ()
+
+    def settle(self, chain: Chain, sessions: int) -> None:
+        """Settle the decisions on the first `sessions` sessions, on the market as known to this
+        episode; those that it has settled before stay. A day without one holds what there is.
+
+        Raises VerificationError: a record is not the one that was committed to; StoreError: it is
+        missing.
+        """
+        self.settle_ended(answers(chain, self._entry), sessions)
+
+    def settle_ended(self, ended: Mapping[str, DayAnswer], sessions: int) -> None:
+        """Settle as `settle`, with the ends of days as the chain has them."""
+        days = self._folder.schedule(self._entry.market).days
+        for number in range(len(self.records), sessions):
+            step = self._step(days[number], number, ended)
+            self.records.append(self.episode.settle_step(number, step).step)
+            self._memory = step.memory
+            self._shown = step.shown
+
+        self.episode.recall(self._shown)
+
+    def _step(self, day: str, number: int, ended: Mapping[str, DayAnswer]) -> DecidedStep:
+        answer = ended.get(day, DayAnswer())
+        if answer.decided is None or not answer.counts:
+            return held_step(number, self._memory, self._shown)
+
+        record = self._folder.record(self._entry.entrant.name, self._entry.market, day)
+        if record is None:
+            raise StoreError(
+                f"{self._entry.name} {day}: the record of the decision is missing: it is sealed, or"
+                " was removed"
+            )
+        if record.commitment() != answer.decided:
+            raise VerificationError(
+                f"{self._entry.name} {day}: the record is not the one that was committed to; restore"
+                " it"
+            )
+        return decided_of(record, self.market)

@@ -1,0 +1,278 @@
+"""Folder of a forward test. All but `private/` is published. `site/` is made from what is
+published, and is no part of the record.
+
+plan.json, schedules/MARKET.json, base/MARKET/   written when the test begins
+data/MARKET/DAY-N.json                           increments
+chain.jsonl                                      one entry a line
+records/ENTRANT/MARKET/DAY.json                  decisions, once they may be read
+stamps/SEQ.tsr, published.jsonl                  evidence of when the chain was published
+private/ENTRANT/MARKET/                          sealed decisions, records of model calls
+site/                                            live page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ktdeval.errors import StoreError, VerificationError, explained
+from ktdeval.market import MarketSnapshot, load_snapshot
+from ktdeval.values import (
+    Value,
+    check_version,
+    decode_json,
+    dumps_pretty,
+    encode_canonical,
+    locked,
+    make_folder,
+    read_plain,
+    to_plain,
+    write_atomic,
+)
+from ktdeval_live.days.clock import in_text, of_text
+from ktdeval_live.days.market_increments import Increment, check_increment, market_as_known
+from ktdeval_live.days.market_sessions import Schedule
+from ktdeval_live.plan import LivePlan
+from ktdeval_live.record.append_only_file import MOST_BYTES
+from ktdeval_live.record.chain import Chain, Frozen, Gap, Joined
+from ktdeval_live.record.decision_records import DecisionRecord
+
+T = TypeVar("T")
+
+PLAN = "plan.json"
+CHAIN = "chain.jsonl"
+PRIVATE = "private"
+SITE = "site"
+CARDS = "cards"
+IGNORED = ".gitignore"
+PUBLISHED = "published.jsonl"
+STAMPS = "stamps"
+FORMAT = "forward test"
+_LOOKED = "looked-at.txt"
+
+
+class _HeadBody(msgspec.Struct):
+    version: int | None = None
+
+
+class _Head(msgspec.Struct):
+    """What of the first entry of a chain is read before all else."""
+
+    body: _HeadBody
+
+
+class LiveFolder:
+    """Files of a forward test, with those that never change read once."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a test. Raises StoreError: the folder has none."""
+        self.path = path.absolute()
+        if not (self.path / PLAN).is_file():
+            raise StoreError(
+                f"{path}: is not a forward test (no {PLAN}); begin one with `ktdeval live init`"
+            )
+
+        self._check_version()
+
+    def _check_version(self) -> None:
+        """Raise StoreError where the chain begins with another version of a test's files. Whether it
+        is a chain at all is for its own reader to say.
+        """
+        chain = self.path / CHAIN
+        if not chain.is_file():
+            return
+
+        first = read_plain(chain, MOST_BYTES).partition(b"\n")[0]
+        try:
+            head = msgspec.json.decode(first, type=_Head)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+
+        if head.body.version is not None:
+            advice = "go on with the ktdeval that began it"
+            check_version(FORMAT, head.body.version, self.path, advice)
+
+    @cached_property
+    def begun_plan(self) -> LivePlan:
+        """Plan that the test began with."""
+        return self._read(self.path / PLAN, LivePlan)
+
+    @cached_property
+    def plan(self) -> LivePlan:
+        """Plan with the entrants that have joined since, as of when it is first asked for."""
+        plan = self.begun_plan
+        joined = []
+        for link in self.chain().entries:
+            if isinstance(link.body, Joined):
+                joined.append(link.body.entrant)
+
+        return msgspec.structs.replace(plan, entrants=(*plan.entrants, *joined))
+
+    def schedule(self, market: str) -> Schedule:
+        """Return the sessions of a market."""
+        if market not in self._schedules:
+            path = self.path / "schedules" / f"{market}.json"
+            self._schedules[market] = self._read(path, Schedule)
+        return self._schedules[market]
+
+    def cutoffs(self) -> dict[tuple[str, str], datetime | None]:
+        """Return the cutoff of each market and day on which is decided."""
+        cutoffs = {}
+        for market in self.plan.markets:
+            for session in self.schedule(market).deciding:
+                cutoffs[market, session.day] = session.cutoff
+        return cutoffs
+
+    def base(self, market: str) -> MarketSnapshot:
+        """Return a market as it was before the test."""
+        if market not in self._bases:
+            self._bases[market] = load_snapshot(self.path / "base" / market)
+        return self._bases[market]
+
+    @cached_property
+    def _schedules(self) -> dict[str, Schedule]:
+        return {}
+
+    @cached_property
+    def _bases(self) -> dict[str, MarketSnapshot]:
+        return {}
+
+    # --- the chain and its data
+
+    def chain(self) -> Chain:
+        """Return the chain as it is now. Raises StoreError or VerificationError."""
+        return Chain(self.path / CHAIN)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the test for this process. Raises StoreError: another process holds it."""
+        make_folder(self.private)
+        with locked(self.private):
+            yield
+
+    @property
+    def private(self) -> Path:
+        """Folder of what is not published."""
+        return self.path / PRIVATE
+
+    def store_increment(self, increment: Increment, number: int) -> None:
+        """Write an increment; it is frozen when the chain has it."""
+        path = self._increment_path(increment.market, increment.day, number)
+        make_folder(path.parent)
+        write_atomic(path, encode_canonical(increment))
+
+    def increment(self, frozen: Frozen) -> Increment:
+        """Return the increment of an entry. Raises VerificationError: the file has another one;
+        DataError: it can't be one of its market.
+        """
+        if frozen.day not in self.schedule(frozen.market).days:
+            raise VerificationError(f"{frozen.market} has no session {frozen.day}")
+
+        path = self._increment_path(frozen.market, frozen.day, frozen.number)
+        increment = self._read(path, Increment)
+        is_as_written = read_plain(path, MOST_BYTES) == encode_canonical(increment).encode()
+        if increment.hash != frozen.increment or not is_as_written:
+            raise VerificationError(
+                f"{path}: is not the data that the chain names for {frozen.day}: a value was changed"
+            )
+        if (increment.market, increment.day) != (frozen.market, frozen.day):
+            raise VerificationError(f"{path}: holds data of {increment.market} {increment.day}")
+
+        check_increment(increment, self.base(frozen.market))
+        return increment
+
+    def _increment_path(self, market: str, day: str, number: int) -> Path:
+        return self.path / "data" / market / f"{day}-{number}.json"
+
+    def increments(self, market: str, chain: Chain | None = None) -> list[Increment]:
+        """Return the increments of a market in the order of a chain; of the present one by
+        default.
+        """
+        found = []
+        for entry in (chain or self.chain()).entries:
+            if isinstance(entry.body, Frozen) and entry.body.market == market:
+                found.append(self.increment(entry.body))
+        return found
+
+    def market(self, name: str, chain: Chain | None = None) -> MarketSnapshot:
+        """Return a market as known by a chain; by the present one by default."""
+        days = self.schedule(name).days
+        return market_as_known(self.base(name), days, self.increments(name, chain))
+
+    # --- decisions
+
+    def record_path(self, entrant: str, market: str, day: str, private: bool) -> Path:
+        """Return the file of a decision, before or after it is published."""
+        above = self.private if private else self.path / "records"
+        return above / entrant / market / f"{day}.json"
+
+    def record(self, entrant: str, market: str, day: str) -> DecisionRecord | None:
+        """Return a decision, published or sealed; None where there is none."""
+        for private in (False, True):
+            path = self.record_path(entrant, market, day, private)
+            if path.is_file():
+                return self._read(path, DecisionRecord)
+        return None
+
+    def publish_record(self, entrant: str, market: str, day: str) -> bool:
+        """Move a decision to the published ones; False where it is there already, or absent."""
+        sealed = self.record_path(entrant, market, day, private=True)
+        if not sealed.is_file():
+            return False
+
+        target = self.record_path(entrant, market, day, private=False)
+        make_folder(target.parent)
+        with explained(f"{target}: can't publish the record"):
+            write_atomic(target, read_plain(sealed))
+            sealed.unlink()
+        return True
+
+    def set_aside(self, entrant: str, market: str, day: str) -> None:
+        """Rename a record that is no decision, so that the entrant may be asked again."""
+        sealed = self.record_path(entrant, market, day, private=True)
+        number = len(list(sealed.parent.glob(f"{day}.failed-*.json")))
+        with explained(f"{sealed}: can't be renamed"):
+            sealed.rename(sealed.with_name(f"{day}.failed-{number}.json"))
+
+    def note_problem(self, gap: Gap) -> None:
+        """Keep the latest reason why a day has no decision."""
+        path = self._problem_path(gap.entrant, gap.market, gap.day)
+        make_folder(path.parent)
+        write_atomic(path, encode_canonical(gap))
+
+    def noted_problem(self, entrant: str, market: str, day: str) -> Gap | None:
+        """Return the latest reason why a day has no decision; None where nothing went wrong."""
+        path = self._problem_path(entrant, market, day)
+        if not path.is_file():
+            return None
+        return self._read(path, Gap)
+
+    def looked_at(self) -> datetime | None:
+        """Return when a step looked for data last; None before the first one."""
+        path = self.private / _LOOKED
+        if not path.is_file():
+            return None
+        return of_text(read_plain(path).decode("ascii").strip())
+
+    def note_look(self, time: datetime) -> None:
+        """Keep when a step looked for data."""
+        write_atomic(self.private / _LOOKED, in_text(time) + "\n")
+
+    def _problem_path(self, entrant: str, market: str, day: str) -> Path:
+        return self.private / entrant / market / f"{day}.problem.json"
+
+    def _read(self, path: Path, type_: type[T]) -> T:
+        with explained(f"{path}: can't be read"):
+            data = read_plain(path, MOST_BYTES)
+        return decode_json(data, type_, str(path))
+
+
+def write_plan(path: Path, value: Value) -> None:
+    """Write a typed value for people to read."""
+    write_atomic(path, dumps_pretty(to_plain(value)))

@@ -1,0 +1,45 @@
+"""Labels of live cards: what a reader must see before any figure."""
+
+from __future__ import annotations
+
+from ktdeval_live.results.card_types import Label, LiveCard, ResultPart
+from ktdeval_live.results.missing_decision_bounds import MOST_WIDTH, are_too_wide
+
+FEW_DAYS = 20
+"""Counted days below which a card says that they are few."""
+
+
+def labels_of(card: LiveCard) -> list[Label]:
+    """Return what a reader must see before any figure."""
+    activity = card.results.activity.value
+    conditions: dict[Label, bool] = {
+        "rehearsal": card.test.kind == "rehearsal",
+        "synthetic": card.market.synthetic,
+        "not stamped": card.evidence.level_if_trusted != "stamped",
+        "own authority": card.evidence.level_if_trusted == "stamped",
+        "gaps": bool(card.days.gaps),
+        "wide bounds": has_wide_bounds(card.results),
+        "inactive": activity is None or activity < card.least_activity,
+        "few days": card.days.counted < FEW_DAYS,
+    }
+    return [label for label, holds in conditions.items() if holds]
+
+
+def has_wide_bounds(results: ResultPart) -> bool:
+    """Whether the bounds of gaps are too wide to mean anything, or there are none."""
+    low = results.low.value
+    high = results.high.value
+    if low is None or high is None:
+        return results.held.value is not None
+    return are_too_wide(low, high)
+
+
+def wide_words(results: ResultPart) -> str:
+    """Return the bounds of gaps that are too wide, and what that means."""
+    ends = []
+    for figure in (results.low, results.high):
+        ends.append("no end" if figure.value is None else f"{100 * figure.value:+.1f} %")
+    return (
+        f"bounds of its gaps from {ends[0]} to {ends[1]}, more than {100 * MOST_WIDTH:g} points: they"
+        " say nothing of what the gaps hide"
+    )

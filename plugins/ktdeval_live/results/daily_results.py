@@ -1,0 +1,190 @@
+"""Results of an entry: its returns by day, with gaps held, flat and within bounds.
+
+A day of fills counts as missing if there was no decision before it. Three answers are given:
+
+* **held**: positions stay, as the account really does;
+* **flat**: the day's return is 0, as if the entrant had been in cash for it;
+* **bounds**: the best and the worst that the missing decision could have made of the time until the
+  next one's orders fill (`ktdeval_live.results.missing_decision_bounds`).
+
+Days of the shadow period are recorded and not counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.trading import StepRecord, TradingConfig
+from ktdeval_live.record.chain import Chain, Frozen
+from ktdeval_live.record.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
+from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.missing_decision_bounds import AccountMoves, return_bounds
+
+
+@dataclass(frozen=True)
+class EntryResult:
+    """Days of fills of one entry, T of them, on the market as known now. Returns are simple returns
+    of one day, as fractions.
+    """
+
+    entry: Entry
+    days: tuple[str, ...]  #: [T] ISO days of fills
+    counted: BoolArray  #: [T] after the shadow days, and since the entrant joined
+    decided: BoolArray  #: [T] with a decision that stands
+    active: BoolArray  #: [T] with an order before it, or a position at its close
+    nav: FloatArray  #: [T] in units of the currency
+    held: FloatArray  #: [T] returns of the account
+    low: FloatArray  #: [T] least return that missing decisions could have made; else that of `held`
+    high: FloatArray  #: [T] greatest
+    index: FloatArray | None  #: [T] returns of the market's index; None where it has none
+    buy_and_hold: FloatArray  #: [T] returns of equal parts of all assets, held since the first day
+    records: tuple[StepRecord, ...]
+    currency: str
+    days_a_year: int
+
+    @property
+    def flat(self) -> FloatArray:
+        """[T] returns with 0 on days without a decision."""
+        return np.where(self.decided, self.held, 0.0)
+
+    @property
+    def activity(self) -> float | None:
+        """Part of the counted days with an order or a position; None without any day."""
+        if not self.counted.any():
+            return None
+        return float(self.active[self.counted].mean())
+
+
+def total_return(returns: npt.NDArray[np.float64]) -> float | None:
+    """Return the compounded return of some days, as a fraction; None of no day."""
+    if not len(returns):
+        return None
+    return float(np.prod(1.0 + returns) - 1.0)
+
+
+def settled_sessions(folder: LiveFolder, chain: Chain, market: str) -> int:
+    """Return how many decisions of a market have a day of fills that is frozen, counted from the
+    first: one day that is not there yet ends them.
+    """
+    frozen = set()
+    for link in chain.entries:
+        if isinstance(link.body, Frozen) and link.body.market == market:
+            frozen.add(link.body.day)
+
+    days = folder.schedule(market).days
+    count = 0
+    for day in days[1:]:
+        if day not in frozen:
+            break
+        count += 1
+    return count
+
+
+def entry_result(
+    folder: LiveFolder, chain: Chain, entry: Entry, plugins: Plugins, market: MarketSnapshot
+) -> EntryResult:
+    """Return the results of an entry on `market`, as known now."""
+    settled = settled_sessions(folder, chain, entry.market)
+    episode = EntryEpisode(entry, folder, plugins, market)
+    episode.settle(chain, settled)
+
+    schedule_days = folder.schedule(entry.market).days
+    days = schedule_days[1 : settled + 1]
+    ended = answers(chain, entry)
+    decided = [ended.get(day, DayAnswer()).counts for day in schedule_days[:settled]]
+    nav, account = _nav_and_moves(episode, market)
+    first_row = int(np.searchsorted(market.days, np.datetime64(schedule_days[0], "D")))
+    is_decided = np.array(decided, dtype=np.bool_)
+    joined = _joined_days(entry, days)
+    trading = _limits(episode, market)
+    low, high = return_bounds(market, trading, first_row, account, joined & ~is_decided)
+
+    return EntryResult(
+        entry=entry,
+        days=days,
+        counted=joined & (np.arange(len(days)) >= entry.plan.shadow_days),
+        decided=is_decided,
+        active=np.array(
+            [bool(record.orders or record.positions) for record in episode.records], dtype=np.bool_
+        ),
+        nav=nav,
+        held=account.whole,
+        low=low,
+        high=high,
+        index=_index_returns(market, first_row, settled),
+        buy_and_hold=buy_and_hold(market, first_row, settled),
+        records=tuple(episode.records),
+        currency=market.currency,
+        days_a_year=market.days_a_year,
+    )
+
+
+def _joined_days(entry: Entry, days: Sequence[str]) -> BoolArray:
+    """[T] days from the entrant's first day of fills on."""
+    first = entry.entrant.first or ""
+    return np.array([day >= first for day in days], dtype=np.bool_)
+
+
+def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
+    """Return the rules that bound what a missing decision could have held."""
+    task = episode.parts.task
+    if not task.scene(episode.spec, market).lens.mask.is_coarse:
+        return task.trading
+    # Orders are sized when they are decided, at prices that the mask changed: by their fills a
+    # weight may be any that is paid for.
+    return dataclasses.replace(task.trading, max_weight=1.0)
+
+
+def _nav_and_moves(
+    episode: EntryEpisode, market: MarketSnapshot
+) -> tuple[FloatArray, AccountMoves]:
+    """Return [T] NAV in units of currency, and what made it."""
+    ledger = episode.parts.ledger(episode.spec, episode.records)
+    before = float(ledger.initial_cash_minor)
+    navs = []
+    returns = []
+    until_open = []
+    after_open = []
+    weights = np.zeros((len(episode.records), len(market.codes)))
+    for number, record in enumerate(episode.records):
+        navs.append(record.nav_minor / ledger.minor_per_unit)
+        returns.append(record.nav_minor / before - 1.0)
+        until_open.append(record.open_nav_minor / before - 1.0)
+        after_open.append(record.nav_minor / record.open_nav_minor - 1.0)
+        for held in record.positions:
+            weights[number, market.asset_index[held.code]] = held.value_minor / record.nav_minor
+        before = float(record.nav_minor)
+
+    moves = AccountMoves(np.array(returns), np.array(until_open), np.array(after_open), weights)
+    return np.array(navs), moves
+
+
+def _index_returns(market: MarketSnapshot, first_row: int, days: int) -> FloatArray | None:
+    """[T] returns of the benchmark; NaN where a level is missing."""
+    if not market.meta.benchmark:
+        return None
+    levels = market.indices[market.meta.benchmark][first_row : first_row + days + 1]
+    return np.asarray(levels[1:] / levels[:-1] - 1.0)
+
+
+def buy_and_hold(market: MarketSnapshot, first_row: int, days: int) -> FloatArray:
+    """[T] returns of equal parts of all assets with a price on `first_row`, held from its close on;
+    an asset without a price keeps its last one.
+    """
+    prices = market.adjusted_close[first_row : first_row + days + 1].copy()
+    prices = prices[:, np.isfinite(prices[0])]
+    for row in range(1, len(prices)):
+        missing = np.isnan(prices[row])
+        prices[row, missing] = prices[row - 1, missing]
+
+    if not prices.shape[1]:
+        return np.full(days, np.nan)
+    worth = (prices / prices[0]).mean(axis=1)
+    return np.asarray(worth[1:] / worth[:-1] - 1.0)

@@ -1,0 +1,73 @@
+"""Shape of daily differences: how far they are from what the intervals need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ktdeval.market import FloatArray
+from ktdeval_live.results.card_types import Excess, LiveFigure
+
+FEWEST = 20
+"""Days below which no shape is given."""
+MOST_SKEWNESS = 1.0
+MOST_CORRELATION = 0.1
+"""Sizes up to which the coverage of the intervals was measured (docs/uncertainty.md)."""
+
+_TOO_FEW = f"fewer than {FEWEST} days"
+_NO_SPREAD = "all days are equal"
+
+
+def skewness(values: FloatArray) -> LiveFigure:
+    """Return the skewness of [T] values: their third central moment over the cube of their standard
+    deviation, both with T as divisor.
+    """
+    if len(values) < FEWEST:
+        return LiveFigure(value=None, reason=_TOO_FEW)
+
+    deviations = values - values.mean()
+    spread = _spread(values, deviations)
+    if spread == 0.0:
+        return LiveFigure(value=None, reason=_NO_SPREAD)
+    return LiveFigure(value=float((deviations**3).mean()) / spread**3)
+
+
+def autocorrelation(values: FloatArray) -> LiveFigure:
+    """Return the correlation of [T] values with the value before each: the sum of products of
+    neighbouring deviations over the sum of squares.
+    """
+    if len(values) < FEWEST:
+        return LiveFigure(value=None, reason=_TOO_FEW)
+
+    deviations = values - values.mean()
+    if _spread(values, deviations) == 0.0:
+        return LiveFigure(value=None, reason=_NO_SPREAD)
+    products = float((deviations[1:] * deviations[:-1]).sum())
+    return LiveFigure(value=products / float((deviations**2).sum()))
+
+
+def _spread(values: FloatArray, deviations: FloatArray) -> float:
+    """Return the standard deviation; 0 of equal values, whose mean can differ in the last bits."""
+    if np.ptp(values) == 0.0:
+        return 0.0
+    return math.sqrt(float((deviations**2).mean()))
+
+
+def doubts(name: str, excess: Excess) -> Iterator[str]:
+    """Yield why the intervals of an excess return may be too short, a sentence each."""
+    skew = excess.skewness.value
+    if skew is not None and abs(skew) > MOST_SKEWNESS:
+        yield (
+            f"{name}: the skewness of the days is {skew:+.1f}, beyond \u00b1{MOST_SKEWNESS:g}: the"
+            " intervals may cover less than they say."
+        )
+
+    same = excess.autocorrelation.value
+    days = excess.symmetric.n
+    if same is not None and days and same > MOST_CORRELATION + 2.0 / math.sqrt(days):
+        yield (
+            f"{name}: each day has a correlation of {same:+.2f} with the day before: the intervals"
+            " may cover less than they say."
+        )

@@ -45,7 +45,7 @@ demo: $(VENV)/.installed
 MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 8000000 2>/dev/null && echo TMPDIR=/dev/shm)
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
-FAST := tests/unit tests/contract tests/golden
+FAST := tests/boundary tests/unit tests/contract tests/golden
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
 REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST)) tests/accept tests/browser tests/fuzz
 

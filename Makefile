@@ -46,7 +46,7 @@ MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
 # Beside the core: what every user meets, the models, agents, data and tasks of the first commands.
-FAST := tests/unit tests/contract tests/golden \
+FAST := tests/boundary tests/unit tests/contract tests/golden \
 	$(addsuffix /tests,tasks/ktdeval_ktdfin plugins/ktdeval_agents plugins/ktdeval_data plugins/ktdeval_models)
 ROOMS := $(filter-out $(FAST),$(wildcard tasks/ktdeval_*/tests plugins/ktdeval_*/tests plugins/kits/*/tests))
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors build nightly worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors mutants build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-llm    quick runs of a real, very small language model on this machine: a minute and a half, once llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
 	@echo "make lint     ruff, mypy and import-linter"
+	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEARCH=1 tries survivors again; without ROOM the figures of all"
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
@@ -46,7 +47,7 @@ MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
 # Beside the core: what every user meets, the models, agents, data and tasks of the first commands.
-FAST := tests/boundary tests/unit tests/contract tests/golden \
+FAST := tests/boundary tests/unit tests/contract tests/golden tests/mutants \
 	$(addsuffix /tests,tasks/ktdeval_ktdfin plugins/ktdeval_agents plugins/ktdeval_data plugins/ktdeval_models)
 ROOMS := $(filter-out $(FAST),$(wildcard tasks/ktdeval_*/tests plugins/ktdeval_*/tests plugins/kits/*/tests))
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
@@ -126,6 +127,11 @@ lint: $(VENV)/.installed-dev
 
 floors: $(VENV)/.installed-dev
 	env $(MEMORY) $(BIN)/python .ci/floors $(FLOORS)
+
+# One process: its children are forked for each mutant.
+mutants: $(VENV)/.installed-dev
+	env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice -n 19 \
+		$(BIN)/python tests/mutants/run_mutants.py $(ROOM) $(if $(CHOOSE),--choose) $(if $(SEARCH),--search) $(if $(SLOW),--slow)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

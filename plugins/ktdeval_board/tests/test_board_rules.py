@@ -495,6 +495,57 @@ def found_of_submission(
     return [(finding.rule, finding.message) for finding in findings_of(Stage.SUBMISSION, inputs)]
 
 
+TODAY = "2026-07-01"
+TOMORROW = part("provenance", created_at="2026-07-02T00:00:00+00:00")
+ITS_BASELINE = whole(baselines=[{"model": "alder/model-1"}])
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (
+            nothing,
+            [
+                (
+                    "provenance",
+                    f"created_at of the card: 2026-07-02 has not come yet (today is {TODAY})",
+                )
+            ],
+        ),
+        (ITS_BASELINE, []),  # the board runs it itself
+    ],
+)
+def test_a_card_was_made_by_today_but_for_a_baseline(
+    small: Board, trading: Entry, rules: Change, expected: list[tuple[str, str]]
+) -> None:
+    found = found_of_submission(small, trading, card=TOMORROW, rules=rules, today=TODAY)
+    assert found == expected
+
+
+BY_THE_BOARD = (
+    "registered",
+    "alder/model-1 is a baseline, which the board runs itself, under a key drawn for it",
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "card", "is_found"),
+    [
+        (both(ITS_BASELINE, divisions(keys="registered")), nothing, True),
+        (both(ITS_BASELINE, divisions(keys="registered")), whole(registration="a" * 64), False),
+        (both(ITS_BASELINE, divisions(keys="registered")), part("task", name="other"), False),
+        (both(ITS_BASELINE, divisions(keys="own")), nothing, False),
+        (divisions(keys="registered"), nothing, False),
+    ],
+    ids=["unregistered", "registered", "no division", "own keys", "entrant"],
+)
+def test_an_unregistered_baseline_is_refused_only_where_the_board_draws_its_keys(
+    small: Board, trading: Entry, rules: Change, card: Change, is_found: bool
+) -> None:
+    found = found_of_card(small, trading, card, rules)
+    assert (BY_THE_BOARD in found) == is_found
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -683,6 +734,21 @@ def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
     assert found_of_list(small, trading, listed, card=certified()) == [
         ("records", "files: certificate.json is missing")
     ]
+
+
+def test_a_list_holds_the_answers_to_fixed_questions_where_the_card_has_a_drift(
+    small: Board, trading: Entry, listed: Records
+) -> None:
+    drift = {"value": 0.25, "noise": 0.05, "excess": 0.2, "prompts": 4, "served_by_changed": False}
+    asked = whole(drift=drift)
+    canary = replace(listed, files=(*listed.files, RecordFile("canary.json", "0" * 64, 1)))
+
+    assert found_of_list(small, trading, canary, card=asked) == []
+    assert found_of_list(small, trading, listed, card=asked) == [
+        ("records", "files: canary.json is missing")
+    ]
+    # A run whose answers tell no drift has them all the same.
+    assert found_of_list(small, trading, canary) == []
 
 
 def test_records_are_stored_at_the_listed_places(

@@ -193,15 +193,17 @@ def tests_table() -> str:
     rows = [
         (
             "`make test`",
-            f"tests that are not marked slow or exhaustive, of {fast}",
+            f"tests that are not marked slow or exhaustive, of {fast}, and beside the code of the"
+            " packages that every user meets; with `ROOM=judge`: of one package or part",
             "the extra `dev`",
         ),
+        ("`make test-rooms`", "such tests beside the code of the other packages", "`dev`"),
         (
             "`make test-rest`",
             f"tests that are marked slow or exhaustive, of the same folders and {rest}",
             "`dev`",
         ),
-        ("`make test-all`", "`make test` and `make test-rest`", "`dev`"),
+        ("`make test-all`", "`make test`, `make test-rooms` and `make test-rest`", "`dev`"),
         ("`make test-qlib`", qlib, "the extra `qlib` (gigabytes)"),
         (
             "`make test-rl`",

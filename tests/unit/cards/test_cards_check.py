@@ -172,6 +172,12 @@ def test_every_value_is_found_on_its_line_in_any_layout(layout: dict[str, Any]) 
     assert [line_of(ends_early, path) for path in paths] == [1, 2, 3, 2, 3, 1]
 
 
+def test_a_line_is_counted_from_one_with_blank_lines_before_a_text() -> None:
+    text = '\n\n{\n "a": [1,\n  2]\n}'
+    paths: list[Path_] = [(), ("a",), ("a", 0), ("a", 1), ("b",)]
+    assert [line_of(text, path) for path in paths] == [3, 4, 4, 5, 3]
+
+
 # ---- differences
 
 STEPS = episode(spec()).steps

@@ -22,6 +22,7 @@ from ktdeval.cards.fields.coverage import Coverage, coverage_rows
 from ktdeval.cards.fields.cutoff import window_side
 from ktdeval.cards.fields.episode_parts import RoleUsage
 from ktdeval.cards.fields.fact_types import FurtherModelPart, SideDays, TaskPart, WindowPart
+from ktdeval.cards.fields.metrics import metrics_of
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.fields.roles import add_roles, derive_roles, role_problems, role_rows, sum_known
 from ktdeval.cards.fields.task import (
@@ -33,6 +34,7 @@ from ktdeval.cards.fields.task import (
 from ktdeval.cards.system import no_match
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.market import Document, Documents
+from ktdeval.stats.metric import RecordedTranscript, metric
 from ktdeval.values import content_hash, dumps_pretty
 from metric_cases import TASK, market, spec
 
@@ -71,6 +73,32 @@ def test_a_card_of_a_placebo_market_is_labelled_and_not_ranked_for_any_source(
         is_placebo,
         is_placebo,
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "labels"),
+    [
+        ("human/alice", {"human"}),
+        ("declared/orders", {"declared"}),
+        ("house/human", set()),
+        ("house/declared/one", set()),
+    ],
+)
+def test_a_card_of_a_person_or_of_declared_decisions_says_so(model: str, labels: set[str]) -> None:
+    made = make_card({("A1", 0): 0.1}, model)
+    assert set(made["labels"]) & {"human", "declared"} == labels
+
+
+def test_a_metric_that_reads_conversations_gets_those_of_its_episode() -> None:
+    transcript = RecordedTranscript(lambda: ())
+
+    @metric("talk", formula="talk/1: steps", unit="count", better="neither", source="a test")
+    def talk(transcript: RecordedTranscript) -> float:
+        return len(transcript.entries)
+
+    of_alone, of_episode = metrics_of([talk], None), metrics_of([talk], transcript)
+
+    assert [each.transcript for each in (*of_alone, *of_episode)] == [None, transcript]  # type: ignore[attr-defined]
 
 
 def systems(*models: str) -> list[System]:

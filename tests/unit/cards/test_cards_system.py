@@ -143,6 +143,22 @@ def test_commas_inside_a_pattern_do_not_end_it() -> None:
     assert split_patterns("") == ()
 
 
+@pytest.mark.parametrize(("count", "more"), [(12, ""), (13, " and 1 more"), (15, " and 3 more")])
+def test_a_pattern_without_a_match_is_refused_with_twelve_systems_at_most(
+    count: int, more: str
+) -> None:
+    known = [system(f"house/model-{number:02}") for number in range(count)]
+    listed = ", ".join(f"house/model-{number:02}" for number in range(12))
+    with pytest.raises(UsageError) as caught:
+        check_match("0/none", known, "--model")
+
+    assert str(caught.value).startswith(
+        f"--model: '0/none' matches no system here; there are {listed}{more}"
+    )
+    assert ("more" in str(caught.value)) == bool(more)
+    assert "house/model-12" not in str(caught.value)
+
+
 def test_a_pattern_without_a_match_is_refused_with_what_there_is() -> None:
     known = [PLAIN, OTHERS["parameters"]]
     check_match("house/*", known, "--cohort A")

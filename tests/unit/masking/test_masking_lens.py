@@ -170,6 +170,22 @@ def test_a_visible_code_that_was_not_shown_is_understood_once_it_is_in_the_unive
     assert lens.parse_asset(CODES[3]) == 3
 
 
+@pytest.mark.parametrize("kind", ["bright", "date_blind"])
+def test_a_visible_code_that_was_shown_before_an_episode_was_resumed_is_understood(kind):
+    member = MARKET.member.copy()
+    member[:, 3] = member[:, 4] = False
+    market = replace(MARKET, member=member)
+    lens = Lens(MaskConfig(kind), 1, market, BASE_ROW)
+    lens.asset_handle(3)
+
+    resumed = Lens(MaskConfig(kind), 1, market, BASE_ROW)
+    assert resumed.parse_asset(CODES[3]) is None
+
+    resumed.recall((*lens.shown, "no code"))
+    assert resumed.shown == lens.shown
+    assert [resumed.parse_asset(CODES[asset]) for asset in (3, 4)] == [3, None]
+
+
 @pytest.mark.parametrize("kind", MASK_KINDS)
 def test_a_day_is_understood_from_when_it_was_shown(kind):
     lens = lens_of(kind)

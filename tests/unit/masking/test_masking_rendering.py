@@ -5,6 +5,7 @@ allow it.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from ktdeval.masking import (
     Price,
     SectorRef,
     Shares,
+    filled_table,
     prepared,
     render_json,
     table,
@@ -105,3 +107,18 @@ def test_masks_that_change_figures_refuse_a_prepared_text(mask: MaskConfig) -> N
 def test_figures_of_an_account_can_not_be_prepared(own: Any) -> None:
     with pytest.raises(PluginError, match="one episode alone"):
         prepared({"rows": [[own]]})
+
+
+@pytest.mark.parametrize(
+    ("optional", "columns", "rows"),
+    [
+        (None, ["a", "b"], [[1, None], [None, 2.5]]),
+        (("b",), ["a", "b", "c"], [[1, None, None], [None, 2.5, math.nan]]),
+        (("c",), ["a", "b"], [[1, None], [None, 2.5]]),
+    ],
+)
+def test_a_column_without_any_value_is_left_out_and_one_with_some_is_not(
+    optional: tuple[str, ...] | None, columns: list[str], rows: list[list[float | None]]
+) -> None:
+    cells = [(1, None, None), (None, 2.5, math.nan)]
+    assert filled_table(("a", "b", "c"), cells, optional) == {"columns": columns, "rows": rows}

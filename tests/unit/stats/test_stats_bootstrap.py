@@ -68,6 +68,14 @@ def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> N
         assert np.bincount(indices.ravel(), minlength=n).std() / draws < 0.15
 
 
+def test_a_series_longer_than_what_is_drawn_at_once_is_drawn_one_resample_at_a_time() -> None:
+    n = 40_000
+    indices = stationary_indices(n, 50.0, draws=3, seed=0)
+
+    assert indices.shape == (3, n)
+    assert steps_on(indices, n) == pytest.approx(1 - 1 / 50, abs=0.002)
+
+
 def test_blocks_wrap_around_the_end_and_equal_seeds_give_equal_intervals() -> None:
     indices = stationary_indices(5, 1e9, draws=50, seed=0)
     assert ((indices - indices[:, :1]) % 5 == np.arange(5)).all()
@@ -303,6 +311,29 @@ def test_no_interval_comes_with_a_reason(
         ends = interval(kind, series)
         assert (ends.low, ends.high, ends.reason) == (None, None, reason)
         assert json.loads(json.dumps(ends.to_json(), allow_nan=False))["reason"] == reason
+
+
+def test_twenty_days_are_enough_for_an_interval() -> None:
+    for kind in KINDS:
+        ends = interval(kind, returns(20))
+        assert ends.reason is None
+        assert ends.n == 20
+
+
+@pytest.mark.parametrize(("scale", "is_given"), [(30, True), (31, False)])
+def test_total_return_is_given_while_its_upper_end_and_the_draws_error_are_below_a_million(
+    scale: int, is_given: bool
+) -> None:
+    series = np.expm1(scale * returns(60))
+    of = Bootstrap(series, Resampling(draws=200, seed=3))
+    growth = of.of_columns({"log growth": np.log1p(series)})["log growth"].mean()
+    assert growth.high is not None
+    assert growth.monte_carlo_se is not None
+    with_error = 60 * (growth.high + growth.monte_carlo_se)
+    assert 60 * growth.high < math.log(1e6)
+    assert (with_error < math.log(1e6)) == is_given
+
+    assert (of.total_return().high is not None) == is_given
 
 
 def test_a_single_move_is_a_drawdown_with_an_interval() -> None:

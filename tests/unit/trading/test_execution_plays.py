@@ -184,6 +184,23 @@ def test_orders_of_both_sides_share_the_volume_of_a_day() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("volume", "status", "rule", "shares"),
+    [(1_500, "filled", None, 150), (1_490, "partially_filled", "volume", 100)],
+)
+def test_odd_lot_is_sold_whole_at_the_cap_and_in_lots_of_a_hundred_below_it(
+    volume: int, status: str, rule: str | None, shares: int
+) -> None:
+    scale = flat_tape(None).rules.scales[0].steps_per_unit
+    in_hundreds = dataclasses.replace(FRICTIONLESS, lot_steps=100 * scale)
+    tape = flat_tape(Execution(max_participation=0.1), volume=volume, venue=in_hundreds)
+    held = Account(0, {0: Position(150 * scale)})
+    booked = settle(held, tape.day(1), (order("SELL", 150, tape),), 0)
+
+    (outcome,) = booked.outcomes
+    assert (outcome.status, outcome.rule, outcome.shares // scale) == (status, rule, shares)
+
+
 def filled_by_day(booked: list[Settlement], tape: MarketTape) -> list[int]:
     scale = tape.rules.scales[0].steps_per_unit
     return [sum(outcome.shares for _, outcome in day.fills) // scale for day in booked]
@@ -308,6 +325,23 @@ def test_margin_call_pays_the_spread_where_its_size_cannot_be_priced() -> None:
 
     ticks = tape.rules.scales[0].ticks_per_unit
     assert [(one.kind, one.price_ticks) for one in booked.charges] == [("margin_call", 101 * ticks)]
+
+
+@pytest.mark.parametrize(
+    ("volume", "sigma", "price"),
+    [(1_000_000, 0.02, 100.02), (0, 0.02, 100.0), (1_000_000, 0.0, 100.0)],
+)
+def test_margin_call_pays_the_impact_of_its_size_where_that_is_known(
+    volume: int, sigma: float, price: float
+) -> None:
+    # 2 % * sqrt(100 / 1,000,000) = 2 bps
+    tape = flat_tape(Execution(impact=1.0), venue=WITH_SHORTS, volume=volume, sigma=sigma)
+    scale = tape.rules.scales[0]
+    account = Account(100 * 100 * 100, {0: Position(-100 * scale.steps_per_unit)})
+
+    (charge,) = settle(account, tape.day(3), (), 2).charges
+
+    assert charge.price_ticks / scale.ticks_per_unit == pytest.approx(price, abs=1e-6)
 
 
 def test_spread_by_liquidity_needs_the_activity_of_its_currency() -> None:

@@ -392,6 +392,49 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     assert back.after == Account(1_500_000 - 49 - 45 - 400_000, {})
 
 
+SINGLE_SHARES = dataclasses.replace(
+    PLAIN,
+    steps_per_unit=1,
+    lot_steps=1,
+    short=Shorting(borrow_pct_a_year=0, initial_margin_pct=50, maintenance_margin_pct=30),
+)
+
+
+@pytest.mark.parametrize(
+    ("held", "cash", "is_member", "side", "shares", "end", "after"),
+    [
+        (2, 0, True, "SELL", 1, ("filled", None, 1), 1),
+        (0, 10_000, True, "SELL", 1, ("filled", None, 1), -1),
+        (2, 10_000, True, "SELL", 3, ("filled", None, 3), -1),
+        (-2, 15_000, True, "BUY", 1, ("filled", None, 1), -1),
+        (-2, 15_000, True, "BUY", 3, ("filled", None, 3), 1),
+        (-2, 14_999, True, "BUY", 3, ("rejected", "cash", 0), -2),
+        (-2, 15_000, False, "BUY", 3, ("rejected", "universe", 0), -2),
+        (-2, 15_000, False, "BUY", 2, ("filled", None, 2), 0),
+    ],
+)
+def test_an_order_of_single_shares_of_50_ends_to_the_share_and_the_cent(
+    held: int,
+    cash: int,
+    is_member: bool,
+    side: str,
+    shares: int,
+    end: tuple[str, str | None, int],
+    after: int,
+) -> None:
+    market = market_of("us_equity", opens=[[50], [50]], member=[[is_member]] * 2)
+    config = dataclasses.replace(ROOMY, venue=SINGLE_SHARES)
+    day = MarketTape.from_snapshot(market, config).day(1)
+    positions = {0: Position(held)} if held else {}
+
+    settled = settle(Account(cash, positions), day, (order(0, side, shares),), 0)
+
+    assert ends(settled) == [end]
+    assert settled.after == Account(
+        cash - 5_000 * (after - held), {0: Position(after)} if after else {}
+    )
+
+
 def test_interest_is_rounded_up() -> None:
     """docs/trading.md: payments outside A-shares are. 0.01% of 5,001.00 are 50.01 cents."""
     days = ["2025-01-06", "2025-01-07", "2025-01-08"]

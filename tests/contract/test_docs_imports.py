@@ -89,6 +89,7 @@ def test_a_name_that_is_not_exported_is_found() -> None:
 ABOUT_CODE = sorted(
     {
         REPOSITORY / "docs" / "architecture.md",
+        REPOSITORY / "docs" / "inside.md",
         REPOSITORY / "SECURITY.md",
         *(REPOSITORY / "plugins").glob("ktdeval_*/README.md"),
         *(REPOSITORY / "tasks").glob("ktdeval_*/README.md"),

@@ -31,7 +31,7 @@ def test_first_code_block_of_the_readme_is_the_two_commands() -> None:
     ("target", "environment", "command"),
     [
         ("demo", "$(VENV)/.installed", "$(BIN)/ktdeval demo"),
-        ("test", "$(VENV)/.installed-dev", '$(PYTEST) -m "not slow and not exhaustive" $(FAST)'),
+        ("test", "$(VENV)/.installed-dev", '$(PYTEST) -m "not slow and not exhaustive" $(CHOSEN)'),
     ],
 )
 def test_each_of_the_two_commands_makes_its_environment_first(

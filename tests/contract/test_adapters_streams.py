@@ -185,6 +185,7 @@ def _events(*values: Any) -> bytes:
 
 ANSWER = completion("All is said.")
 CHUNKS = list(chunks_of(ANSWER))
+DEEP = json.loads("[" * 500 + "]" * 500)
 ERROR = {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}
 
 
@@ -195,6 +196,10 @@ ERROR = {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded
         pytest.param(_events(*CHUNKS).replace(b"\n", b"\r\n") + DONE, ANSWER, id="CRLF"),
         pytest.param(_events(*CHUNKS).replace(b"\n", b"\r") + DONE, ANSWER, id="CR"),
         pytest.param(b"\xef\xbb\xbf" + _events(*CHUNKS) + DONE, ANSWER, id="byte order mark"),
+        pytest.param(
+            _events({**CHUNKS[0], "debug": DEEP}, *CHUNKS[1:]) + DONE, {**ANSWER, "debug": DEEP},
+            id="a deep field that nobody reads",
+        ),
         pytest.param(_events(*CHUNKS[:3]), b"{", id="cut between two events"),
         pytest.param(_events(*CHUNKS[:3]) + b'data: {"choices": [{"del', b"{", id="cut in one"),
         pytest.param(b": only comments\n\n", b"{", id="no event"),

@@ -23,7 +23,8 @@ from tables import beside, on_each_row
 
 TABLES = beside(__file__)
 STEPS = 3
-LENGTH = re.compile("- The (episode lasts|last day of the episode) ")
+# which of the two depends on whether a mask hides dates
+LENGTH = re.compile("- (The last day of the episode|Episodes of this task usually last) ")
 AT_ONCE = {*DECIDED} - {"model_after_retry"}
 
 

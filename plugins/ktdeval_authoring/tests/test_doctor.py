@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from datetime import date
+from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from advertised import advertise
 from ktdeval.cli.main import main
 from ktdeval.values import install_command
 from ktdeval_authoring import doctor
 from ktdeval_authoring.doctor import Check, checks, is_broken
+from paths import REPOSITORY
 
-TODAY = date(2026, 12, 6)
+
+def cutoff_days() -> Iterator[date]:
+    """Days on which cutoffs were looked up, as the lists state them."""
+    for name in ("cutoffs.csv", "reported_cutoffs.csv"):
+        with (REPOSITORY / "ktdeval" / "cards" / "fields" / name).open(newline="") as file:
+            for row in csv.DictReader(file):
+                if row["checked"]:
+                    yield date.fromisoformat(row["checked"])
+
+
+PRICES = yaml.safe_load((REPOSITORY / "plugins" / "ktdeval_models" / "prices.yaml").read_text())
+LOOKED_UP = PRICES["package"]["looked_up"]
+PRICED_VERSION, PRICED_DAY = max(LOOKED_UP.items(), key=lambda item: item[1])
+PRICED = date.fromisoformat(PRICED_DAY)
+CUTOFFS = sorted(cutoff_days())
+# no day of the tables lies behind it, whatever is added to them
+TODAY = max(PRICED, CUTOFFS[-1]) + timedelta(days=10)
 SECRET = "sk-very-secret-0123456789"
 
 
@@ -101,17 +121,31 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "installed_version", lambda: "0.2.3")
+    monkeypatch.setattr(doctor, "installed_version", lambda: PRICED_VERSION)
     found = by_name(checks({}, TODAY))
+    first, last = CUTOFFS[0], CUTOFFS[-1]
 
-    assert found["prices"].detail == "genai-prices 0.2.3, looked up 2026-11-26, 10 days ago"
-    assert found["cutoffs"].detail == "looked up 2026-10-18 to 2026-11-26, 49 to 10 days ago"
-    assert found["prices"].fix == found["cutoffs"].fix == ""
+    assert found["prices"].detail == (
+        f"genai-prices {PRICED_VERSION}, looked up {PRICED}, {age(PRICED)} days ago"
+    )
+    assert found["cutoffs"].detail == (
+        f"looked up {first} to {last}, {age(first)} to {age(last)} days ago"
+    )
+    assert found["cutoffs"].fix == ""
 
-    later = by_name(checks({}, date(2027, 6, 30)))
-    assert later["prices"].detail.endswith("216 days ago")
+    of_the_day = by_name(checks({}, PRICED))
+    assert of_the_day["prices"].fix == ""
+
+    later = by_name(checks({}, PRICED + timedelta(days=400)))
+    assert later["prices"].detail.endswith(" 400 days ago")
     assert later["prices"].fix == "pip install genai-prices --upgrade: prices change"
+
+    later = by_name(checks({}, last + timedelta(days=400)))
     assert later["cutoffs"].fix == "install a newer ktdeval, or give --knowledge-cutoff"
+
+
+def age(day: date) -> str:
+    return f"{(TODAY - day).days:,}"
 
 
 @pytest.mark.exhaustive
@@ -122,9 +156,8 @@ def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
     monkeypatch.setattr(doctor, "installed_version", lambda: "9.0")
     detail = by_name(checks({}, TODAY))["prices"].detail
 
-    assert detail == (
-        "genai-prices 9.0, of a day that is not known here (known: 0.2.3 of 2026-11-26)"
-    )
+    known = ", ".join(f"{version} of {day}" for version, day in LOOKED_UP.items())
+    assert detail == f"genai-prices 9.0, of a day that is not known here (known: {known})"
 
     monkeypatch.setattr(doctor, "installed_version", lambda: None)
     absent = by_name(checks({}, TODAY))["prices"]

@@ -89,17 +89,21 @@ def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]
 
 
 def reports_lookup(answer: Any) -> bool:
-    """Whether an answer of a provider says that something was looked up for it."""
-    if isinstance(answer, list):
-        return any(map(reports_lookup, answer))
-    if not isinstance(answer, dict):
-        return False
-
+    """Whether an answer of a provider says that something was looked up for it, at any depth; never
+    recurses.
+    """
     signs = lookups().reported
-    if answer.get("type") in signs.types or any(answer.get(name) for name in signs.fields):
-        return True
-    inside = [value for name, value in answer.items() if name not in _WRITTEN_BY_MODEL]
-    return any(map(reports_lookup, inside))
+    unread = [answer]
+    while unread:
+        value = unread.pop()
+        if isinstance(value, list):
+            unread.extend(value)
+        elif isinstance(value, dict):
+            if value.get("type") in signs.types or any(value.get(name) for name in signs.fields):
+                return True
+            unread.extend(inside for name, inside in value.items() if name not in _WRITTEN_BY_MODEL)
+
+    return False
 
 
 def _is_off(entry: LookingUp, extra_body: Mapping[str, Any]) -> bool:

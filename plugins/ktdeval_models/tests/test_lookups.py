@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ktdeval.registry import Plugins
+from ktdeval.values.strict_json import MOST_PARSED_LEVELS
 from ktdeval_models.remote.lookups import lookups, may_look_up, reports_lookup
 from ktdeval_models.remote.params import presets
+from ktdeval_models.remote.read_tool_calls import loads_reply
 from loops import not_empty
 
 SERVER = "https://api.example.com/v1"
@@ -156,6 +158,21 @@ def test_each_entry_of_the_table_has_its_source() -> None:
 )
 def test_an_answer_that_reports_a_search_is_seen(answer: Any) -> None:
     assert reports_lookup(answer)
+
+
+def test_an_answer_may_be_nested_as_deep_as_json_is_read() -> None:
+    ended = loads_reply(b'{"debug": ' + nested(MOST_PARSED_LEVELS - 1, b"") + b"}")
+    told = loads_reply(
+        b'{"debug": ' + nested(MOST_PARSED_LEVELS - 2, b'{"type": "web_search_call"}') + b"}"
+    )
+
+    assert not reports_lookup(ended)
+    assert reports_lookup(told)
+
+
+def nested(levels: int, inside: bytes) -> bytes:
+    """A JSON text of lists in one another."""
+    return b"[" * levels + inside + b"]" * levels
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,13 @@ class ProviderCommand(click.Command):
         missing = []
         for parameter in self.own:
             field = self._fields[str(parameter.name)]
-            record = parameter.get_help_record(ctx)
-            if is_required(field) and field.name not in given and record is not None:
+            if not is_required(field) or field.name in given:
+                continue
+
+            if isinstance(parameter, click.Argument):
+                # Older versions of click have no help record of an argument.
+                missing.append(parameter.human_readable_name)
+            elif (record := parameter.get_help_record(ctx)) is not None:
                 missing.append(record[0])
 
         return missing

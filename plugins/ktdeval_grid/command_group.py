@@ -38,7 +38,7 @@ COMMANDS = {
 #: Commands that launches call
 _HIDDEN = {
     "drive": _in("launch.launch_command", "drive", "Drive a launch in the background."),
-    "forecast": _in("forecast", "forecast", "Estimate a launch."),
+    "forecast": _in("launch.forecast", "forecast", "Estimate a launch."),
 }
 
 

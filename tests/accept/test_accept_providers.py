@@ -35,6 +35,7 @@ skip_without_sdks()
 STEPS = 4
 SEEDS = 2
 EPISODES = ("--tasks", TASK, "--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS)
+RECORDS = "record_level"  # tool of the second call of the check before a run
 SHORT = (*EPISODES, "--concurrency", SEEDS, "--canary", 0)
 
 
@@ -144,15 +145,32 @@ def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_
 @pytest.mark.exhaustive
 @on_each_row
 def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the_wire(
-    market: Path, chat: Path, tmp_path: Path, wire: str, words: str, fields: dict[str, object]
+    market: Path,
+    chat: Path,
+    tmp_path: Path,
+    wire: str,
+    words: str,
+    fields: dict[str, object],
+    changed: str | None,
 ) -> None:
+    """`changed`: how the second call of the check before the run thinks, which offers another tool
+    than the first. Claude's thoughts stay out after such a change, and without them a turn with calls
+    may not think.
+    """
     with running_stub(reasoning=True) as stub:
         run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, *words.split())
         assert {seen.outcome for seen in stub.requests} == {"answered"}
+        after_change = [seen for seen in stub.requests if RECORDS in json.dumps(seen.body)]
+        others = [seen for seen in stub.requests if seen not in after_change]
+
+        assert len(after_change) == 1
+        assert {seen.body.get("thinking", {}).get("type") for seen in after_change} == {changed}
+
         for path, expected in fields.items():
+            asked = others if path.startswith("thinking.") else stub.requests
             assert {
                 str(reduce(lambda value, name: value[name], path.split("."), seen.body))
-                for seen in stub.requests
+                for seen in asked
             } == {str(expected)}
 
     assert untold(steps(run)) == untold(steps(chat))

@@ -17,6 +17,9 @@ from paths import REPOSITORY
 from run_support import Done, ktdeval as command
 from tables import on_each_row
 
+# the whole demo is run for the first of them: about a minute of one processor
+pytestmark = pytest.mark.timeout(1800)
+
 STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random")
 
 

@@ -136,7 +136,7 @@ def test_a_page_that_is_missing_has_the_sites_style_and_axe_finds_nothing(
     chromium: Chromium, forged_site: Path
 ) -> None:
     """Its links begin at the host's root, which a `Reader` takes for another site."""
-    with closing(chromium.browser.new_context()) as context:
+    with closing(chromium.new_context()) as context:
         tab = context.new_page()
         tab.goto(f"{chromium.address_of(forged_site)}404.html")
         assert tab.evaluate("getComputedStyle(document.body).maxWidth") == "1680px"
@@ -415,7 +415,7 @@ VENDOR = Path(ktdeval_pages.__file__).parent / "vendor"
 
 @pytest.fixture(scope="module")
 def blank(chromium: Chromium) -> Any:
-    blank = chromium.browser.new_page()
+    blank = chromium.new_context().new_page()
     blank.add_script_tag(path=str(ASSETS / "stats.js"))
     return blank
 

@@ -16,7 +16,7 @@ pytestmark = needs_browser
 @pytest.fixture
 def tab(chromium: Chromium) -> Iterator[Any]:
     """An empty page with the kit's scripts, and a place as wide as a chart."""
-    page = chromium.browser.new_page()
+    page = chromium.new_context().new_page()
     page.set_content('<html><body><div id="place" style="width:400px"></div></body></html>')
     page.add_script_tag(content=shared_script())
     page.add_script_tag(content=charts_script())

@@ -52,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def search(site: Path, chromium: Chromium) -> Iterator[Any]:
     """Home page, opened as a file, with its search open; all that it asks other hosts is refused."""
-    context = chromium.browser.new_context(viewport={"width": 1280, "height": 900})
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
     tab = context.new_page()
     tab.route("**/*", lambda route: route.continue_() if is_local(route) else route.abort())
     tab.goto((site / "index.html").as_uri())
@@ -144,7 +144,7 @@ def test_the_first_hit_of_a_search_answers_it(search: Any, words: str, page: str
 def test_pages_can_be_read_by_everybody(
     site: Path, chromium: Chromium, width: int, scheme: Any
 ) -> None:
-    context = chromium.browser.new_context(
+    context = chromium.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
     )
     tab = context.new_page()

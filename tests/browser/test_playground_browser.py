@@ -51,9 +51,7 @@ def opened(
 ) -> Iterator[Any]:
     """A page in which nothing may go wrong, and which may ask this server only."""
     troubles: list[str] = []
-    context = chromium.browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme
-    )
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     tab = context.new_page()
     tab.on("pageerror", lambda error: troubles.append(str(error)))
     tab.on(

@@ -97,7 +97,7 @@ QUICK_FIRST = [
 ]
 
 
-@pytest.mark.timeout(1200)  # one automaton of outlines-core takes minutes
+@pytest.mark.timeout(3600)  # some automata of outlines-core take minutes each
 @pytest.mark.parametrize("engine", QUICK_FIRST, ids=lambda engine: engine.name)
 @pytest.mark.parametrize(
     "of_services",

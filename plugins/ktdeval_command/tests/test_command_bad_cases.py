@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outside_programs import ANSWER, Place, provider
+from outside_programs import ANSWER, Place, did_nothing, given_more_time, provider
 from run_support import Done
 
 pytestmark = pytest.mark.slow  # each test is a whole run
@@ -149,9 +149,11 @@ def test_submissions_that_are_no_decision_are_held(place: Place) -> None:
 def test_a_program_that_never_ends_is_stopped_without_a_decision(
     place: Place, sandbox: str
 ) -> None:
-    done = place.play("ask()\nwhile True: time.sleep(1)", seconds=1, sandbox=sandbox)
+    there, done = given_more_time(
+        place, "ask()\nwhile True: time.sleep(1)", did_nothing, sandbox=sandbox
+    )
 
-    step = held(place, done)
+    step = held(there, done)
     assert (step.provenance, step.failures) == ("error", {"program_timed_out": 1})
 
 
@@ -192,7 +194,8 @@ def test_a_fork_bomb_is_held_to_its_processes(place: Place, bwrap: object) -> No
 def test_a_fork_bomb_without_an_end_is_stopped_with_all_its_processes(
     place: Place, bwrap: object
 ) -> None:
-    done = place.play(
+    there, done = given_more_time(
+        place,
         """
         ask()
         while True:
@@ -201,12 +204,12 @@ def test_a_fork_bomb_without_an_end_is_stopped_with_all_its_processes(
             except OSError:
                 pass
         """,
+        did_nothing,
         sandbox="bwrap",
         processes=48,
-        seconds=2,
     )
 
-    step = held(place, done)
+    step = held(there, done)
     assert step.provenance == "error"
     assert set(step.failures) <= {"program_timed_out", "program_killed", "program_exited"}
 

@@ -21,6 +21,7 @@ import pytest
 
 from local_server import Quiet, running
 
+_LONGEST_LOAD_MS = 240_000.0  # less than a test may take
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
     "--no-sandbox",
@@ -63,6 +64,12 @@ class Chromium:
         #: pages by width and scheme
         self.free: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
         self._server = server
+
+    def new_context(self, **screen: Any) -> Any:
+        """A context whose pages may take long to load, as they do on a busy machine."""
+        context = self.browser.new_context(**screen)
+        context.set_default_navigation_timeout(_LONGEST_LOAD_MS)
+        return context
 
     def address_of(self, site: Path) -> str:
         """Where a site is served."""
@@ -116,7 +123,7 @@ class Reader:
         if free:
             tab = free.pop()
         else:
-            tab = self._chromium.browser.new_context(
+            tab = self._chromium.new_context(
                 viewport={"width": width, "height": 900}, **screen
             ).new_page()
 

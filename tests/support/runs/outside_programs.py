@@ -190,6 +190,31 @@ class Place:
         return ktdeval("card", "verify", self.run, *words, cwd=self.folder)
 
 
+def given_more_time(
+    place: Place,
+    body: str,
+    is_cut: Callable[[Place, Done], bool],
+    **arguments: Any,
+) -> tuple[Place, Done]:
+    """Run a program that has to be stopped by its time for a step, with more of it each time, until
+    it got as far as it should: how long that takes is up to the machine. Return the folder of the
+    last run, and what came of it. `is_cut`: whether it was stopped before.
+    """
+    for seconds in (1, 8, 64):
+        there = Place(place.folder / f"{seconds}s", place.market)
+        there.folder.mkdir()
+        done = there.play(body, seconds=seconds, **arguments)
+        if not is_cut(there, done):
+            break
+
+    return there, done
+
+
+def did_nothing(_place: Place, done: Done) -> bool:
+    """Whether a run ended since its program was stopped before it did anything."""
+    return "before it did anything" in done.err
+
+
 KEYS = {"OPENAI_COMPATIBLE_API_KEY": "sk-of-this-test-only"}
 
 

@@ -23,15 +23,15 @@ CORNERS = Path(__file__).with_name("corners")
 REASON = "an order of the scene"
 
 
-def read_scene(name: str) -> Scene:
+def read_scene(name: str, folder: Path = CORNERS) -> Scene:
     """Read a market and the orders in it; every cell stays text."""
-    text = (CORNERS / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (folder / f"{name}.yaml").read_text(encoding="utf-8")
     scene = dict(yaml.load(text, Loader=yaml.BaseLoader))
     scene["look_up"] = yaml.safe_load(text).get("look_up")
     like = scene.pop("like", None)
     if like is None:
         return scene
-    return {**read_scene(like), **scene}
+    return {**read_scene(like, folder), **scene}
 
 
 def make_market(scene: Scene, folder: Path) -> Path:
@@ -111,6 +111,12 @@ def _tables(scene: Scene) -> dict[str, Iterable[dict[str, str]]]:
         ],
         "industry": scene.get("industry", []),
         "fx": scene.get("fx", []),
+        "entities": scene.get("entities", []),
+        "documents": [
+            {"published_at": day, "source": "desk", "kind": "news", "assets": assets}
+            | {"title": title, "text": text}
+            for day, assets, title, text in scene.get("documents", [])
+        ],
     }
 
 

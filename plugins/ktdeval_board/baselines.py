@@ -131,7 +131,7 @@ def first_steps(
     """Return the first step of a division's first episode, as a baseline would meet it. Raises
     UsageError or DataError: the task can't be run on this market.
     """
-    if "builtin" not in plugins.specs("models"):
+    if "builtin/hold" not in plugins.specs("models"):
         return ()  # without the package of models, no baseline is there to meet a step
 
     market: dict[str, Any] = {}

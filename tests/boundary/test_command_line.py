@@ -27,6 +27,9 @@ VARIABLE = [
     (r"\b[0-9a-f]{40,}\b", "HASH"),
     (r"(?<=-)[0-9a-f]{8}\b", "ID"),
     (r"Python 3\.\d+(\.\d+)?", "PYTHON"),
+    (r"(?<=, )[\d,]+ bytes\b", "AMOUNT"),
+    # at the end of a row of `files list`: compressed records hold times of calls
+    (r"(?m)(?<= )\d+,\d{3}$", "AMOUNT"),
 ]
 QUICK = ("help", "refused")
 SLOW = ("usual",)

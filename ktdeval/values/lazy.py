@@ -37,7 +37,6 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
     public names. The stub is read when a name is first asked for; `__all__` is one of them.
     """
 
-    @cache
     def names() -> list[str]:
         return sorted(_modules_by_name(file))
 

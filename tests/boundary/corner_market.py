@@ -229,6 +229,11 @@ def play(scene: Scene, market: Path, run: str, out: Path) -> Any:
         task = str(CORNERS / task)
 
     script = write_script(scene, labels, market.with_name(f"{run}-orders.yaml"))
+    return evaluate_script(scene, market, task, script, out)
+
+
+def evaluate_script(scene: Scene, market: Path, task: str, script: Path, out: Path) -> Any:
+    """Run a task on the market of a scene with a model that says what a script has."""
     return ktdeval.evaluate(
         "builtin/script",
         task,

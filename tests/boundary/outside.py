@@ -5,6 +5,7 @@ code.
 from __future__ import annotations
 
 import io
+import json
 import os
 import runpy
 import sys
@@ -12,6 +13,9 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import zstandard
 
 WIDTH = "120"  #: of the terminal
 
@@ -32,6 +36,12 @@ def command(*words: object, cwd: Path) -> Done:
         code = _run()
 
     return Done(code, _text(out), _text(err))
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read a compressed file of a run that holds a record of JSON a line."""
+    with zstandard.open(path, "rt", encoding="utf-8", newline="\n") as lines:
+        return list(map(json.loads, lines))
 
 
 def _run() -> int:

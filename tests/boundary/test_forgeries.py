@@ -17,7 +17,7 @@ import pytest
 import yaml
 import zstandard
 from corner_market import make_market, play, read_scene
-from outside import Done, command
+from outside import Done, command, read_records
 
 TABLE = Path(__file__).with_name("forgeries.yaml")
 FORGERIES = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
@@ -50,8 +50,7 @@ def forge(run: Path, target: Path, kind: str, edit: Edit) -> Path:
         rows = edit(table.to_pylist())
         pq.write_table(pa.Table.from_pylist(rows, table.schema), path, compression="zstd")
     elif kind == "transcript":
-        stream = zstandard.ZstdDecompressor().stream_reader(path.read_bytes())
-        entries = edit([json.loads(line) for line in stream.read().splitlines()])
+        entries = edit(read_records(path))
         text = "".join(_compact(entry) + "\n" for entry in entries)
         path.write_bytes(zstandard.ZstdCompressor().compress(text.encode()))
     else:

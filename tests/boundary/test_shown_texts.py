@@ -12,14 +12,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 import yaml
-import zstandard
-from corner_market import Scene, make_market, read_scene
-
-import ktdeval
+from corner_market import Scene, evaluate_script, make_market, read_scene
+from outside import read_records
 
 SHOWN = Path(__file__).with_name("shown")
 GOLDEN = SHOWN / "golden"
@@ -44,16 +41,7 @@ def play_script(name: str, run: str, market: Path, out: Path) -> None:
     task = market.with_name(f"{run}-task.yaml")
     task.write_text(_task(scene, run), encoding="utf-8")
 
-    ktdeval.evaluate(
-        "builtin/script",
-        str(task),
-        data=str(market),
-        out=str(out),
-        model_args={"file": str(script)},
-        mask_key=scene["mask_key"],
-        quiet=True,
-        **scene["options"],
-    )
+    evaluate_script(scene, market, str(task), script, out)
 
 
 def _typed(name: str) -> Scene:
@@ -81,7 +69,8 @@ def _script(scene: Scene, run: str) -> str:
 def shown_in(run: Path) -> str:
     """All that a model was shown in a run, its rules once, with what the card counts of it."""
     parts: list[str] = []
-    for step, entry in enumerate(_entries(run)):
+    (transcript,) = run.rglob("transcript.jsonl.zst")
+    for step, entry in enumerate(read_records(transcript)):
         for call, exchange in enumerate(entry["exchanges"]):
             for message in exchange["sent"]:
                 role = message.pop("role")
@@ -93,12 +82,6 @@ def shown_in(run: Path) -> str:
                     parts.append(json.dumps(message, ensure_ascii=False, sort_keys=True))
 
     return "\n".join([*parts, "=== counted", *_counted(run)]) + "\n"
-
-
-def _entries(run: Path) -> Iterator[dict[str, Any]]:
-    (path,) = run.rglob("transcript.jsonl.zst")
-    data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
-    yield from map(json.loads, data.decode("utf-8").splitlines())
 
 
 def _counted(run: Path) -> Iterator[str]:

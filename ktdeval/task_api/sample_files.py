@@ -20,7 +20,7 @@ from ktdeval.values.config_options import user_path
 from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import new_folder, read_plain
 from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, is_flat, loads_untrusted
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, is_flat, loads_data
 
 HUB: Final = "hf:"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -109,9 +109,7 @@ def _line_rows(path: Path) -> Iterator[SampleRow]:
 
 def _parsed_json(text: str, where: str) -> JsonValue:
     try:
-        value = loads_untrusted(text)
-        if "\\u" in text:
-            dumps_canonical(value).encode()  # a lone surrogate is no text
+        value = loads_data(text)
     except ValueError as error:
         raise DataError(f"{where}: not JSON: {error}") from error
 

@@ -88,6 +88,7 @@ from ktdeval.values.strict_json import (
     dumps_pretty as dumps_pretty,
     is_flat as is_flat,
     is_nested_within as is_nested_within,
+    loads_data as loads_data,
     loads_strict as loads_strict,
     loads_untrusted as loads_untrusted,
     plain as plain,

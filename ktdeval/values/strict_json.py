@@ -168,6 +168,21 @@ def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> Json
     return _parse_json(text, _UNTRUSTED, levels)
 
 
+def loads_data(text: str | bytes) -> JsonValue:
+    r"""Parse JSON of data: as `loads_untrusted`, and all its texts can be written as UTF-8, which
+    `"\ud800"`, half a surrogate pair, can't. Raises ValueError.
+    """
+    value = loads_untrusted(text)
+    if not isinstance(text, str) or "\\u" in text:
+        refuse_half_pairs(value)
+    return value
+
+
+def refuse_half_pairs(value: JsonValue) -> None:
+    """Raise UnicodeEncodeError, a ValueError, where a text has half a surrogate pair."""
+    dumps_canonical(value).encode()
+
+
 _STRICT = json.JSONDecoder(parse_constant=reject_constant)
 _UNIQUE = json.JSONDecoder(parse_constant=reject_constant, object_pairs_hook=unique_fields)
 _UNTRUSTED = json.JSONDecoder(

@@ -27,10 +27,9 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import (
     JsonValue,
     Value,
-    dumps_canonical,
     dumps_pretty,
     file_sha256,
-    loads_strict,
+    loads_data,
     read_plain,
     to_plain,
     write_atomic,
@@ -216,8 +215,7 @@ def _packed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
 
 def _read_json(path: Path) -> JsonValue:
     try:
-        value = loads_strict(read_plain(path))
-        dumps_canonical(value).encode()  # refuses half a surrogate pair, which no file can hold
+        value = loads_data(read_plain(path))
     except ValueError as error:
         raise StoreError(f"{path}: is not readable: {error}") from error
 

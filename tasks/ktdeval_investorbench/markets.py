@@ -41,7 +41,7 @@ from ktdeval.market import (
     split_sentiment,
 )
 from ktdeval.registry import venue_specs
-from ktdeval.values import csv_rows, derive_seed, load_yaml, loads_strict, near_matches, read_plain
+from ktdeval.values import csv_rows, derive_seed, load_yaml, loads_data, near_matches, read_plain
 from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 
 #: ISO day, price (None where there is none), cells
@@ -200,7 +200,7 @@ def _symbol_files(
 def _read_days(path: Path) -> list[Day]:
     """Return day, price (None if there is none) and cells of each day of a file, ascending."""
     try:
-        content = loads_strict(read_plain(path))
+        content = loads_data(read_plain(path))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{path}: not a readable JSON file: {' '.join(str(error).split())}"

@@ -47,6 +47,7 @@ TEXTS: dict[str, Callable[[Door], bytes]] = {
     "cell too many": lambda door: with_last_row(door, lambda row: [*row, "7"]),
     "last row cut off": lambda door: with_last_row(door, lambda row: row[:-1]),
     "open quote": lambda door: text_of(door) + b'"x',
+    "open quote in its names": lambda door: b'"' + text_of(door),
     "empty": lambda _: b"",
     "web page": lambda _: b"<!DOCTYPE html><html></html>",
     "archive": lambda _: b"PK\x03\x04....",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,12 @@ def _cell_text(value: Any) -> str:
 
 def _csv_blocks(table: TableFile, report: Report) -> Iterator[TextBlock]:
     with open_strict(table.path) as stream:
-        header: list[str] = next(csv_reader(bounded_lines(stream)), [])
+        reader = csv_reader(bounded_lines(stream))
+        try:
+            header: list[str] = next(reader, [])
+        except csv.Error as error:  # such as a quote that is never closed
+            report(TableFault(reader.line_num, f"is not CSV: {error}"))
+            return
 
     problems = header_problems(table.shape, header)
     for words in problems:

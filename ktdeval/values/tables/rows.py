@@ -26,9 +26,9 @@ from ktdeval.values.decompression_limits import open_parquet, open_unpacked
 from ktdeval.values.strict_json import (
     MOST_LEVELS,
     JsonValue,
-    dumps_canonical,
     is_nested_within,
-    loads_untrusted,
+    loads_data,
+    refuse_half_pairs,
     reject_constant,
     unique_fields,
 )
@@ -310,9 +310,11 @@ _EXACT = json.JSONDecoder(
 
 
 def _parsed_json(table: TableFile, text: str) -> JsonValue:
-    value = read_exact_json(text) if table.shape.exact else loads_untrusted(text)
-    if "\\u" in text:
-        dumps_canonical(value).encode()  # fails on a lone surrogate, which is not text
+    if not table.shape.exact:
+        return loads_data(text)
+
+    value = read_exact_json(text)
+    refuse_half_pairs(value)
     return value
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from ktdeval.calls import not_json, one_line, quoted, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
-from ktdeval.values import JsonValue, loads_strict
+from ktdeval.values import JsonValue, loads_data
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
 _TIMEOUT_S = 60.0
@@ -108,7 +108,7 @@ class WebVendor:
         """Return the JSON of a server's answer."""
         content = self._content(url, body, where)
         try:
-            return loads_strict(content)
+            return loads_data(content)
         except ValueError:
             raise not_json(content, where, self.secrets) from None
 

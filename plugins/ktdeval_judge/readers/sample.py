@@ -21,9 +21,9 @@ from ktdeval.values import (
     TableShape,
     bounded_lines,
     csv_reader,
-    dumps_canonical,
     file_faults,
     first_bytes,
+    loads_data,
     loads_untrusted,
     open_parquet,
     open_plain,
@@ -170,10 +170,7 @@ def load_document(path: Path) -> JsonValue:
         raise DataError(f"{path}: has more than {LARGEST_JSON} bytes; export a shorter period")
 
     try:
-        value = loads_untrusted(data)
-        if b"\\u" in data or b"\xed" in data:
-            dumps_canonical(value).encode()  # fails on a lone surrogate, which is not text
-        return value
+        return loads_data(data)
     except ValueError as error:
         words = " ".join(str(error).split())[:120]
         raise DataError(

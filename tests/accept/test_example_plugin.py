@@ -128,6 +128,8 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
         "no:cacheprovider",
         "--rootdir",
         str(tests),
+        "--confcutdir",
+        str(tests),
         "-c",
         os.devnull,
         str(tests),

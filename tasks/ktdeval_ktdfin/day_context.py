@@ -104,16 +104,18 @@ def _breadth(market: MarketDay) -> FloatArray:
     median = float(np.median(change)) if len(change) else np.nan
 
     amount = market.view.amount[-20:, member]
-    daily = np.where(np.isfinite(amount), amount, 0.0).sum(axis=1)
+    is_known = np.isfinite(amount)
+    traded = np.where(is_known, amount, 0.0).sum(axis=1)
+    daily = np.where(is_known.any(axis=1), traded, np.nan)
     mean = float(daily.mean())
     against_mean = float(daily[-1]) / mean if mean > 0 else np.nan
-    is_known = ~np.isnan(market.closes.marks)
+    is_listed = ~np.isnan(market.closes.marks)
 
     counted = [
         member.sum(),
         (change > 0).sum(),
         (change < 0).sum(),
-        (member & ~has_bar & is_known).sum(),
+        (member & ~has_bar & is_listed).sum(),
         median,
         daily[-1],
         against_mean,

@@ -234,6 +234,15 @@ def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that
     assert after["suspended"] == before["suspended"], "a member without any data is not suspended"
 
 
+def test_a_market_without_amounts_has_none_and_not_zero() -> None:
+    market = replace(MARKET, amount=np.full_like(MARKET.amount, np.nan))
+    breadth = ask("get_market_context", {}, market=market)["breadth"]
+
+    assert breadth["members"] > 0
+    assert breadth["amount_cny"] is None
+    assert breadth["amount_vs_20d_mean"] is None
+
+
 @pytest.mark.parametrize("mask", ["bright", "date_blind", "blinded"])
 def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
     base = scene_of("bright").lens.base_row

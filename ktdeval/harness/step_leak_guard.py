@@ -10,7 +10,7 @@ from dataclasses import replace
 from ktdeval.harness.chat_messages import Message, Opaque, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.observation.state_rows import as_object
-from ktdeval.values.strict_json import dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 _Calls = tuple[tuple[str, str], ...]
 
@@ -19,12 +19,32 @@ def _named(calls: Sequence[ToolCall]) -> _Calls:
     return tuple((call.id, call.name) for call in calls)
 
 
+def _field_names(schema: JsonValue) -> frozenset[str]:
+    """Return the names of all fields within JSON Schemas."""
+    names: set[str] = set()
+    rest = [schema]
+    while rest:
+        part = rest.pop()
+        match part:
+            case dict():
+                properties = part.get("properties")
+                if isinstance(properties, dict):
+                    names |= properties.keys()
+                rest += part.values()
+            case list():
+                rest += part
+
+    return frozenset(names)
+
+
 class LeakClearance:
     """What of a step's messages and tools has passed the leak guard, and in which form."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._offered = {parts.form.tool.name, *(tool.name for tool in parts.tools)}
+        schemas = [parts.form.tool.parameters, *(tool.parameters for tool in parts.tools)]
+        self._fields = _field_names([dict(schema) for schema in schemas])
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
         self._of_calls: dict[_Calls, Opaque | None] = {}
@@ -117,7 +137,7 @@ class LeakClearance:
         if not is_offered and self.withhold(name) != name:
             name = "withheld"
 
-        arguments = self._parts.guard.redact_json(call_.arguments)
+        arguments = self._parts.guard.redact_json(call_.arguments, self._fields)
         return ToolCall(self._clear_id(call_.id), name, arguments, self._clear_opaque(call_.opaque))
 
     def _clear_opaque(self, opaque: Opaque | None) -> Opaque | None:
@@ -129,7 +149,8 @@ class LeakClearance:
         if self.withhold(opaque.signed_words) != opaque.signed_words:
             return None
         if opaque.has_words:
-            return replace(opaque, data=self._parts.guard.redact_json(opaque.data))
+            data = self._parts.guard.redact_json(opaque.data, self._fields)
+            return replace(opaque, data=data)
         return opaque
 
     def _clear_id(self, text: str) -> str:

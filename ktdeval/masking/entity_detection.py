@@ -10,9 +10,10 @@ Rules of spelling:
 * Tickers of four letters and more that are no word of English are found in any case, others as they
   are spelled; tickers of one or two letters only next to `$`, `:` or a bracket.
 * A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
-* Latin words must stand alone. Exceptions: long names (`bitcoiners`) and, in texts without
-  capitals, tickers without vowels (`databtc`, where a title runs into a text).
-* A person's last name counts if the full name is in the same text.
+* Latin words must stand alone. Exceptions: long names (`bitcoiners`) and tickers without vowels,
+  where a title runs into a text: of four letters and more (`dataxdgc`), and in texts without
+  capitals of three (`databtc`).
+* A person's last name counts if the full name is in the same text, or in the title of the text.
 * Other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`) are those of `ktdeval.masking.respelled`.
 """
 
@@ -65,6 +66,10 @@ AliasKind = EntityKind | Literal["short"]
 """Kind of a spelling: of an entity, or a short name that was derived from an official one
 (`ktdeval.masking.short_names`).
 """
+
+
+LastName = tuple[str, frozenset[int]]
+"""Last name of a person in small letters, and the columns of the assets that have this person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,15 @@ class _EntityAlias:
     @property
     def letters(self) -> str:
         return "".join(self.tokens).replace("&", "")
+
+    @property
+    def is_full_name(self) -> bool:
+        """Whether the alias is a person's first and last name."""
+        return self.kind == "person" and len(self.tokens) > 1
+
+    @property
+    def last_name(self) -> LastName:
+        return self.tokens[-1], frozenset(self.assets)
 
     @cached_property
     def has_optional_and(self) -> bool:
@@ -214,7 +228,7 @@ class _EntityAlias:
             return True
         if end - start <= _SHORT_TICKER:
             return False
-        if no_case and self.is_glued:
+        if self.is_glued and (no_case or self.is_rare):
             return True
 
         neighbours = text[start - 1 : start] + text[end : end + 1]
@@ -259,47 +273,60 @@ class EntityIndex:
             known for alias in aliases.values() for known in alias.by_letters()
         )
 
-    def find(self, normalised: str, no_case: bool | None = None) -> list[EntityMention]:
+    def find(
+        self,
+        normalised: str,
+        no_case: bool | None = None,
+        last_names: Iterable[LastName] = (),
+    ) -> list[EntityMention]:
         """Return every mention in a normalised text; mentions may overlap.
 
         `no_case`: whether case is to be ignored; by default `is_caseless(normalised)`. If the text
-        is the rest of a longer one, give `is_caseless` of the longer one.
+        is the rest of a longer one, give `is_caseless` of the longer one. `last_names`: those of
+        persons whose full names stand elsewhere, such as in the title of the text.
         """
         lower = lowered(normalised)
         if no_case is None:
             no_case = is_caseless(normalised)
 
-        address = _TAG if no_case else _ADDRESS
-        addresses = [match.span() for match in address.finditer(normalised)]
-
+        addresses = _addresses(normalised, no_case)
         words = _WORD.findall(lower)
         mentions = []
-        persons: dict[str, set[int]] = {}  # last name -> assets, of full names in the text
+        persons = set(last_names)
 
         for alias in self._candidates(lower, words):
-            for match in alias.pattern.finditer(normalised):
-                start, end = match.span()
-                in_address = any(first <= start < last for first, last in addresses)
-                if not alias.fits(normalised, start, end, no_case or in_address):
-                    continue
-
-                end = alias.end_with_form(normalised, end)
-                mentions.append(EntityMention(start, end, frozenset(alias.assets), alias.kind))
-                if alias.kind == "person" and len(alias.tokens) > 1:
-                    persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
+            for start, end in _places(alias, normalised, no_case, addresses):
+                end_of_name = alias.end_with_form(normalised, end)
+                mentions.append(
+                    EntityMention(start, end_of_name, frozenset(alias.assets), alias.kind)
+                )
+                if alias.is_full_name:
+                    persons.add(alias.last_name)
 
         for start, end, alias in self._respelled.find(normalised, words, no_case, addresses):
             end = alias.end_with_form(normalised, end)
             mentions.append(EntityMention(start, end, frozenset(alias.assets), alias.kind))
 
-        for name, assets in persons.items():
+        for name, assets in _joined(persons).items():
             for start in places_of(lower, name):
                 end = start + len(name)
                 has_case = no_case or normalised[start].isupper()
                 if has_case and not touches_letter(lower, start, end):
-                    mentions.append(EntityMention(start, end, frozenset(assets), "person"))
+                    mentions.append(EntityMention(start, end, assets, "person"))
 
         return mentions
+
+    def last_names(self, normalised: str) -> frozenset[LastName]:
+        """Return the last names of the persons whose full names are in a normalised text."""
+        lower = lowered(normalised)
+        no_case = is_caseless(normalised)
+        addresses = _addresses(normalised, no_case)
+        names = set()
+        for alias in self._candidates(lower, _WORD.findall(lower)):
+            if alias.is_full_name and any(_places(alias, normalised, no_case, addresses)):
+                names.add(alias.last_name)
+
+        return frozenset(names)
 
     def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_EntityAlias]:
         """Return the names of which a word, or the first letters, are in the text."""
@@ -318,6 +345,31 @@ class EntityIndex:
                 chosen.update((id(alias), alias) for alias in self._by_gram[gram])
 
         return chosen.values()
+
+
+def _addresses(normalised: str, no_case: bool) -> list[tuple[int, int]]:
+    address = _TAG if no_case else _ADDRESS
+    return [match.span() for match in address.finditer(normalised)]
+
+
+def _places(
+    alias: _EntityAlias, normalised: str, no_case: bool, addresses: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield where a name stands in a text in its own case."""
+    for match in alias.pattern.finditer(normalised):
+        start, end = match.span()
+        in_address = any(first <= start < last for first, last in addresses)
+        if alias.fits(normalised, start, end, no_case or in_address):
+            yield start, end
+
+
+def _joined(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
+    """Last names, each with the assets of all persons that have it."""
+    joined: dict[str, frozenset[int]] = {}
+    for name, assets in persons:
+        joined[name] = joined.get(name, frozenset()) | assets
+
+    return joined
 
 
 def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:

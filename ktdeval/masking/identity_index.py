@@ -6,7 +6,8 @@ with an exchange next to them (`SH600519`, `600519.XSHG`, `sh.600519`). Names ar
 rarest part: Latin names by one of their words, Chinese names by their first two characters. Dates
 are those of `ktdeval.masking.date_detection`.
 
-In a model's answer, short and respelled names, identifiers (ISIN, …) and codes in words count, too.
+In a model's answer, short and respelled names, products, persons, identifiers (ISIN, …) and codes in
+words count, too.
 Not found: nicknames, translations, and encodings of a whole text (base64, reversed). A model that
 writes them learns nothing new, but another role of its team may read them (`docs/masks.md`).
 """
@@ -20,6 +21,7 @@ from functools import cached_property, lru_cache
 from operator import add
 from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
 
+from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.date_detection import (
     WORD_HINTS,
@@ -38,10 +40,12 @@ from ktdeval.masking.spelled_codes import find_spelled_codes
 from ktdeval.masking.text_normalisation import (
     SPLITTERS,
     TextViews,
+    follows_letter,
     lowered,
     normalise,
     normalise_with_places,
     places_of,
+    precedes_letter,
 )
 
 #: Replaces an identity in a text. As an argument of a tool it counts as an identity itself.
@@ -101,6 +105,8 @@ class IdentifyingNames(NamedTuple):
     indices: tuple[str, ...]
     names: tuple[str, ...]
     industries: tuple[str, ...]
+    #: of its documents: products, persons, further names
+    entities: tuple[Entity, ...] = ()
 
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
@@ -112,7 +118,8 @@ def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> Ide
     codes = (*snapshot.codes, *snapshot.former_codes)
     former_names = [spell.name for spell in snapshot.spells]
     names = (*snapshot.names, *former_names)
-    named = IdentifyingNames(codes, tuple(snapshot.indices), names, snapshot.industries)
+    entities = snapshot.documents.entities
+    named = IdentifyingNames(codes, tuple(snapshot.indices), names, snapshot.industries, entities)
     with _BUILDING:
         return _index_of(named, assets=assets, dates=dates)
 
@@ -122,9 +129,7 @@ class IdentityIndex:
     (`dates`). Immutable.
     """
 
-    def __init__(
-        self, snapshot: IdentifyingNames | MarketSnapshot, *, assets: bool, dates: bool
-    ) -> None:
+    def __init__(self, snapshot: IdentifyingNames, *, assets: bool, dates: bool) -> None:
         self._assets = assets
         self._dates = dates
         #: names by word, spelled in any case
@@ -136,6 +141,7 @@ class IdentityIndex:
         self._common: dict[str, set[str]] = {}
         self._names: tuple[str, ...] = ()
         self._symbols: tuple[str, ...] = ()
+        self._entities = snapshot.entities
 
         digits = set()
         odd_codes = set()
@@ -349,7 +355,7 @@ class IdentityIndex:
 
     @cached_property
     def _spoken(self) -> EntityIndex:  # built with the first answer
-        return spoken_names(self._names, self._symbols)
+        return spoken_names(self._names, self._symbols, self._entities)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
         """Whether six digits that read as a day may be a code instead: one of the market, or in an
@@ -475,12 +481,12 @@ def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
     for exchange in sorted(exchanges):
         for start in places_of(lower, exchange):
             end = start + len(exchange)
-            if not lower[start - 1 : start].isalpha():
+            if not follows_letter(lower, start):
                 match = _CODE_AFTER_EXCHANGE.match(text, end)
                 if match is not None:
                     yield start, match.end()
 
-            if not lower[end : end + 1].isalpha():
+            if not precedes_letter(lower, end):
                 match = _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)
                 if match is not None:
                     yield match.start(), end

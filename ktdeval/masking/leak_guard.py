@@ -62,15 +62,16 @@ class LeakGuard:
         """
         return self._withhold(text)
 
-    def redact_json(self, text: str) -> str:
+    def redact_json(self, text: str, fields: frozenset[str] = frozenset()) -> str:
         """Redact the JSON text of a tool call, which stays JSON.
 
         Strings and bare numbers that are an identity as a whole (`{"stock_id": 600519}`) become the
-        string `[withheld]`.
+        string `[withheld]`. `fields`: names that the suite gave to arguments; they stay, since a
+        `target_weight` without its first word would tell that the market has Target Corp.
         """
-        return self._withhold_in_json(text)
+        return self._withhold_in_json(text, fields)
 
-    def _redacted_json(self, text: str) -> str:
+    def _redacted_json(self, text: str, fields: frozenset[str]) -> str:
         if not self._index.find(text, "answer"):
             return text
 
@@ -79,19 +80,23 @@ class LeakGuard:
         except ValueError:
             return self.redact(text)
 
-        cleaned = render_json(self._redact_value(value))
-        if self._index.find(cleaned, "answer"):
+        cleaned = self._redact_value(value, fields)
+        if self._index.find(render_json(_without_names(cleaned, fields)), "answer"):
             return render_json({"arguments": WITHHELD})
-        return cleaned
+        return text if cleaned == value else render_json(cleaned)
 
-    def _redact_value(self, value: JsonValue) -> JsonValue:
+    def _redact_value(self, value: JsonValue, fields: frozenset[str]) -> JsonValue:
         match value:
             case str():
                 return WITHHELD if self._index.is_code(value) else self.redact(value)
             case dict():
-                return {self.redact(key): self._redact_value(item) for key, item in value.items()}
+                cleaned: dict[str, JsonValue] = {}
+                for key, item in value.items():
+                    name = key if key in fields else self.redact(key)
+                    cleaned[name] = self._redact_value(item, fields)
+                return cleaned
             case list():
-                return [self._redact_value(item) for item in value]
+                return [self._redact_value(item, fields) for item in value]
             case bool():
                 return value
             case int():
@@ -100,3 +105,15 @@ class LeakGuard:
                     return WITHHELD
 
         return value
+
+
+def _without_names(value: JsonValue, fields: frozenset[str]) -> JsonValue:
+    """Return all that a value holds, but the names of these fields."""
+    match value:
+        case dict():
+            names = [key for key in value if key not in fields]
+            return [*names, *(_without_names(item, fields) for item in value.values())]
+        case list():
+            return [_without_names(item, fields) for item in value]
+
+    return value

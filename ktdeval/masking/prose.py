@@ -29,6 +29,7 @@ from ktdeval.masking.entity_detection import (
     AliasKind,
     EntityIndex,
     EntityMention,
+    LastName,
     is_caseless,
 )
 from ktdeval.masking.foreign_date_names import find_named, name_hints
@@ -151,17 +152,19 @@ class TextMask:
         day: int,
         assets: Collection[int] = (),
         unlisted: Collection[str] = (),
+        beside: str = "",
     ) -> Prose | None:
         """Return a text as it may be shown at the close of row `day`, or None if that is not safe.
 
         `assets`: columns of the assets that it is filed under; they decide what an ambiguous word
         means, and their codes are masked wherever they stand in capitals. `unlisted`: codes that it
-        is filed under and that the market lacks. Without a mask the text stays as it is.
+        is filed under and that the market lacks. `beside`: what is shown with it; persons that it
+        names are known by their last names. Without a mask the text stays as it is.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
 
-        spans = self.hidden(text, assets, unlisted)
+        spans = self.hidden(text, assets, unlisted, beside)
         if spans is None:
             return None
 
@@ -208,8 +211,9 @@ class TextMask:
             *(document.source, document.kind, document.title),
             *(document.text, document.sentiment),
         )
+        beside = f"{document.title}\n{document.text}"
         for part in texts:
-            cell = self.mask(part, day, assets, unlisted)
+            cell = self.mask(part, day, assets, unlisted, beside)
             if cell is None:
                 return None
 
@@ -232,14 +236,19 @@ class TextMask:
         return not self._finder.has_any(encode_basestring(prose.plain))
 
     def hidden(
-        self, text: str, assets: Collection[int] = (), unlisted: Collection[str] = ()
+        self,
+        text: str,
+        assets: Collection[int] = (),
+        unlisted: Collection[str] = (),
+        beside: str = "",
     ) -> tuple[Hidden, ...] | None:
         """Return the spans of a text that the mask hides, by offset; arguments are those of `mask`.
 
         None if the leak guard still has hits after the last round.
         """
         subjects = (*sorted(assets), *sorted(unlisted))
-        return self._finder.find(_PRIVATE.sub(" ", text), subjects)
+        last_names = self._finder.last_names(beside)
+        return self._finder.find(_PRIVATE.sub(" ", text), subjects, last_names)
 
     def _target(
         self, hidden: Hidden, day: int, assets: Collection[int]
@@ -338,18 +347,27 @@ class _HiddenSpanFinder:
         self._nouns = _nouns(named)
         self._industries = {variant: name for name in industries for variant in name_variants(name)}
         self.find = lru_cache(maxsize=_REMEMBERED)(self._find)
+        self.last_names = lru_cache(maxsize=_REMEMBERED)(self._last_names)
         self.has_any = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
 
-    def _find(self, text: str, subjects: tuple[int | str, ...]) -> tuple[Hidden, ...] | None:
+    def _last_names(self, text: str) -> frozenset[LastName]:
+        """Return the last names of the persons whose full names are in a text."""
+        if self._entities is None or not text:
+            return frozenset()
+        return self._entities.last_names(normalise(text))
+
+    def _find(
+        self, text: str, subjects: tuple[int | str, ...], last_names: frozenset[LastName]
+    ) -> tuple[Hidden, ...] | None:
         """Return all spans, by offset: entities and dates first, then what the guard still finds
         between them. `subjects`: what the text is filed under, by column, or by code where the
-        market lacks it.
+        market lacks it; `last_names`: of persons who are named beside it.
         """
         spans: list[Hidden] = []
         no_case = is_caseless(text)
         for _ in range(_ROUNDS):
             work, starts = _marked(text, spans)
-            new = self._spans(work, no_case, subjects, first=not spans)
+            new = self._spans(work, no_case, subjects, last_names, first=not spans)
             if not new:
                 return tuple(spans)
 
@@ -362,7 +380,12 @@ class _HiddenSpanFinder:
         return None
 
     def _spans(
-        self, text: str, no_case: bool, subjects: tuple[int | str, ...], first: bool
+        self,
+        text: str,
+        no_case: bool,
+        subjects: tuple[int | str, ...],
+        last_names: frozenset[LastName],
+        first: bool,
     ) -> list[Hidden]:
         """Return spans that do not overlap; of overlapping ones the longest."""
         normalised, offsets = normalise_with_places(text)
@@ -371,7 +394,7 @@ class _HiddenSpanFinder:
             for subject in subjects:
                 spans.extend(self._of_subject(subject, normalised, no_case))
 
-            for mention in self._entities.find(normalised, no_case):
+            for mention in self._entities.find(normalised, no_case, last_names):
                 spans.append(_mentioned(mention))
 
             if first:

@@ -31,6 +31,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from ktdeval.market.snapshots.documents import Entity
 from ktdeval.masking.entity_detection import LEGAL_FORMS, AliasKind, EntityIndex
 from ktdeval.masking.ordinary_words import (
     COMMON_WORDS,
@@ -82,9 +83,11 @@ def short_names(name: str) -> set[str]:
     return {short for short in _latin(plain) if len(short) >= _LEAST and short.lower() != own}
 
 
-def spoken_names(names: Iterable[str], symbols: Iterable[str]) -> EntityIndex:
-    """Return an index of official names that are no common words, of their short names, and of
-    symbols; it tells no asset from another.
+def spoken_names(
+    names: Iterable[str], symbols: Iterable[str], entities: Iterable[Entity]
+) -> EntityIndex:
+    """Return an index of official names that are no common words, of their short names, of symbols,
+    and of the entities of documents; it tells no asset from another.
     """
     spoken: list[tuple[int, AliasKind, str]] = []
     for name in names:
@@ -94,6 +97,10 @@ def spoken_names(names: Iterable[str], symbols: Iterable[str]) -> EntityIndex:
         spoken.extend((0, "short", short) for short in short_names(name))
 
     spoken.extend((0, "ticker", symbol) for symbol in symbols)
+    for entity in entities:
+        if entity.text.lower() not in COMMON_WORDS:
+            spoken.append((0, entity.kind, entity.text))
+
     return EntityIndex(spoken)
 
 

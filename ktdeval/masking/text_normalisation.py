@@ -33,6 +33,10 @@ _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\u2122\u2120")
 _MARKS = dict(
     zip("‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571", "''''-----///", strict=True)
 )
+# They separate, as a comma and a space do: `240124，240125` are two numbers.
+_WIDE_COMMAS = frozenset("，﹐")
+# So does a comma behind a Chinese character: `涨停,240124`.
+_COMMA_BEFORE_NUMBER = re.compile(r"(?<=[^\x00-\x7f]),(?=[0-9])")
 # By their Unicode names: `ı`, `ł`, `ʟ`, `🅰`.
 _LATIN_LETTER = re.compile(
     r"LATIN (?P<case>SMALL|CAPITAL)? ?LETTER (?:SMALL CAPITAL )?(?:DOTLESS |SCRIPT )?"
@@ -51,6 +55,8 @@ def _normalise_character(character: str) -> str:
         return "-"
     if category in ("Zs", "Zl", "Zp"):
         return " "
+    if character in _WIDE_COMMAS:
+        return ", "
 
     parts = unicodedata.normalize("NFKD", character)
     if parts != character:
@@ -127,7 +133,8 @@ def normalise(text: str) -> str:
         text = _ESCAPE.sub(_unescape, text)
     if text.isascii():
         return text
-    return _FOREIGN.sub(lambda match: match[0].translate(_TABLE), text)
+    plain = _FOREIGN.sub(lambda match: match[0].translate(_TABLE), text)
+    return _COMMA_BEFORE_NUMBER.sub(", ", plain)
 
 
 def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
@@ -158,7 +165,10 @@ def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
         end = match.end()
 
     offsets += range(end, len(text) + 1)
-    return "".join((*normalised, text[end:])), offsets
+    plain = "".join((*normalised, text[end:]))
+    for comma in reversed(list(_COMMA_BEFORE_NUMBER.finditer(plain))):
+        offsets.insert(comma.end(), offsets[comma.start()])  # of the space that is added
+    return _COMMA_BEFORE_NUMBER.sub(", ", plain), offsets
 
 
 _REST_OF_WORD = re.compile("[0-9A-Za-z]*")
@@ -279,6 +289,16 @@ def _numbers_within(gap: int) -> re.Pattern[str]:
 
 def touches_letter(lower: str, start: int, end: int) -> bool:
     """Return whether there is an ASCII letter just before or after [start, end)."""
-    before = lower[start - 1 : start] if start else ""
-    after = lower[end : end + 1]
-    return (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())
+    return follows_letter(lower, start) or precedes_letter(lower, end)
+
+
+def follows_letter(text: str, start: int) -> bool:
+    """Return whether there is an ASCII letter just before an offset."""
+    before = text[max(0, start - 1) : start]
+    return before.isascii() and before.isalpha()
+
+
+def precedes_letter(text: str, end: int) -> bool:
+    """Return whether there is an ASCII letter at an offset."""
+    after = text[end : end + 1]
+    return after.isascii() and after.isalpha()

@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market import Documents, Entity, MarketSnapshot
+from ktdeval.market import Document, Documents, Entity, MarketSnapshot
 from ktdeval.masking.aliases_and_noise import DocumentAlias
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
@@ -53,6 +54,29 @@ def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> N
     assert result is not None
     sector = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW).sector_handle("银行")
     assert result.replace(sector, "SECTOR") == shown
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Ada Quill leaves", "Mrs Quill said so."),
+        ("Quill leaves", "Ada Quill said so."),
+        ("ADA QUILL LEAVES", "Quill's word"),
+    ],
+)
+def test_a_last_name_is_hidden_in_a_text_whose_title_has_the_full_name(
+    title: str, text: str
+) -> None:
+    lens = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW)
+    known = datetime(2024, 1, 5, tzinfo=UTC)
+    document = Document(known, known, "desk", "news", (), title, text)
+    shown = TextMask(lens, SNAPSHOT).show(document, 25)
+
+    assert shown is not None
+    both = shown.title.plain + shown.text.plain
+    assert "quill" not in both.lower()
+    assert both.count("[person]") == 2
+    assert masked("Mrs Quill said so.") == "Mrs Quill said so."
 
 
 def test_a_symbol_that_is_a_common_word_is_one_only_as_it_is_spelled() -> None:

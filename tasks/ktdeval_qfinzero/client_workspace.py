@@ -4,8 +4,6 @@ dataset, which never changes.
 
 from __future__ import annotations
 
-import copy
-
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.point_in_time_view import DatasetView
@@ -26,12 +24,3 @@ class Workspace:
     def view(self) -> DatasetView:
         """Data as known at the present moment."""
         return DatasetView(self.dataset, self.clock.as_of_ns)
-
-    def copy(self) -> Workspace:
-        """A workspace in the same state, which changes without this one. What nobody changes is
-        shared: data, bars, and what stands in the log already.
-        """
-        engine = self.broker.engine
-        shared: list[object] = [self.dataset, engine.reference, engine.feed, engine.frame]
-        shared += [*engine.log.entries, *engine.state.trades, *engine.state.cash_entries]
-        return copy.deepcopy(self, {id(each): each for each in shared})

@@ -17,6 +17,7 @@ from ktdeval_qfinzero.pmb import commands as broker_commands
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 from qfinzero_broker_play import thing
+from qfinzero_calls import copied
 from qfinzero_margin import ids_for
 from qfinzero_world import at, contracts, small_dataset
 
@@ -174,7 +175,7 @@ def differing(seed: int, days: int = 12) -> tuple[int, int]:
 
         workspace.clock.advance(random.choice((start_ns + 1, (start_ns + end_ns) // 2, end_ns - 1)))
         before = len(broker.state.trades)
-        blind = workspace.copy()
+        blind = copied(workspace)
         for _ in range(random.choice((2, 8))):
             send(broker, *some_command(random, broker))
 

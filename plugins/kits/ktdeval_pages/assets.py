@@ -19,7 +19,7 @@ _KIT = files("ktdeval_pages")
 #: page has its colours before it is painted
 _SHARED_SCRIPTS = ("theme", "elements", "figures", "actions", "table", "controls", "drawing")
 
-_CHART_SCRIPTS = ("charts", "interval_charts", "candle_charts")
+_CHART_SCRIPTS = ("charts", "interval_charts")
 
 
 def stylesheet() -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
@@ -26,12 +24,8 @@ _NUMBER: Final = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\
 _TRUTH: Final = {"true": True, "false": False}
 
 
-def operation_endpoint(
-    workspaces: Workspaces, operation: Operation, success: HTTPStatus = HTTPStatus.OK
-) -> Endpoint:
-    """Return what answers the requests for an operation. `success`: status where it is carried
-    out.
-    """
+def operation_endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
+    """Return what answers the requests for an operation."""
 
     async def endpoint(request: Request) -> Response:
         workspace_ids = request.headers.getlist(HEADER)
@@ -44,8 +38,6 @@ def operation_endpoint(
 
         given = await request_arguments(request, operation)
         answer = await dispatch(workspaces, operation, workspace_ids[0], given)
-        if not answer.is_error:
-            answer = replace(answer, status=success)
         return answer.response()
 
     return endpoint

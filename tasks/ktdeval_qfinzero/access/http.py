@@ -40,7 +40,6 @@ from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSetti
 from ktdeval_qfinzero.access.pages.playground.routes import Playground
 from ktdeval_qfinzero.access.pages.public import is_public
 from ktdeval_qfinzero.access.pages.routes import page_routes
-from ktdeval_qfinzero.access.terminal.routes import terminal_routes
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue, Operation
@@ -87,7 +86,6 @@ def server_app(
             ),
             Route(MCP_PATH, mcp),
             *page_routes(workspaces, pages, playground),
-            *terminal_routes(workspaces),
         ],
         middleware=[
             Middleware(ClientGuard, security, is_public),

@@ -105,31 +105,21 @@ class Workspaces:
     def __contains__(self, name: str) -> bool:
         return name in self._held
 
-    @property
-    def default_start_ns(self) -> int:
-        """Where a clock starts when nobody says where."""
-        return first_moment(self.dataset, self.limits, None)
-
     def open(self, as_of_ts: str | None = None) -> str:
         """A new workspace; gives its id, which only its owner knows. `as_of_ts`: where its clock
         starts. Raises ServiceError `invalid_argument`: no such moment, or out of range;
         `unavailable`: there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
-        return self.add(Workspace(self.dataset, as_of_ns))
-
-    def add(self, workspace: Workspace) -> str:
-        """Take in a workspace over the same dataset; gives its id. Raises ServiceError
-        `unavailable`: there are too many workspaces.
-        """
-        self.make_room()
+        self._make_room()
+        workspace = Workspace(self.dataset, as_of_ns)
         name = secrets.token_urlsafe(_ID_BYTES)
         log = None if self._logs is None else self._logs / log_name(name)
         self._held[name] = HeldWorkspace(workspace, self._clock_s(), log)
 
         return name
 
-    def make_room(self) -> None:
+    def _make_room(self) -> None:
         """See to it that another workspace can be taken in. Raises ServiceError `unavailable`:
         there are too many.
         """

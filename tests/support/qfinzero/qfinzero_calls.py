@@ -4,6 +4,7 @@ is strict JSON.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -29,6 +30,16 @@ def validator(name: str) -> Draft202012Validator:
 
 def workspace(now: str | int = "2025-01-06T21:00:00Z", dataset: Dataset | None = None) -> Workspace:
     return Workspace(dataset or DATASET, at(now) if isinstance(now, str) else now)
+
+
+def copied(source: Workspace) -> Workspace:
+    """A workspace in the same state, which changes without the other. What nobody changes is
+    shared: data, bars, and what stands in the log already.
+    """
+    engine = source.broker.engine
+    shared: list[object] = [source.dataset, engine.reference, engine.feed, engine.frame]
+    shared += [*engine.log.entries, *engine.state.trades, *engine.state.cash_entries]
+    return copy.deepcopy(source, {id(each): each for each in shared})
 
 
 def ask(where: Workspace, name: str, **arguments: Any) -> Any:

@@ -20,7 +20,7 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
 from qfinzero_broker_play import market, minutes
-from qfinzero_calls import ask, validator
+from qfinzero_calls import ask, copied, validator
 from qfinzero_scenario import CONTRACT, amid_trading, in_process, played
 from qfinzero_world import at, small_dataset
 from tables import beside
@@ -372,7 +372,7 @@ def _gaps() -> Workspace:
 def _scenes() -> tuple[Workspace, ...]:
     busy = _busy()
     new = Workspace(world(), at("2025-01-02T12:00:00Z"))
-    idle = busy.copy()
+    idle = copied(busy)
     ask(idle, "PMB.session.stop", session_id=SESSION)
     ask(new, "PMB.account.create")
 
@@ -388,7 +388,7 @@ def scene(number: int) -> Workspace:
     session was stopped; 3: an account and nothing else; 4: a session of minutes, few of which have
     a bar.
     """
-    return _scenes()[number].copy()
+    return copied(_scenes()[number])
 
 
 # ---- what every call must keep

@@ -37,8 +37,7 @@ _HEADERS: Final = {
     "cache-control": "no-store",
 }
 _FOLDER: Final = Path(__file__).with_name("assets")
-TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
-_OTHER_TYPES: Final = {".json": "application/json", ".txt": "text/plain"}
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
 _OWN_FILES: Final = ("pages.js", "health.js", "playground.js", "pages.css")
 
 
@@ -50,12 +49,8 @@ def json_answer(value: Any, status: int = HTTPStatus.OK) -> Response:
 
 
 def page(name: str) -> Response:
-    """Return one of the pages."""
-    return html_answer((_FOLDER / f"{name}.html").read_text(encoding="utf-8"))
-
-
-def html_answer(text: str) -> Response:
-    """Return a page under the policy of all pages."""
+    """Return one of the pages, under the policy of all."""
+    text = (_FOLDER / f"{name}.html").read_text(encoding="utf-8")
     return Response(text, headers=_HEADERS, media_type="text/html")
 
 
@@ -66,10 +61,8 @@ def download(text: str, media_type: str, file_name: str) -> Response:
 
 
 @cache
-def shared_asset(name: str) -> str:
-    """Return a style or a script that pages share, by its name. Raises ServiceError
-    `not_found`.
-    """
+def _asset_text(name: str) -> str:
+    """Return a style or a script by its name. Raises ServiceError `not_found`."""
     if name == "kit.css":
         return stylesheet()
     if name == "kit.js":
@@ -82,13 +75,8 @@ def shared_asset(name: str) -> str:
 async def give_asset(request: Request) -> Response:
     """Answer with a style or a script; raises ServiceError `not_found`."""
     name = str(request.path_params["name"])
-    return asset_answer(name, shared_asset(name))
-
-
-def asset_answer(name: str, text: str) -> Response:
-    """Return a style, a script, or a text that belongs to one."""
-    media_type = {**TYPES, **_OTHER_TYPES}[Path(name).suffix]
-    return Response(text, headers=_HEADERS, media_type=media_type)
+    text = _asset_text(name)
+    return Response(text, headers=_HEADERS, media_type=_TYPES[Path(name).suffix])
 
 
 def wants_html(headers: Headers) -> bool:

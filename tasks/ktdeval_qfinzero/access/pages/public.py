@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 #: some of them answer with data to clients other than browsers
-_PAGES: Final = frozenset({"/", "/health", "/playground", "/terminal", "/terminal/"})
-_ASSET: Final = re.compile(r"/(playground|terminal)/assets/(vendor/)?[A-Za-z0-9_.-]+")
+_PAGES: Final = frozenset({"/", "/health", "/playground"})
+_ASSET: Final = re.compile(r"/playground/assets/[A-Za-z0-9_.-]+")
 
 
 def is_public(scope: Scope) -> bool:

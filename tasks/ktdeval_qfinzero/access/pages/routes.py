@@ -29,7 +29,7 @@ def page_routes(
             {
                 "name": "QFinZero services",
                 "dataset": {"name": info.name, "content_id": info.content_id},
-                "pages": ["/health", "/playground", "/terminal/"],
+                "pages": ["/health", "/playground"],
                 "openapi": "/openapi.json",
                 "mcp": "/mcp",
             }

@@ -136,7 +136,6 @@ window.pages = (() => {
   const ABOUT = {
     "/health": ["Health", "Data by day, freshness, checks, probes, news and the economic calendar."],
     "/playground": ["Playground", "Chat with a model that calls the tools; each chat is a run on disk."],
-    "/terminal/": ["Terminal", "Broker terminal: charts, orders, positions, and branches at earlier moments."],
   };
 
   async function index() {

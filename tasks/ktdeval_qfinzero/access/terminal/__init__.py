@@ -1,1 +1,0 @@
-"""Broker terminal: a page at `/terminal/`, branches of a workspace, and previews of orders."""

@@ -41,7 +41,6 @@ import openai
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.cli.run import collector_held_back
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
@@ -198,7 +197,7 @@ def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 def run_episodes(run: object) -> None:
     """The episodes of a run, without its cards."""
     # as `ktdeval run` does
-    with collector_held_back(), patch("ktdeval.runner.execution.run.write_cards", lambda *_: []):
+    with patch("ktdeval.runner.execution.run.write_cards", lambda *_: []):
         result = execute_run(run)  # type: ignore[arg-type]
     assert not result.failed, result.failed[0].error
 

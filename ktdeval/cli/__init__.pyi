@@ -15,7 +15,6 @@ from ktdeval.cli.forked_command import (
     ForkedCommand as ForkedCommand,
     can_fork as can_fork,
     forked_map as forked_map,
-    share_memory as share_memory,
 )
 from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
@@ -42,7 +41,6 @@ from ktdeval.cli.progress import work_shown as work_shown
 from ktdeval.cli.resume_hint import resume_line as resume_line
 from ktdeval.cli.run import (
     check_finished as check_finished,
-    collector_held_back as collector_held_back,
     run_shown as run_shown,
 )
 from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key

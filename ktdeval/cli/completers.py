@@ -18,6 +18,8 @@ from ktdeval.registry.plugin_registry import Plugins, load_plugins
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
+COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words
+
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 #: Words that may be typed, each with what it is; "" without a text
 Words = Mapping[str, str]

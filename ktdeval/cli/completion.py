@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from ktdeval.cli.completers import COMPLETION
 from ktdeval.errors import KtdevalError
-from ktdeval.first_screen import COMPLETION
 
 # As click's, but no space follows what is to be continued: a provider's slash.
 _BASH = """\

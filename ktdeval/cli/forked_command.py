@@ -6,7 +6,6 @@ process without other threads forks, before it opens clients, databases or locks
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import random
@@ -30,14 +29,6 @@ T = TypeVar("T")
 def can_fork() -> bool:
     """Return whether forks of this process are safe: on Linux, and without a second thread."""
     return sys.platform == "linux" and threading.active_count() == 1
-
-
-def share_memory() -> None:
-    """Leave all objects of now out of garbage collection. It would write to each of them, and forks
-    share a page of memory only until somebody writes to it.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 import ktdeval
+from ktdeval.cli.completers import COMPLETION
 from ktdeval.cli.groups import LazyCommand, LazyGroup, SharedGroup
 from ktdeval.cli.moved import with_new_words
 from ktdeval.cli.options import (
@@ -24,8 +25,8 @@ from ktdeval.cli.options import (
     run_options,
     write_groups,
 )
+from ktdeval.cli.terminal_tables import terminal_width
 from ktdeval.errors import BudgetError, KtdevalError
-from ktdeval.first_screen import COMPLETION, help_width
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_registry import hint, hints
 from ktdeval.stores.paths_as_urls import with_urls
@@ -338,9 +339,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: list[str]) -> int:
+    help_width = max(60, min(terminal_width(), 120))
     try:
         result = cli.main(
-            arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=help_width()
+            arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=help_width
         )
         sys.stdout.flush()
         return result if isinstance(result, int) else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import shlex
 import signal
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
     from ktdeval.registry.plugin_registry import Plugins
     from ktdeval.runner.execution.run import RunResult
     from ktdeval.values.strict_json import JsonValue
-
-#: New objects between collections (some megabytes); Python's own threshold of 700 would collect
-#: every 16 steps
-_COLLECTED_AFTER = 20_000
 
 
 @contextlib.contextmanager
@@ -107,10 +102,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
 
         try:
-            with (
-                collector_held_back(),
-                ProgressObserver(console, len(prepared.plan.specs)) as progress,
-            ):
+            with ProgressObserver(console, len(prepared.plan.specs)) as progress:
                 plugins.register_observer(progress)
                 return execute_run(prepared)
         except KeyboardInterrupt as interrupt:
@@ -120,17 +112,6 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             ) from interrupt
         finally:
             prepared.close()
-
-
-@contextlib.contextmanager
-def collector_held_back() -> Iterator[None]:
-    """Let Python's garbage collector run less often: a step leaves almost no reference cycles."""
-    before = gc.get_threshold()
-    gc.set_threshold(_COLLECTED_AFTER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def check_finished(result: RunResult) -> None:

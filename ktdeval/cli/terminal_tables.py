@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.first_screen import terminal_width as terminal_width
 from ktdeval.values.strict_json import plain
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _LEAST_WIDTH = 16  # a wrapped column is never narrower
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, or 100 if there is none."""
+    return shutil.get_terminal_size(fallback=(100, 24)).columns
 
 
 def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:

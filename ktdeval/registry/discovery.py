@@ -1,10 +1,10 @@
 """Installed plugins: the entry points of one group, located without importing `importlib.metadata`
 where that is safe.
 
-`importlib.metadata` takes half as long as the rest of `ktdeval --help` (it loads the email, zip and
-csv machinery to read a few lines of INI). The files it reads are a stable standard, so they are
-read here directly; where `sys.path` holds anything but plain folders, or another finder than
-Python's own offers distributions, the standard library does the work.
+`importlib.metadata` loads the email, zip and csv machinery to read a few lines of INI. The files it
+reads are a stable standard, so they are read here directly; where `sys.path` holds anything but
+plain folders, or another finder than Python's own offers distributions, the standard library does
+the work.
 """
 
 from __future__ import annotations

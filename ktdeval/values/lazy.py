@@ -59,7 +59,7 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
 @cache
 def _modules_by_name(file: str) -> dict[str, str]:
-    # The first screen of help needs no public name, and no module that reads them.
+    # Help needs no public name, and no module that reads them.
     import ast  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 

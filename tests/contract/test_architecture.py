@@ -194,7 +194,6 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_compare/transplants/transplant_command.py",
         "plugins/ktdeval_judge/command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
-        "ktdeval/__main__.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/plans/config.py",
         "ktdeval/values/lazy.py",

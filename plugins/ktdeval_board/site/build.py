@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -91,7 +89,7 @@ def build_site(
     """
     tell = progress or (lambda _: None)
     load_rules(board_path)  # a slip in its name makes no folder
-    with replacing(out, MARKER) as folder, without_collection():
+    with replacing(out, MARKER) as folder:
         tell("reading the board")
         board = load_board(board_path)
         require_baselines(board)
@@ -424,20 +422,6 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Res
         ) from error
     finally:
         _jobs = ()
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Turn off the collector of reference cycles, which would walk over a large board again and
-    again: JSON has no cycles.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _run_job(index: int) -> Any:

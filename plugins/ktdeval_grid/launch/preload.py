@@ -9,7 +9,7 @@ from contextlib import suppress
 # For workers, which find these modules imported:
 import ktdeval_grid.launch.forecast
 import ktdeval_grid.workers.worker_command  # noqa: F401 - as above
-from ktdeval.cli import can_fork, share_memory
+from ktdeval.cli import can_fork
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import choose_tasks, open_market
@@ -29,5 +29,4 @@ def preload(plan: GridPlan, runner: str) -> bool:
             tasks = choose_tasks(system.config, plugins)
             open_market(plugins, system.config, tasks.values())
 
-    share_memory()
     return can_fork()  # a plugin may have begun a thread

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +13,6 @@ from ktdeval_grid.launch import preload as preloading
 from ktdeval_grid.launch.preload import preload
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def unfrozen() -> Iterator[None]:
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
@@ -42,7 +34,6 @@ def test_a_launch_on_this_machine_loads_the_market_and_may_fork(threads: list[in
 
     assert preload(small_plan(), "local")
     assert data_source._loaded_snapshot.cache_info().currsize == 1
-    assert gc.get_freeze_count() > 0
 
 
 def test_a_launch_elsewhere_loads_nothing(

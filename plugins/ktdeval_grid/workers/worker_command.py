@@ -18,7 +18,6 @@ from ktdeval.cli import (
     FilePath,
     OutputPath,
     can_fork,
-    collector_held_back,
     example,
     flag,
     open_plugins,
@@ -99,7 +98,7 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
             threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 
         try:
-            with stopping_on_signals(session), collector_held_back():
+            with stopping_on_signals(session):
                 report = session.run()
         except KeyboardInterrupt as interrupt:
             where = options.out

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from docs_board import kinds_table, systems_table
 from docs_dependencies import dependencies_table
-from docs_first_screen import first_screen_text
 from docs_nav import llms_text
 from docs_packages import DOCS, FOLDER, package_pages
 from docs_project import (
@@ -34,7 +33,6 @@ from ktdeval.registry import Plugins, load_plugins
 from paths import REPOSITORY
 
 LLMS = REPOSITORY / "llms.txt"
-FIRST_SCREEN = REPOSITORY / "ktdeval" / "first_screen.json"
 #: Lists between markers, by page and name
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
@@ -80,7 +78,6 @@ def generated_pages(plugins: Plugins) -> dict[Path, str]:
     return {
         **{DOCS / "reference" / name: text for name, text in reference.items()},
         **pages_with_tables(),
-        FIRST_SCREEN: first_screen_text(),
     }
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.cli.completers import COMPLETION
 from ktdeval.cli.completion import SHELLS
 from ktdeval.cli.main import main
-from ktdeval.first_screen import COMPLETION
 from ktdeval.registry import plugin_registry
 from terminal import Terminal
 

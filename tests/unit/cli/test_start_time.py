@@ -1,0 +1,29 @@
+"""`ktdeval --help` and `ktdeval tasks` start within their limits, in processor time."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+ROUNDS = 3  # the least counts: the first one may compile modules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("word", "limit_s"), [("--help", 0.4), ("tasks", 0.8)])
+def test_the_command_line_starts_within_its_limit(word: str, limit_s: float) -> None:
+    assert min(cpu_s(word) for _ in range(ROUNDS)) <= limit_s
+
+
+def cpu_s(word: str) -> float:
+    """Processor time of a command, in seconds."""
+    before = waited_s()
+    subprocess.run([sys.executable, "-m", "ktdeval", word], capture_output=True, check=True)
+    return waited_s() - before
+
+
+def waited_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

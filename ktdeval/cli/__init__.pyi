@@ -14,7 +14,6 @@ from ktdeval.cli.forked_command import (
     ForkedCall as ForkedCall,
     ForkedCommand as ForkedCommand,
     can_fork as can_fork,
-    forked_map as forked_map,
 )
 from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (

@@ -16,13 +16,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
-from ktdeval.values.all_cores import cores
-
-A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -195,23 +191,6 @@ class ForkedCall(Generic[T]):
             self._process.join()
 
         return found
-
-
-def forked_map(function: Callable[[A], T], items: Sequence[A]) -> list[T]:
-    """Return the results of a function for each item, in their order: computed by as many forks as
-    there are cores where this process may fork, else here. Raises what the function raises.
-    """
-    count = min(cores(), len(items))
-    if count < 2 or not can_fork():
-        return [function(item) for item in items]
-
-    def part(first: int) -> list[T]:
-        return [function(item) for item in items[first::count]]
-
-    others = [ForkedCall(partial(part, first)) for first in range(1, count)]
-    parts = [part(0)]
-    parts += [other.result() for other in others]
-    return [parts[place % count][place // count] for place in range(len(items))]
 
 
 def _answer(answer: Connection, function: Callable[[], object]) -> None:

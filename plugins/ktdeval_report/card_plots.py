@@ -5,7 +5,7 @@ intervals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +14,35 @@ from ktdeval.cards import count
 from ktdeval.stats import underwater
 from ktdeval.trading import Ledger
 from ktdeval_pages.colours import SERIES
-from ktdeval_pages.day_labels import dated_positions
-from ktdeval_report.canvas import Plot, colour, quiet
-from ktdeval_report.card_figures import CardStudy, WindowStudy
+from ktdeval_pages.marks import (
+    Rows,
+    Series,
+    Spec,
+    areas,
+    band_rows,
+    day_ticks,
+    finite,
+    interval,
+    layer,
+    light,
+    lines,
+    measure,
+    named,
+    path_rows,
+    places,
+    stroke_at,
+)
+from ktdeval_report.canvas import Plot, picture
+from ktdeval_report.card_figures import CardStudy, ReliabilityBin, WindowStudy
 from ktdeval_report.value_formatting import clean, figure as number, percent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
-
     from ktdeval.stats import Envelope
 
 Values = npt.NDArray[np.float64]
 
 _NAMES = 6
 """Names of their own in the plot of weights; the rest is one area."""
-
-"""Days named below a plot."""
 
 _PART_ROLES = {
     "common": "series1",
@@ -45,28 +57,19 @@ _MANY_DAYS = 150
 makes smaller pages.
 """
 
-
-def label_days(axes: Axes, days: Sequence[object]) -> None:
-    """Name a few days below axes whose x is the number of the day, so that weekends take no
-    room.
-    """
-    positions = dated_positions(len(days))
-    axes.set_xticks(positions, [str(days[position]) for position in positions])
-    labels = axes.get_xticklabels()
-
-    if len(labels) > 1:  # the outer ones stay inside the plot
-        labels[0].set_horizontalalignment("left")
-        labels[-1].set_horizontalalignment("right")
+_HEIGHT = 175  #: pixels between the axes of a plot of one part
+_INNER_WIDTH = 345  #: pixels between the axes of a plot of several parts
+_BENCHMARK = Series("benchmark", "series2", (5, 2))
 
 
-def x_positions(days: int) -> tuple[Values, Literal["post"] | None]:
-    """Return positions of days on the axis, and whether their values are drawn as steps.
+def x_positions(days: int) -> tuple[Values, str]:
+    """Return positions of days on the axis, and how areas go from one to the next.
 
     Few days are steps: as a line, a single day would have no width.
     """
     if days > _MANY_DAYS:
-        return np.arange(days, dtype=np.float64), None
-    return np.arange(days + 1, dtype=np.float64) - 0.5, "post"
+        return np.arange(days, dtype=np.float64), "linear"
+    return np.arange(days + 1, dtype=np.float64) - 0.5, "step-after"
 
 
 def held_to(values: Values, positions: Values) -> Values:
@@ -74,6 +77,27 @@ def held_to(values: Values, positions: Values) -> Values:
     step needs an end.
     """
     return np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(positions)]
+
+
+def _day_axis(days: Sequence[object], margin: float = 0.0) -> Spec:
+    """Return the axis of the numbers of days. `margin`: room at both ends, in days."""
+    return measure("x", "", places(-margin, len(days) - 1 + margin), **day_ticks(days))
+
+
+def _unlabelled(axis: Spec) -> Spec:
+    """Return an axis without labels, for a part above another one with the same axis."""
+    return {**axis, "axis": {**axis["axis"], "labels": False, "title": None}}
+
+
+def _stacked(positions: Values, parts: Values, names: Sequence[str], side: str = "") -> Rows:
+    """Return areas of parts, one on another: parts is [names, days]."""
+    tops = np.cumsum(parts, axis=0)
+    rows: Rows = []
+    for name, top, part in zip(names, tops, parts, strict=True):
+        low = held_to(top - part, positions)
+        rows += band_rows(positions, low, held_to(top, positions), name=name, part=side)
+
+    return rows
 
 
 def _growth(levels: npt.ArrayLike) -> Values:
@@ -91,40 +115,6 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     ledger = window.ledger
     envelope = window.envelope
     benchmark = window.benchmark
-    days = [ledger.base_day, *ledger.days]
-
-    def draw(figure: FigureBase) -> None:
-        axes = figure.subplots()
-        if envelope is not None:
-            _bands(axes, envelope)
-
-        axes.axhline(0.0, color=colour("muted"), linewidth=0.6)
-        for index, other in enumerate(window.others):
-            axes.plot(
-                _growth(other.nav),
-                color=colour("series1"),
-                linewidth=0.5,
-                label=None if index else "other seeds",
-            )
-
-        if benchmark is not None:
-            axes.plot(
-                _growth(benchmark),
-                color=colour("series2"),
-                linewidth=1.4,
-                linestyle=(0, (4, 1.5)),
-                label="benchmark",
-            )
-
-        axes.plot(
-            _growth(ledger.nav),
-            color=colour("series1"),
-            linewidth=1.9,
-            label=f"agent, seed {window.seed}",
-        )
-        axes.set_ylabel("return since the start, %")
-        _finish(figure, axes, days)
-
     own = float(ledger.nav[-1] / ledger.nav[0] - 1.0)
     text = f"The agent ends at {percent(own)}"
     if benchmark is not None:
@@ -141,10 +131,58 @@ def equity_plot(window: WindowStudy, benchmark_name: str) -> Plot:
         "equity",
         f"{window.label}: equity, benchmark and random traders",
         f"{text}.",
-        draw,
-        3.2,
+        picture(_equity_layers(window), _HEIGHT),
         note,
     )
+
+
+def _equity_layers(window: WindowStudy) -> list[Spec]:
+    ledger = window.ledger
+    x = _day_axis([ledger.base_day, *ledger.days])
+    y = measure("y", "return since the start, %")
+    own: Rows = []
+    if window.benchmark is not None:
+        own += _day_rows(_growth(window.benchmark), name=_BENCHMARK.name)
+    agent = Series(f"agent, seed {window.seed}", "series1")
+    own += _day_rows(_growth(ledger.nav), name=agent.name)
+
+    median = Series("random, median", "muted", (1, 2))
+    others = Series("other seeds", "series1", (4, 1))
+    thin: Rows = []
+    for index, other in enumerate(window.others):
+        thin += _day_rows(_growth(other.nav), name=others.name, part=index)
+
+    layers = []
+    if window.envelope is not None:
+        layers.append(_bands(window.envelope, x, y))
+        levels = window.envelope.bands
+        if len(levels) % 2:
+            thin += _day_rows(_growth(levels[len(levels) // 2]), name=median.name)
+
+    drawn = {row["name"] for row in thin + own}
+    series = [one for one in (median, others, _BENCHMARK, agent) if one.name in drawn]
+    layers += [stroke_at(0.0, y, "y"), lines(thin, x, y, series, 0.8), lines(own, x, y, series)]
+    return layers
+
+
+def _day_rows(values: Values, **fields: object) -> Rows:
+    """Return the points of a line with one value for each day."""
+    return path_rows(range(len(values)), values, **fields)
+
+
+def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
+    """Return the areas between quantiles of random traders, the widest first."""
+    bands = [_growth(band) for band in envelope.bands]
+    series = []
+    rows: Rows = []
+    for index, role in zip(range(len(bands) // 2), ("band", "band2"), strict=False):
+        low = envelope.levels[index]
+        high = envelope.levels[-1 - index]
+        name = f"random, {100 * low:g}–{100 * high:g} %"
+        series.append(Series(name, role))
+        rows += band_rows(range(len(bands[index])), bands[index], bands[-1 - index], name=name)
+
+    return areas(rows, x, y, series)
 
 
 def _envelope_text(envelope: Envelope) -> str:
@@ -180,73 +218,30 @@ def _activity_text(envelope: Envelope) -> str:
     )
 
 
-def _bands(axes: Axes, envelope: Envelope) -> None:
-    bands = [_growth(band) for band in envelope.bands]
-    days = range(envelope.bands.shape[1])
-    half = len(bands) // 2
-
-    for index, role in zip(range(half), ("band", "band2"), strict=False):
-        low = envelope.levels[index]
-        high = envelope.levels[-1 - index]
-        label = f"random, {100 * low:g}–{100 * high:g} %"
-        axes.fill_between(
-            days, bands[index], bands[-1 - index], color=colour(role), linewidth=0, label=label
-        )
-
-    if len(bands) % 2:
-        axes.plot(
-            bands[half],
-            color=colour("muted"),
-            linewidth=0.9,
-            linestyle=(0, (1, 1.5)),
-            label="random, median",
-        )
-
-
-def _finish(figure: FigureBase, axes: Axes, days: Sequence[object]) -> None:
-    label_days(axes, days)
-    axes.margins(x=0.01)
-    quiet(axes)
-    figure.legend(
-        *axes.get_legend_handles_labels(),
-        loc="outside upper left",
-        ncols=3,
-        handlelength=1.6,
-        columnspacing=1.2,
-    )
-
-
 def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     """Plot how far NAV and benchmark are below their highest level so far."""
     ledger = window.ledger
     benchmark = window.benchmark
     own = _drawdown(ledger.nav)
-
-    def draw(figure: FigureBase) -> None:
-        axes = figure.subplots()
-        axes.fill_between(range(len(own)), own, 0.0, color=colour("band2"), linewidth=0)
-        axes.plot(own, color=colour("series1"), linewidth=1.6, label=f"agent, seed {window.seed}")
-
-        if benchmark is not None:
-            axes.plot(
-                _drawdown(benchmark),
-                color=colour("series2"),
-                linewidth=1.3,
-                linestyle=(0, (4, 1.5)),
-                label="benchmark",
-            )
-
-        axes.set_ylabel("below the peak, %")
-        axes.set_ylim(top=0.0, bottom=min(axes.get_ylim()[0], -0.1))
-        _finish(figure, axes, [ledger.base_day, *ledger.days])
-
+    agent = Series(f"agent, seed {window.seed}", "series1")
+    series = [agent]
+    rows = _day_rows(own, name=agent.name)
     text = f"The agent falls {percent(-float(own.min()) / 100, signed=False)} below its peak"
+    deepest = min(float(own.min()), -0.1)
     if benchmark is not None:
-        text += (
-            f", {benchmark_name} {percent(-float(_drawdown(benchmark).min()) / 100, signed=False)}"
-        )
+        fall = _drawdown(benchmark)
+        deepest = min(deepest, float(fall.min()))
+        series.append(_BENCHMARK)
+        rows += _day_rows(fall, name=_BENCHMARK.name)
+        text += f", {benchmark_name} {percent(-float(fall.min()) / 100, signed=False)}"
 
-    return Plot("drawdown", f"{window.label}: drawdown", f"{text}.", draw, 3.2)
+    x = _day_axis([ledger.base_day, *ledger.days])
+    y = measure("y", "below the peak, %", places(1.05 * deepest, 0.0))
+    shade = band_rows(range(len(own)), own, np.zeros(len(own)))
+    below = layer("area", {**interval(y, "y"), "x": x}, shade, color=light("band2"))
+    drawn = picture([below, lines(rows, x, y, series)], _HEIGHT)
+
+    return Plot("drawdown", f"{window.label}: drawdown", f"{text}.", drawn)
 
 
 def weights_plot(window: WindowStudy) -> Plot:
@@ -256,69 +251,82 @@ def weights_plot(window: WindowStudy) -> Plot:
     ledger = window.ledger
     has_shorts = _has_shorts(ledger)
     if has_shorts:
-        names, areas = ["held", "sold short"], _sides(ledger)
+        weights = _sides(ledger)
+        layers = _side_layers(ledger, weights)
     else:
-        names, areas = _largest_weights(ledger)
+        names, weights = _largest_weights(ledger)
+        layers = _name_layers(ledger, names, weights)
 
     traded = 100.0 * ledger.column("traded_minor") / _positive(ledger, "open_nav_minor")
+    drawn = _below_each_other([_part(layers, 190), _part([_traded_layer(ledger, traded)], 60)])
     held = max((len(step.positions) for step in ledger.steps), default=0)
-
-    def draw(figure: FigureBase) -> None:
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-        days = range(len(ledger.steps))
-        roles = [*SERIES[: len(names)], "other", "band2"]
-        positions, step = x_positions(len(days))
-        stepped = {} if step is None else {"step": step}
-
-        if has_shorts:
-            for line, name, role in zip(
-                areas, [*names, "cash"], (*SERIES[:2], "muted"), strict=True
-            ):
-                above.plot(days, line, color=colour(role), linewidth=1.4, label=name)
-
-            above.axhline(0.0, color=colour("muted"), linewidth=0.6)
-        else:
-            colours = [colour(role) for role in roles]
-            above.stackplot(
-                positions,
-                held_to(areas, positions),
-                labels=[*names, "others", "cash"],
-                colors=colours,
-                edgecolor=colour("paper"),
-                linewidth=0.25,
-                **stepped,
-            )
-            above.set_ylim(0, 100)
-
-        above.set_ylabel("weight, %")
-        below.bar(days, traded, color=colour("series1"), width=0.9)
-        below.set_ylabel("traded, %")
-        label_days(below, list(ledger.days))
-
-        for axes in (above, below):
-            axes.set_xlim(-0.5, len(days) - 0.5)
-            quiet(axes)
-
-        figure.legend(
-            *above.get_legend_handles_labels(),
-            loc="outside upper left",
-            ncols=4,
-            handlelength=1.0,
-            columnspacing=1.0,
-        )
-
-    cash = percent(float(np.nanmean(areas[-1])) / 100, signed=False)
+    cash = percent(float(np.nanmean(weights[-1])) / 100, signed=False)
     turnover = percent(float(np.nanmean(traded)) / 100, signed=False)
     short = ""
     if has_shorts:
-        short = f"{percent(-float(np.nanmean(areas[1])) / 100, signed=False)} sold short and "
+        short = f"{percent(-float(np.nanmean(weights[1])) / 100, signed=False)} sold short and "
 
     text = (
         f"At most {count(held, 'name')} at once, {short}{cash} cash on average; {turnover} of the"
         " NAV is traded on an average day."
     )
 
-    return Plot("weights", f"{window.label}: weights at the close, and turnover", text, draw, 3.9)
+    return Plot("weights", f"{window.label}: weights at the close, and turnover", text, drawn)
+
+
+def _below_each_other(parts: list[Spec]) -> Spec:
+    return {"vconcat": parts, "spacing": 10}
+
+
+def _part(layers: list[Spec], height: float) -> Spec:
+    """Return one of several parts, one below the other."""
+    return {"layer": layers, "width": _INNER_WIDTH, "height": height}
+
+
+def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
+    """Return lines of what is held, what is sold short and cash."""
+    x = _unlabelled(_day_axis(ledger.days, 0.5))
+    y = measure("y", "weight, %")
+    series = [
+        Series("held", "series1"),
+        Series("sold short", "series2"),
+        Series("cash", "muted"),
+    ]
+    rows: Rows = []
+    for one, values in zip(series, sides, strict=True):
+        rows += _day_rows(values, name=one.name)
+
+    return [stroke_at(0.0, y, "y"), lines(rows, x, y, series)]
+
+
+def _name_layers(ledger: Ledger, names: Sequence[str], weights: Values) -> list[Spec]:
+    """Return areas of names, of all others and of cash, one on another."""
+    x = _unlabelled(_day_axis(ledger.days, 0.5))
+    y = measure("y", "weight, %", places(0, 100))
+    roles = [*SERIES[: len(names)], "other", "band2"]
+    every = [*names, "others", "cash"]
+    series = [Series(name, role) for name, role in zip(every, roles, strict=True)]
+    positions, step = x_positions(len(ledger.steps))
+    rows = _stacked(positions, weights, every)
+    edge = light("paper")
+
+    return [areas(rows, x, y, series, interpolate=step, stroke=edge, strokeWidth=0.25)]
+
+
+def _traded_layer(ledger: Ledger, traded: Values) -> Spec:
+    """Return a bar for each day."""
+    rows: Rows = [
+        {"low": day - 0.45, "high": day + 0.45, "y": finite(value)}
+        for day, value in enumerate(traded)
+    ]
+    y = measure("y", "traded, %", {"zero": True}, tickCount=3)
+    return _bars(rows, _day_axis(ledger.days, 0.5), y, "series1")
+
+
+def _bars(rows: Rows, x: Spec, y: Spec, token: str) -> Spec:
+    """Return bars from zero to `y`, each from `low` to `high` of the other axis."""
+    encoding = {**interval(x, "x"), "y": y, "y2": {"datum": 0}}
+    return layer("rect", encoding, rows, color=light(token))
 
 
 def _has_shorts(ledger: Ledger) -> bool:
@@ -390,53 +398,7 @@ def reliability_plot(study: CardStudy) -> Plot | None:
 
     total = sum(entry.n for entry in bins)
     has_intervals = all(entry.accuracy_low is not None for entry in bins)
-
-    def draw(figure: FigureBase) -> None:
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3.2, 1])
-        above.plot(
-            [0, 1],
-            [0, 1],
-            color=colour("muted"),
-            linewidth=1.0,
-            linestyle=(0, (4, 2)),
-            label="as often as stated",
-        )
-        confidence = [entry.mean_confidence for entry in bins]
-        accuracy = [entry.accuracy for entry in bins]
-
-        if has_intervals:
-            above.vlines(
-                confidence,
-                [entry.accuracy_low for entry in bins],
-                [entry.accuracy_high for entry in bins],
-                color=colour("series1"),
-                linewidth=1.4,
-                label="95 % interval",
-            )
-
-        label = "orders that came out right"
-        above.plot(
-            confidence,
-            accuracy,
-            color=colour("series1"),
-            marker="o",
-            markersize=5,
-            linewidth=0.9,
-            label=label,
-        )
-        above.set_ylim(0, 1)
-        above.set_ylabel("share that came out right")
-        middles = [(entry.low + entry.high) / 2 for entry in bins]
-        orders = [entry.n for entry in bins]
-        below.bar(middles, orders, width=0.09, color=colour("other"))
-        below.set_ylabel("orders")
-        below.set_xlabel("stated confidence")
-        below.set_xlim(0, 1)
-        quiet(below)
-        figure.legend(
-            *above.get_legend_handles_labels(), loc="outside upper left", ncols=2, handlelength=1.6
-        )
-
+    drawn = _below_each_other([_accuracy_part(bins, has_intervals), _orders_part(bins)])
     right = [
         f"confidence {entry.mean_confidence:.2f}, right {entry.accuracy:.2f}, n {entry.n}"
         for entry in bins
@@ -449,7 +411,52 @@ def reliability_plot(study: CardStudy) -> Plot | None:
             " than they should be."
         )
 
-    return Plot("reliability", "Reliability of stated confidence", f"{text}.", draw, 3.9, note)
+    return Plot("reliability", "Reliability of stated confidence", f"{text}.", drawn, note)
+
+
+def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
+    """Return how often orders of each stated confidence came out right."""
+    x = _unlabelled(measure("x", "", places(0, 1), grid=True))
+    y = measure("y", "share that came out right", places(0, 1))
+    stated = Series("as often as stated", "muted", (5, 2))
+    sure = Series("95 % interval", "series1")
+    right = Series("orders that came out right", "series1")
+    points = path_rows(
+        [entry.mean_confidence for entry in bins],
+        [entry.accuracy for entry in bins],
+        name=right.name,
+    )
+    rows = path_rows([0, 1], [0, 1], name=stated.name) + points
+    dots = layer("point", {"x": x, "y": y}, points, color=light("series1"), filled=True, opacity=1)
+    series = [stated, right]
+    layers = [dots]
+    if has_intervals:
+        series.insert(1, sure)
+        ends: Rows = [
+            {
+                "x": entry.mean_confidence,
+                "low": entry.accuracy_low,
+                "high": entry.accuracy_high,
+                "name": sure.name,
+            }
+            for entry in bins
+        ]
+        encoding = {**interval(y, "y"), "x": x, "stroke": named(series)}
+        layers.insert(0, layer("rule", encoding, ends, strokeWidth=1.4))
+
+    return _part([lines(rows, x, y, series), *layers], 195)
+
+
+def _orders_part(bins: Sequence[ReliabilityBin]) -> Spec:
+    """Return how many orders there are of each confidence."""
+    rows: Rows = []
+    for entry in bins:
+        middle = (entry.low + entry.high) / 2
+        rows.append({"low": middle - 0.045, "high": middle + 0.045, "y": entry.n})
+
+    x = measure("x", "stated confidence", places(0, 1))
+    y = measure("y", "orders", {"zero": True}, tickCount=3)
+    return _part([_bars(rows, x, y, "other")], 60)
 
 
 # ---- attribution
@@ -468,49 +475,7 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
         for name, part in attribution.parts(attribution.linked_lines).items()
     }
     total = np.sum(list(parts.values()), axis=0)
-
-    def draw(figure: FigureBase) -> None:
-        axes = figure.subplots()
-        positions, step = x_positions(len(total))
-        above = np.zeros(len(total))
-        below = np.zeros(len(total))
-
-        for name, part in parts.items():  # industry is there where it was fitted
-            gain = np.maximum(part, 0.0)
-            cost = np.minimum(part, 0.0)
-            role = _PART_ROLES[name]
-
-            for base, change in ((above, gain), (below, cost)):
-                low = held_to(base, positions)
-                high = held_to(base + change, positions)
-                label = name if change is gain else None
-                axes.fill_between(
-                    positions, low, high, step=step, color=colour(role), linewidth=0.0, label=label
-                )
-
-            above = above + gain
-            below = below + cost
-
-        axes.axhline(0.0, color=colour("ink"), linewidth=0.7)
-        axes.plot(total, color=colour("paper"), linewidth=3.6)
-        axes.plot(total, color=colour("ink"), linewidth=1.7, label="total return")
-        axes.set_ylabel("linked contribution, %")
-
-        # what is nothing is not drawn as large
-        if max(np.abs(part).max(initial=0.0) for part in parts.values()) < 1e-9:
-            axes.set_ylim(-1.0, 1.0)
-
-        label_days(axes, list(attribution.days))
-        axes.margins(x=0.0)
-        quiet(axes)
-        figure.legend(
-            *axes.get_legend_handles_labels(),
-            loc="outside upper left",
-            ncols=3,
-            handlelength=1.2,
-            columnspacing=1.2,
-        )
-
+    drawn = picture(_part_layers(parts, total, attribution.days), 215)
     text = "At the end " + ", ".join(
         f"{name} {percent(float(part[-1]) / 100)}" for name, part in parts.items()
     )
@@ -520,7 +485,31 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
         " total return."
     )
 
-    return Plot("attribution", f"{window.label}: where the return came from", text, draw, 3.9, note)
+    return Plot("attribution", f"{window.label}: where the return came from", text, drawn, note)
+
+
+def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]) -> list[Spec]:
+    """Return areas of parts, and the line of their sum."""
+    positions, step = x_positions(len(total))
+    values = np.array(list(parts.values()))
+    names = list(parts)  # industry is there where it was fitted
+    rows = _stacked(positions, np.maximum(values, 0.0), names, "gain")
+    rows += _stacked(positions, np.minimum(values, 0.0), names, "cost")
+    # what is nothing is not drawn as large
+    is_nothing = np.abs(values).max(initial=0.0) < 1e-9
+    x = _day_axis(days, 0.5 if step == "step-after" else 0.0)
+    y = measure("y", "linked contribution, %", {"domain": [-1.0, 1.0]} if is_nothing else None)
+    series = [Series(name, _PART_ROLES[name]) for name in names]
+    series.append(Series("total return", "ink"))
+    points = _day_rows(total)
+    on_day = {"x": x, "y": y}
+
+    return [
+        areas(rows, x, y, series, interpolate=step),
+        stroke_at(0.0, y, "y", "ink"),
+        layer("line", on_day, points, color=light("paper"), strokeWidth=3.6),
+        layer("line", on_day, points, color=light("ink"), strokeWidth=1.7),
+    ]
 
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
@@ -529,49 +518,16 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
     if attribution is None or not attribution.factor_names:
         return None
 
-    exposures = attribution.exposures
     names = attribution.factor_names
-    reach = max(float(np.abs(exposures).max()), 0.1) * 1.05
-    rows = -(-len(names) // 3)
-
-    def draw(figure: FigureBase) -> None:
-        grid = figure.subplots(rows, 3, sharex=True, sharey=True, squeeze=False)
-        positions, step = x_positions(len(exposures))
-        for index, axes in enumerate(grid.flat):
-            if index >= len(names):
-                axes.set_visible(False)
-                continue
-
-            values = held_to(exposures[:, index], positions)
-            axes.fill_between(
-                positions,
-                np.maximum(values, 0.0),
-                0.0,
-                step=step,
-                color=colour("series1"),
-                linewidth=0,
-            )
-            axes.fill_between(
-                positions,
-                np.minimum(values, 0.0),
-                0.0,
-                step=step,
-                color=colour("series2"),
-                linewidth=0,
-            )
-            axes.axhline(0.0, color=colour("muted"), linewidth=0.6)
-            axes.set_title(names[index], loc="left")
-            axes.set_ylim(-reach, reach)
-            axes.set_xlim(-0.5, len(exposures) - 0.5)
-            axes.set_xticks([])
-            quiet(axes)
-
-        figure.supxlabel(
-            f"{attribution.days[0]} … {attribution.days[-1]}",
-            fontsize="medium",
-            color=colour("ink"),
-        )
-
+    days = attribution.days
+    panels = _exposure_panels(attribution.exposures, names)
+    title = {
+        "text": f"{days[0]} … {days[-1]}",
+        "orient": "bottom",
+        "anchor": "middle",
+        "frame": "group",
+    }
+    drawn = {"vconcat": [{**panels, "title": title}]}
     means = attribution.mean_exposures()
     text = "Means: " + ", ".join(
         f"{name} {number(float(value) if np.isfinite(value) else None, signed=True)}"
@@ -579,6 +535,30 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
     )
     note = "In standard deviations over the index's names, of the whole NAV: cash dilutes them."
 
-    return Plot(
-        "exposures", f"{window.label}: style exposures", f"{text}.", draw, 1.15 * rows + 0.4, note
-    )
+    return Plot("exposures", f"{window.label}: style exposures", f"{text}.", drawn, note)
+
+
+def _exposure_panels(exposures: Values, names: Sequence[str]) -> Spec:
+    """Return a part for each factor: exposures above zero and below it, [days, factors]."""
+    positions, step = x_positions(len(exposures))
+    rows: Rows = []
+    for name, values in zip(names, exposures.T, strict=True):
+        held = held_to(values, positions)
+        panel = band_rows(positions, np.minimum(held, 0.0), np.maximum(held, 0.0), factor=name)
+        rows += panel
+
+    reach = max(float(np.abs(exposures).max()), 0.1) * 1.05
+    x = measure("x", "", places(positions[0], positions[-1]), labels=False, ticks=False)
+    y = measure("low", "", places(-reach, reach), tickCount=3)
+    layers = [stroke_at(0.0, y, "y")]
+    for field, token in (("high", "series1"), ("low", "series2")):
+        encoding = {"x": x, "y": {**y, "field": field}, "y2": {"datum": 0}}
+        layers.append(layer("area", encoding, color=light(token), interpolate=step))
+
+    return {
+        "data": {"values": rows},
+        "facet": {"field": "factor", "type": "nominal", "sort": list(names), "title": None},
+        "columns": 3,
+        "spacing": 8,
+        "spec": {"layer": layers, "width": 108, "height": 55},
+    }

@@ -78,12 +78,13 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     read.
     """
     # not at the top, so that help is quick
-    from ktdeval_report.canvas import plot_file, require_matplotlib
+    from ktdeval_pages.rendering import require_renderer
+    from ktdeval_report.canvas import plot_file
     from ktdeval_report.card_figures import ChanceSettings
     from ktdeval_report.inputs import Sources, load_evaluations
     from ktdeval_report.page import ReportPageOptions, make_report
 
-    require_matplotlib()
+    require_renderer("a report")
     formats = list(dict.fromkeys(options.formats))
     for name in formats:
         if name not in _FORMATS:

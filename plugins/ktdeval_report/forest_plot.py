@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ktdeval_report.canvas import Plot, colour, quiet
+from ktdeval_pages.marks import Rows, Spec, finite, interval, layer, light, measure, stroke_at
+from ktdeval_report.canvas import Plot, picture
 from ktdeval_report.value_formatting import clean, figure as number
 
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
 _LONGEST_LINE = 30  # characters of a label
+_LINE = 13  # pixels of a line of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,55 +40,57 @@ def forest_plot(
     `signed`: whether the text of the plot gives figures a sign.
     """
     known = [point for point in points if point.value is not None]
-
-    def draw(figure: FigureBase) -> None:
-        axes = figure.subplots()
-        rows = np.arange(len(known))[::-1]
-        axes.axvline(0.0, color=colour("muted"), linewidth=0.8)
-
-        for row, point in zip(rows, known, strict=True):
-            if point.low is None or point.high is None:
-                continue
-
-            left = scale * point.low
-            right = scale * point.high
-            axes.hlines(row, left, right, color=colour("series1"), linewidth=2.0)
-
-        values = [scale * (point.value or 0.0) for point in known]
-        axes.plot(
-            values, rows, color=colour("series1"), marker="o", markersize=5.5, linestyle="none"
-        )
-        # what is nothing is not drawn as large
-        ends: list[float] = []
-        for point in known:
-            ends += [end for end in (point.value, point.low, point.high) if end is not None]
-
-        if max(abs(scale * end) for end in ends) < 1e-9:
-            axes.set_xlim(-1.0, 1.0)
-
-        axes.set_yticks(rows, [_lines_of(point.name) for point in known])
-        axes.set_ylim(-0.7, len(known) - 0.3)
-        axes.set_xlabel(axis)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        quiet(axes, horizontal=False)
-
-    text = "; ".join(_point_text(point, scale, signed) for point in known)
-    most_lines = 1
-    for point in known:
-        most_lines = max(most_lines, _lines_of(point.name).count("\n") + 1)
-
+    rows = [_row_of(place, point, scale) for place, point in enumerate(known)]
+    names = [_lines_of(point.name) for point in known]
+    most_lines = max(map(len, names))
     # Every point gets the room of the longest name, so that rows are equally far apart.
-    height = 0.9 + (0.1 + 0.16 * most_lines) * len(known)
-    return Plot(name, title, f"{text}.", draw, height)
+    height = (10 + _LINE * most_lines) * len(known)
+    text = "; ".join(_point_text(point, scale, signed) for point in known)
+
+    return Plot(name, title, f"{text}.", picture(_layers(rows, names, axis), height))
 
 
-def _lines_of(name: str) -> str:
+def _row_of(place: int, point: ForestPoint, scale: float) -> dict[str, float | None]:
+    """Return what is drawn of a point, in the unit of the axis; without both ends no interval."""
+    row: dict[str, float | None] = {"place": place, "value": finite(scale * (point.value or 0.0))}
+    if point.low is not None and point.high is not None:
+        row["low"] = finite(scale * point.low)
+        row["high"] = finite(scale * point.high)
+    return row
+
+
+def _layers(rows: Rows, names: list[list[str]], axis: str) -> list[Spec]:
+    # what is nothing is not drawn as large
+    ends = [abs(row.get(end) or 0.0) for row in rows for end in ("value", "low", "high")]
+    scale = {"domain": [-1.0, 1.0]} if max(ends) < 1e-9 else None
+    x = measure("value", axis, scale, grid=True)
+    y = {
+        "field": "place",
+        "type": "ordinal",
+        "title": None,
+        "axis": {
+            "labelExpr": f"{json.dumps(names)}[datum.value]",
+            "labelLineHeight": _LINE,
+            "labelOffset": -_LINE * (max(map(len, names)) - 1) / 2,
+            "ticks": False,
+            "domain": False,
+        },
+    }
+    colour = light("series1")
+    bars = [row for row in rows if "low" in row]
+    return [
+        stroke_at(0.0, x, "x"),
+        layer("rule", {**interval(x, "x"), "y": y}, bars, color=colour, strokeWidth=2),
+        layer("point", {"x": x, "y": y}, rows, color=colour, filled=True, opacity=1, size=40),
+    ]
+
+
+def _lines_of(name: str) -> list[str]:
     """Return a name with each of its parts and its arguments on a line of its own, so that the
     figures keep their room.
     """
     parts = name.replace(" (", " · (").split(" · ")
-    return "\n".join(_cut_line(clean(part)) for part in parts)
+    return [_cut_line(clean(part)) for part in parts]
 
 
 def _cut_line(line: str) -> str:

@@ -22,7 +22,6 @@ from ktdeval.cards import (
     label_word,
     price_index,
 )
-from ktdeval.cli import forked_map
 from ktdeval.errors import UsageError
 from ktdeval.values import Tell, near_matches, tell_nobody
 from ktdeval_pages.assets import stylesheet
@@ -83,13 +82,11 @@ class Report:
 
 
 class _PlotGallery:
-    """Plots of a page, in order; each becomes an element with ids of its own, once `draw` is
-    called.
-    """
+    """Plots of a page, in order; each becomes an element once `draw` is called."""
 
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
-        self._shown: list[tuple[Plot, str, Figure]] = []  # with the prefix of its ids
+        self._shown: list[tuple[Plot, Figure]] = []
 
     def add(
         self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]
@@ -118,25 +115,15 @@ class _PlotGallery:
             if plot is not None:
                 self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
                 figure = Figure(plot.title, plot.note)
-                self._shown.append((plot, f"p{len(self.plots)}", figure))
+                self._shown.append((plot, figure))
                 figures.append(figure)
 
         return figures
 
     def draw(self) -> None:
-        """Draw all figures, by as many processes as there are cores."""
-        first = self._shown[:1]  # alone: libraries and fonts are loaded once, before any fork
-        others = self._shown[1:]
-        for (_, _, figure), svg in zip(first, map(_svg_of, first), strict=True):
-            figure.svg = svg
-
-        for (_, _, figure), svg in zip(others, forked_map(_svg_of, others), strict=True):
-            figure.svg = svg
-
-
-def _svg_of(shown: tuple[Plot, str, Figure]) -> Markup:
-    plot, prefix, _ = shown
-    return inline_svg(plot, prefix)
+        """Draw all figures."""
+        for plot, figure in self._shown:
+            figure.svg = inline_svg(plot)
 
 
 def make_report(

@@ -17,7 +17,7 @@ from browser_pages import (
 from report_page import check_page
 from run_support import ktdeval, store_market
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("vl_convert")
 
 pytestmark = needs_browser
 

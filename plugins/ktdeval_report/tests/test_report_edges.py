@@ -34,7 +34,7 @@ from ktdeval_report.score_tables import score_views
 from metric_cases import nav_ledger
 from scoring_cases import scoring_card
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("vl_convert")
 
 
 def evaluations(*paths: Path) -> list[Evaluation]:
@@ -229,7 +229,7 @@ def test_a_reliability_diagram_shows_intervals_where_there_are_some(tmp_path: Pa
         )
         assert plot is not None
         assert ("Wilson" in plot.note) is has_intervals
-        drawn[has_intervals] = str(inline_svg(plot, "p1"))
+        drawn[has_intervals] = str(inline_svg(plot))
 
     assert drawn[True].count("<path") > drawn[False].count("<path")
     assert reliability_plot(CardStudy(one)) is None

@@ -18,7 +18,6 @@ from ktdeval.cli import (
     can_fork,
     cores,
     forked_command,
-    forked_map,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone")
@@ -117,16 +116,6 @@ def test_a_call_that_fails_in_a_fork_is_made_here_and_raises_there_too() -> None
 
     with pytest.raises(ValueError, match=r"^no$"):
         call.result()
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("items", [0, 1, 2, 7])
-def test_results_of_forks_come_in_the_order_of_their_items(
-    count: int, items: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forked_command, "cores", lambda: count)
-
-    assert forked_map(lambda item: item * item, range(items)) == [item**2 for item in range(items)]
 
 
 def test_this_process_has_at_least_one_core() -> None:

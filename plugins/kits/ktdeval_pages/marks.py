@@ -1,0 +1,218 @@
+"""Parts of which all figures are made, as Vega-Lite specs: layers, axes, legends and settings.
+
+Colours are those of a light page. Their hex codes are those of the design tokens, so a dark page can
+replace each by that of its token.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ktdeval.values import load_yaml
+from ktdeval_pages.colours import TOKENS
+from ktdeval_pages.day_labels import dated_positions
+
+Spec = dict[str, Any]
+Rows = list[dict[str, Any]]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+SOLID = (1, 0)  #: strokes and gaps of a whole line
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A name in a legend, and how its marks look."""
+
+    name: str
+    token: str  # of its colour
+    dash: Sequence[int] = SOLID  # strokes and gaps of its line, in pixels
+
+
+def light(token: str) -> str:
+    """Return the colour of a design token on a light page."""
+    return TOKENS[token].light
+
+
+def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
+    """Return a picture as a spec of its own. `description`: what it shows, for those who don't see
+    it; `fields`: further ones of the spec, such as `title`.
+    """
+    head = {"$schema": SCHEMA, "description": description, "config": settings()}
+    return {**head, **fields, **drawn}
+
+
+@cache
+def settings() -> Spec:
+    """Return the look of axes, legends and titles."""
+    where = Path(__file__).with_name("figure_settings.yaml")
+    colours = {name: colour.light for name, colour in TOKENS.items()}
+    return _coloured(load_yaml(where), colours)
+
+
+def _coloured(part: Any, colours: Mapping[str, str]) -> Any:
+    """Return settings with the colour of each token in the place of its name."""
+    if isinstance(part, dict):
+        return {name: _coloured(value, colours) for name, value in part.items()}
+    if isinstance(part, str) and part.startswith("$"):
+        return colours[part[1:]]
+    return part
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON has it: None where it is not defined, and nothing is drawn."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def path_rows(xs: Iterable[float], ys: Iterable[float], **fields: Any) -> Rows:
+    """Return the points of one line: rows of `x`, `y` and the same `fields` in each."""
+    return [{"x": float(x), "y": finite(y), **fields} for x, y in zip(xs, ys, strict=True)]
+
+
+def band_rows(
+    xs: Iterable[float], lows: Iterable[float], highs: Iterable[float], **fields: Any
+) -> Rows:
+    """Return the points of one area: rows of `x`, `low`, `high` and the same `fields` in each."""
+    rows = []
+    for x, low, high in zip(xs, lows, highs, strict=True):
+        rows.append({"x": float(x), "low": finite(low), "high": finite(high), **fields})
+    return rows
+
+
+# -- layers
+
+
+def layer(kind: str, encoding: Spec, rows: Rows | None = None, **style: Any) -> Spec:
+    """Return one layer: marks of one kind. Without `rows`, those of the picture around it."""
+    drawn: Spec = {"mark": {"type": kind, **style}, "encoding": encoding}
+    if rows is not None:
+        drawn["data"] = {"values": rows}
+    return drawn
+
+
+def lines(rows: Rows, x: Spec, y: Spec, series: Sequence[Series], width: float = 1.6) -> Spec:
+    """Return lines with a legend. Rows of one `name`, which is that of a series, are one line, or
+    one for each `part`. `width`: of the lines, in pixels.
+    """
+    encoding = {
+        "x": x,
+        "y": y,
+        "stroke": named(series),
+        "strokeDash": dashed(series),
+        "detail": {"field": "part"},
+    }
+    return layer("line", encoding, rows, strokeWidth=width)
+
+
+def areas(rows: Rows, x: Spec, y: Spec, series: Sequence[Series], **style: Any) -> Spec:
+    """Return areas between `low` and `high` with a legend. Rows of one `name` are one area, or one
+    for each `part`.
+    """
+    encoding = {
+        **interval(y, "y"),
+        "x": x,
+        "fill": named(series, "square"),
+        "detail": {"field": "part"},
+    }
+    return layer("area", encoding, rows, **style)
+
+
+def curves(rows: Rows, x: Spec, y: Spec, series: Sequence[Series]) -> list[Spec]:
+    """Return lines with their points, over areas of their intervals: rows of `x`, `y`, `low`, `high`
+    and `name`, ends None where there is no interval.
+    """
+    fill = {**named(series), "legend": None}
+    band = layer("area", {**interval(y, "y"), "x": x, "fill": fill}, rows, opacity=0.12)
+    band["transform"] = [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
+    points = layer("point", {"x": x, "y": y, "fill": fill}, rows, size=18, strokeWidth=0)
+    return [band, lines(rows, x, y, series), points]
+
+
+def interval(axis: Spec, channel: str) -> Spec:
+    """Return the channels of marks from `low` to `high` along an axis, `x` or `y`."""
+    return {channel: {**axis, "field": "low"}, f"{channel}2": {"field": "high"}}
+
+
+def stroke_at(value: float, axis: Spec, channel: str, role: str = "muted") -> Spec:
+    """Return a stroke across the whole picture at a value of an axis, `x` or `y`. `role`: the design
+    token of its colour.
+    """
+    place = {**axis, "datum": value}
+    del place["field"]
+    return layer("rule", {channel: place}, [{}], color=light(role), strokeWidth=0.7)
+
+
+# -- channels
+
+
+def measure(field: str, title: str, scale: Spec | None = None, **axis: Any) -> Spec:
+    """Return an axis of numbers, which need not hold zero. `axis`: fields of a Vega-Lite axis."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "scale": {"zero": False, **(scale or {})},
+        "title": title or None,
+        "axis": {"tickCount": 5, **axis},
+    }
+
+
+def places(first: float, last: float) -> Spec:
+    """Return the scale of an axis that ends at these values."""
+    return {"domain": [first, last], "nice": False, "zero": False}
+
+
+def ticks(labels: dict[float, str]) -> Spec:
+    """Return fields of an axis that has these labels at these values and no others."""
+    values = json.dumps(list(labels))
+    words = json.dumps(list(labels.values()))
+    return {"values": list(labels), "labelExpr": f"{words}[indexof({values}, datum.value)]"}
+
+
+def day_ticks(days: Sequence[object]) -> Spec:
+    """Return fields of an axis of the numbers of days, so that weekends take no room: a few days
+    are named, and the outer ones stay inside the picture.
+    """
+    labels = {position: str(days[position]) for position in dated_positions(len(days))}
+    return {**ticks(labels), "labelFlush": 30, "labelOverlap": False}
+
+
+def legend(columns: int = 3, symbol: str = "stroke") -> Spec:
+    """Return a legend above the picture."""
+    return {
+        "title": None,
+        "orient": "top",
+        "columns": columns,
+        "labelLimit": 300,
+        "symbolType": symbol,
+        "symbolStrokeWidth": 2.5,
+        "symbolOpacity": 1,
+    }
+
+
+def named(series: Sequence[Series], symbol: str = "stroke") -> Spec:
+    """Return the colours of the names of series."""
+    names = [one.name for one in series]
+    return {
+        "field": "name",
+        "type": "nominal",
+        "scale": {"domain": names, "range": [light(one.token) for one in series]},
+        "legend": legend(symbol=symbol),
+    }
+
+
+def dashed(series: Sequence[Series]) -> Spec:
+    """Return the dashes of the names of series, in the legend of their colours."""
+    names = [one.name for one in series]
+    return {
+        "field": "name",
+        "type": "nominal",
+        "scale": {"domain": names, "range": [list(one.dash) for one in series]},
+        "legend": legend(),
+    }

@@ -1,0 +1,93 @@
+"""Files of figures: Vega-Lite specs as SVG and PNG, drawn by vl-convert.
+
+Equal specs and versions of vl-convert give equal bytes; nothing is asked of a network.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from types import ModuleType
+
+from markupsafe import escape
+
+from ktdeval.errors import UsageError
+from ktdeval.values import install_command
+from ktdeval_pages.marks import Spec
+
+_SCALE = 2.2  #: pixels of a PNG for each of the spec
+
+
+def renderer() -> ModuleType | None:
+    """Return vl-convert; None where it is not installed."""
+    try:
+        import vl_convert  # noqa: PLC0415 - heavy, and an extra
+    except ModuleNotFoundError as error:
+        if error.name != "vl_convert":
+            raise
+        return None
+
+    module: ModuleType = vl_convert
+    return module
+
+
+def require_renderer(what: str) -> ModuleType:
+    """Return vl-convert. `what`: what is drawn with it, as in `a report`. Raises UsageError: it is
+    not installed, or this process is a fork of one that has drawn with it, where it would wait
+    forever for threads that forks don't have.
+    """
+    module = renderer()
+    if module is None:
+        raise UsageError(
+            f"{what} is drawn with vl-convert, which is not installed: {install_command('report')}"
+        )
+    if _first_process() != os.getpid():
+        raise UsageError(f"{what} can't be drawn in a fork of a process that has drawn figures")
+    return module
+
+
+@functools.cache
+def _first_process() -> int:
+    """Return the process that drew first, by its id; forks know it."""
+    return os.getpid()
+
+
+def svg_of(spec: Spec) -> str:
+    """Return a figure as an SVG element, whose text alternative is the `description` of the spec.
+
+    Letters are text. Raises UsageError: vl-convert is missing.
+    """
+    drawn = require_renderer("a figure").vegalite_to_svg(_without_roles(spec))
+    head, _, inner = drawn.partition(">")
+    size = re.search(r'width="(\d+)" height="(\d+)"', head)
+    if size is None:
+        raise ValueError("vl-convert wrote an SVG without a size")
+
+    width, height = size.groups()
+    # Only what stands in tags: letters between them are what the reader reads.
+    inner = re.sub(r"<[^>]+>", _short_numbers, inner)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
+        f' height="{height}" role="img" aria-label="{escape(spec["description"])}">{inner}'
+    )
+
+
+def png_of(spec: Spec) -> bytes:
+    """Return a figure as PNG. Raises UsageError: vl-convert is missing."""
+    drawn: bytes = require_renderer("a figure").vegalite_to_png(spec, scale=_SCALE)
+    return drawn
+
+
+def _without_roles(spec: Spec) -> Spec:
+    """Return a spec whose marks say nothing of themselves: the description is the one text."""
+    return {**spec, "config": {**spec["config"], "aria": False}}
+
+
+def _short_numbers(tag: re.Match[str]) -> str:
+    return re.sub(r"-?\d+\.\d{3,}(e-\d+)?", _short_number, tag[0])
+
+
+def _short_number(match: re.Match[str]) -> str:
+    text = f"{float(match[0]):.2f}"
+    return text.rstrip("0").rstrip(".")

@@ -2,7 +2,7 @@
 cards that they are from.
 
 OUT/transplant.json                          all figures, and where they are from
-OUT/curve.svg                                the same as a plot, where matplotlib is installed
+OUT/curve.svg                                the same as a plot, where vl-convert is installed
 OUT/at/<capital>/cards/<task>.json           card of a task at a capital, never ranked
 OUT/at/<capital>/episodes/<id>/ledger.parquet
 

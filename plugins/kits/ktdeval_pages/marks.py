@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.values import load_yaml
-from ktdeval_pages.colours import TOKENS
+from ktdeval_pages.colours import SERIES, TOKENS
 from ktdeval_pages.day_labels import dated_positions
 
 Spec = dict[str, Any]
@@ -64,11 +64,16 @@ def _coloured(part: Any, colours: Mapping[str, str]) -> Any:
     return part
 
 
-def finite(value: float | None) -> float | None:
-    """Return a number as JSON has it: None where it is not defined, and nothing is drawn."""
+def series_of(names: Iterable[str]) -> list[Series]:
+    """Return names in the colours of series, in their order."""
+    return [Series(name, token) for name, token in zip(names, SERIES, strict=False)]
+
+
+def finite(value: float | None, scale: float = 1.0) -> float | None:
+    """Return a number in the unit of an axis: None where it is not defined, and nothing is drawn."""
     if value is None or not math.isfinite(value):
         return None
-    return float(value)
+    return float(scale * value)
 
 
 def path_rows(xs: Iterable[float], ys: Iterable[float], **fields: Any) -> Rows:
@@ -84,6 +89,12 @@ def band_rows(
     for x, low, high in zip(xs, lows, highs, strict=True):
         rows.append({"x": float(x), "low": finite(low), "high": finite(high), **fields})
     return rows
+
+
+def below_each_other(parts: list[Spec]) -> Spec:
+    """Return pictures as one, each with a legend of its own."""
+    channels = ("stroke", "strokeDash", "fill")
+    return {"vconcat": parts, "resolve": {"scale": dict.fromkeys(channels, "independent")}}
 
 
 # -- layers
@@ -128,7 +139,7 @@ def curves(rows: Rows, x: Spec, y: Spec, series: Sequence[Series]) -> list[Spec]
     """Return lines with their points, over areas of their intervals: rows of `x`, `y`, `low`, `high`
     and `name`, ends None where there is no interval.
     """
-    fill = {**named(series), "legend": None}
+    fill = named(series)
     band = layer("area", {**interval(y, "y"), "x": x, "fill": fill}, rows, opacity=0.12)
     band["transform"] = [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
     points = layer("point", {"x": x, "y": y, "fill": fill}, rows, size=18, strokeWidth=0)
@@ -172,7 +183,10 @@ def ticks(labels: dict[float, str]) -> Spec:
     """Return fields of an axis that has these labels at these values and no others."""
     values = json.dumps(list(labels))
     words = json.dumps(list(labels.values()))
-    return {"values": list(labels), "labelExpr": f"{words}[indexof({values}, datum.value)]"}
+    label = f"{words}[indexof({values}, datum.value)]"
+    # a logarithmic axis leaves out values beyond its count
+    count = 10 * len(labels)
+    return {"values": list(labels), "labelExpr": label, "labelOverlap": False, "tickCount": count}
 
 
 def day_ticks(days: Sequence[object]) -> Spec:
@@ -180,7 +194,7 @@ def day_ticks(days: Sequence[object]) -> Spec:
     are named, and the outer ones stay inside the picture.
     """
     labels = {position: str(days[position]) for position in dated_positions(len(days))}
-    return {**ticks(labels), "labelFlush": 30, "labelOverlap": False}
+    return {**ticks(labels), "labelFlush": 30}
 
 
 def legend(columns: int = 3, symbol: str = "stroke") -> Spec:

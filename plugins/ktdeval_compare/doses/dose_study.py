@@ -226,7 +226,7 @@ def _bright_excess(entrants: Sequence[Entrant], plugins: Plugins) -> dict[str, d
 
 
 def write_study(out: Path, rows: Sequence[DoseRow], report: DoseReport) -> None:
-    """Write the figures of all episodes, and the plot of the report where matplotlib is there."""
+    """Write the figures of all episodes, and the plot of the report where vl-convert is there."""
     write_atomic(out / "dose-response.csv", write_rows(rows).encode())
     plot = dose_svg(report)
     if plot is not None:

@@ -3,83 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ktdeval.runner import CapitalLine, TransplantFile
-from ktdeval_pages.colours import SERIES, TOKENS
-from ktdeval_pages.figure_files import svg_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ktdeval_pages.marks import (
+    Rows,
+    Spec,
+    below_each_other,
+    curves,
+    finite,
+    measure,
+    series_of,
+    stroke_at,
+    whole_spec,
+)
+from ktdeval_pages.rendering import renderer, svg_of
 
 _MEASURES = {
     "total_return": "return",
     "excess_return": "excess over the benchmark",
     "net_selection": "selection net of costs",
 }
-_WIDTH = 6.4
-_HEIGHT = 3.6  # of each task, in inches
 
 
 def curve_svg(file: TransplantFile) -> bytes | None:
-    """Return the plot as SVG, one part for each task; None without matplotlib, which is an extra
+    """Return the plot as SVG, one part for each task; None without vl-convert, which is an extra
     (`report`).
     """
-    try:
-        import matplotlib  # noqa: PLC0415 - heavy, and an extra
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
+    if renderer() is None:
         return None
 
-    tasks = list(dict.fromkeys(line.task for line in file.lines))
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        # equal figures give equal bytes
-        matplotlib.rcParams.update({"svg.hashsalt": "ktdeval", "svg.fonttype": "path"})
-        drawn = Figure(figsize=(_WIDTH, _HEIGHT * len(tasks)), layout="constrained")
-        parts = drawn.subplots(len(tasks), 1, squeeze=False)[:, 0]
-        for task, axes in zip(tasks, parts, strict=True):
-            own = [line for line in file.lines if line.task == task]
-            _draw(axes, own)
-            axes.set_title(f"{task}: {file.model}, transplanted", fontsize=9, loc="left")
+    parts = []
+    for task in dict.fromkeys(line.task for line in file.lines):
+        own = [line for line in file.lines if line.task == task]
+        parts.append({**_curves(own), "title": f"{task}: {file.model}, transplanted"})
 
-        return svg_of(drawn)
+    titles = ". ".join(part["title"] for part in parts)
+    return svg_of(whole_spec(below_each_other(parts), titles)).encode()
 
 
-def _draw(axes: Axes, lines: Sequence[CapitalLine]) -> None:
-    """Draw the curves of one task, ascending by capital."""
-    axes.axhline(0.0, color=TOKENS["other"].light, linewidth=0.8)
-    for token, (name, words) in zip(SERIES, _MEASURES.items(), strict=False):
-        colour = TOKENS[token].light
-        known = [(line.capital, getattr(line, name)) for line in lines]
-        known = [(capital, mean) for capital, mean in known if mean.value is not None]
-        if not known:
-            continue
+def _curves(capitals: Sequence[CapitalLine]) -> Spec:
+    """Return the curves of one task, ascending by capital, in per cent."""
+    rows: Rows = []
+    for name, words in _MEASURES.items():
+        for line in capitals:
+            mean = getattr(line, name)
+            if mean.value is not None:
+                row = {"name": words, "x": line.capital, "y": finite(mean.value, 100)}
+                rows.append({**row, "low": finite(mean.low, 100), "high": finite(mean.high, 100)})
 
-        capitals = [capital for capital, _ in known]
-        axes.plot(
-            capitals,
-            [100 * mean.value for _, mean in known],
-            marker="o",
-            markersize=3,
-            color=colour,
-            label=words,
-        )
-        sure = [(capital, mean) for capital, mean in known if mean.low is not None]
-        if sure:
-            axes.fill_between(
-                [capital for capital, _ in sure],
-                [100 * mean.low for _, mean in sure],
-                [100 * mean.high for _, mean in sure],
-                color=colour,
-                alpha=0.12,
-                linewidth=0,
-            )
-
-    axes.set_xscale("log")
-    axes.set_xlabel(f"capital, {lines[0].currency}", fontsize=8)
-    axes.set_ylabel("mean over windows, %", fontsize=8)
-    axes.tick_params(labelsize=8)
-    axes.legend(fontsize=8, frameon=False)
+    drawn = {row["name"] for row in rows}
+    series = [one for one in series_of(_MEASURES.values()) if one.name in drawn]
+    x = measure("x", f"capital, {capitals[0].currency}", {"type": "log"}, format="~s")
+    y = measure("y", "mean over windows, %")
+    layers = [stroke_at(0.0, y, "y"), *curves(rows, x, y, series)]
+    return {"layer": layers, "width": 400, "height": 200}

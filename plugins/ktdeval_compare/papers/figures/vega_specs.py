@@ -20,11 +20,9 @@ import pandas as pd
 from ktdeval.cards import clean
 from ktdeval_compare.papers.figures.definitions import PaperFigure
 from ktdeval_compare.papers.table_writing import notes_of
-from ktdeval_pages.colours import SERIES, TOKENS
+from ktdeval_pages.colours import SERIES
+from ktdeval_pages.marks import SCHEMA, Spec, light, stroke_at
 
-Spec = dict[str, Any]
-
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 WIDTH = 640  #: of a figure without panels, in pixels
 ACTIONS: Mapping[str, str] = {
     "BUY": "series1",
@@ -48,11 +46,6 @@ GAP_DASHES: Sequence[Sequence[int]] = ((1, 0), (1, 0), (6, 3))
 """Of two runs and Buy & Hold, which a run that never trades lies on."""
 
 _SHARE = ".2~%"
-
-
-def light(token: str) -> str:
-    """Return the colour of a design token on a light page."""
-    return TOKENS[token].light
 
 
 def vega_spec(figure: PaperFigure, frame: pd.DataFrame) -> Spec:
@@ -222,6 +215,7 @@ def _lines(figure: PaperFigure, frame: pd.DataFrame) -> Spec:
 
     value = _measure("value", figure.y_title)
     line = {"x": _day_axis(), "y": value, "color": colour, "strokeDash": _dash(lines)}
+    layers.append(stroke_at(0.0, value, "y"))
     layers.append({"mark": {"type": "line"}, "encoding": line})
     if figure.ends:
         end = {

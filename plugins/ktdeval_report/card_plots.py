@@ -285,7 +285,7 @@ def _part(layers: list[Spec], height: float) -> Spec:
 
 def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
     """Return lines of what is held, what is sold short and cash."""
-    x = _unlabelled(_day_axis(ledger.days, 0.5))
+    x = _unlabelled(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %")
     series = [
         Series("held", "series1"),
@@ -301,7 +301,7 @@ def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
 
 def _name_layers(ledger: Ledger, names: Sequence[str], weights: Values) -> list[Spec]:
     """Return areas of names, of all others and of cash, one on another."""
-    x = _unlabelled(_day_axis(ledger.days, 0.5))
+    x = _unlabelled(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %", places(0, 100))
     roles = [*SERIES[: len(names)], "other", "band2"]
     every = [*names, "others", "cash"]
@@ -320,7 +320,7 @@ def _traded_layer(ledger: Ledger, traded: Values) -> Spec:
         for day, value in enumerate(traded)
     ]
     y = measure("y", "traded, %", {"zero": True}, tickCount=3)
-    return _bars(rows, _day_axis(ledger.days, 0.5), y, "series1")
+    return _bars(rows, _day_axis(list(ledger.days), 0.5), y, "series1")
 
 
 def _bars(rows: Rows, x: Spec, y: Spec, token: str) -> Spec:
@@ -475,7 +475,7 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
         for name, part in attribution.parts(attribution.linked_lines).items()
     }
     total = np.sum(list(parts.values()), axis=0)
-    drawn = picture(_part_layers(parts, total, attribution.days), 215)
+    drawn = picture(_part_layers(parts, total, list(attribution.days)), 215)
     text = "At the end " + ", ".join(
         f"{name} {percent(float(part[-1]) / 100)}" for name, part in parts.items()
     )

@@ -52,7 +52,8 @@ def settings() -> Spec:
     """Return the look of axes, legends and titles."""
     where = Path(__file__).with_name("figure_settings.yaml")
     colours = {name: colour.light for name, colour in TOKENS.items()}
-    return _coloured(load_yaml(where), colours)
+    look: Spec = _coloured(load_yaml(where), colours)
+    return look
 
 
 def _coloured(part: Any, colours: Mapping[str, str]) -> Any:
@@ -179,7 +180,7 @@ def places(first: float, last: float) -> Spec:
     return {"domain": [first, last], "nice": False, "zero": False}
 
 
-def ticks(labels: dict[float, str]) -> Spec:
+def ticks(labels: Mapping[int, str] | Mapping[float, str]) -> Spec:
     """Return fields of an axis that has these labels at these values and no others."""
     values = json.dumps(list(labels))
     words = json.dumps(list(labels.values()))

@@ -69,7 +69,8 @@ def svg_of(spec: Spec) -> str:
     inner = re.sub(r"<[^>]+>", _short_numbers, inner)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
-        f' height="{height}" role="img" aria-label="{escape(spec["description"])}">{inner}'
+        f' height="{height}" role="img" overflow="visible"'  # a reader's letters may be wider
+        f' aria-label="{escape(spec["description"])}">{inner}'
     )
 
 

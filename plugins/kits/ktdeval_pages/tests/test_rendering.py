@@ -25,7 +25,7 @@ def test_a_figure_is_one_element_with_its_text_alternative() -> None:
     drawn = svg_of(spec())
 
     assert drawn.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ')
-    assert 'role="img" aria-label="A &#34;line&#34; &amp; more">' in drawn
+    assert 'role="img" overflow="visible" aria-label="A &#34;line&#34; &amp; more">' in drawn
     assert drawn.count("aria-label") == 1
     assert "days &lt;1&gt;" in drawn
     assert "share, %" in drawn

@@ -69,7 +69,7 @@ print(shown.getvalue().count("Usage:"))
 @pytest.mark.slow
 def test_help_imports_no_library_of_figures() -> None:
     """Of all commands but those inside the groups `leaderboard` and `qfinzero`."""
-    heavy = {"pandas", "scipy", "statsmodels", "matplotlib", "openai", "anthropic", "torch"}
+    heavy = {"pandas", "scipy", "statsmodels", "vl_convert", "openai", "anthropic", "torch"}
     script = f"HEAVY = {heavy}\n{PRINT_ALL_HELP}"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -83,7 +83,7 @@ def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alon
 
 def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
     """p-values of `arch` itself, with the block length of the tie groups."""
-    from arch.bootstrap import MCS  # it loads all of matplotlib
+    from arch.bootstrap import MCS  # slow to load
 
     block = max(2, round(len(returns) ** (1 / 3) / 2))
     test = MCS(

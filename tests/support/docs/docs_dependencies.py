@@ -18,6 +18,7 @@ MODULE_OF = {
     "google-auth": "google.auth",
     "pyyaml": "yaml",
     "pyqlib": "qlib",
+    "vl-convert-python": "vl_convert",
     "google-genai": "google.genai",
     "exchange_calendars": "exchange_calendars",
     "opentelemetry-sdk": "opentelemetry.sdk",

@@ -51,7 +51,7 @@ def steps_on(indices: np.ndarray, n: int) -> float:
 
 @pytest.mark.parametrize("block", [1.0, 2.5, 10.0])
 def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> None:
-    from arch.bootstrap import StationaryBootstrap  # it loads all of matplotlib
+    from arch.bootstrap import StationaryBootstrap  # slow to load
 
     n = 80
     draws = 1500

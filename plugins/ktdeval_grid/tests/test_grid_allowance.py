@@ -172,6 +172,31 @@ def test_a_system_of_the_same_worker_waits_likewise(tmp_path: Path) -> None:
     assert isinstance(waiter.outcome, Reservation)
 
 
+def test_nobody_waits_for_a_worker_whose_last_call_did_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = allowance_of(tmp_path, "one", max_cost=0.5)
+    other = allowance_of(tmp_path, "other", max_cost=0.5)
+    most = Amount(0.4, 0)
+    assert other.draw(most) == "drawn"
+
+    def given_back() -> bool:
+        other.settle(most, Amount(0.0, 0))
+        other.give_back_all()
+        return False
+
+    def drawn_before(units: int, tokens: int) -> bool:
+        assert other.draw(most) == "drawn"
+        return GridAllowance._taken(one, units, tokens)
+
+    # The other gives back when this one looks who has drawn, and draws again before this one does.
+    monkeypatch.setattr(one, "_others_have_drawn", given_back)
+    monkeypatch.setattr(one, "_taken", drawn_before)
+
+    assert one.draw(most) == "never"
+    assert not other._others_have_drawn()
+
+
 def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> None:
     limit_usd = 0.5
     budgets = []

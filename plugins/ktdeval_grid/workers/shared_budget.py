@@ -102,6 +102,8 @@ class GridAllowance:
             may_wait = self._calls > 0 or self._others_have_drawn()
             if self._is_drawn(most):
                 return "drawn"
+            if not self._calls:
+                self._give_back_all()  # the mark, too: others would wait for this process
             if not may_wait:
                 return "never"
 

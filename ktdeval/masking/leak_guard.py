@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.masking.identity_index import WITHHELD, identities_of
+from ktdeval.masking.date_detection import Span
+from ktdeval.masking.identity_index import WITHHELD, IdentityHit, identities_of
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import render_json
+from ktdeval.masking.text_normalisation import places_of
 from ktdeval.values.strict_json import JsonValue, loads_strict
 
 
@@ -72,7 +75,7 @@ class LeakGuard:
         return self._withhold_in_json(text, fields)
 
     def _redacted_json(self, text: str, fields: frozenset[str]) -> str:
-        if not self._index.find(text, "answer"):
+        if not self._names_identity(text, fields):
             return text
 
         try:
@@ -80,10 +83,16 @@ class LeakGuard:
         except ValueError:
             return self.redact(text)
 
-        cleaned = self._redact_value(value, fields)
-        if self._index.find(render_json(_without_names(cleaned, fields)), "answer"):
+        cleaned = render_json(self._redact_value(value, fields))
+        if self._names_identity(cleaned, fields):
             return render_json({"arguments": WITHHELD})
-        return text if cleaned == value else render_json(cleaned)
+        return cleaned
+
+    def _names_identity(self, text: str, fields: frozenset[str]) -> bool:
+        """Whether JSON holds an identity, the names of these fields apart."""
+        hits = self._index.find(text, "answer")
+        names = _spans_of_names(text, fields) if hits else []
+        return not all(_is_within(hit, names) for hit in hits)
 
     def _redact_value(self, value: JsonValue, fields: frozenset[str]) -> JsonValue:
         match value:
@@ -101,19 +110,23 @@ class LeakGuard:
                 return value
             case int():
                 digits = str(value)
-                if len(digits) == 6 and self._index.has_any(digits):
+                if len(digits) in (6, 8) and self._index.has_any(digits):
                     return WITHHELD
 
         return value
 
 
-def _without_names(value: JsonValue, fields: frozenset[str]) -> JsonValue:
-    """Return all that a value holds, but the names of these fields."""
-    match value:
-        case dict():
-            names = [key for key in value if key not in fields]
-            return [*names, *(_without_names(item, fields) for item in value.values())]
-        case list():
-            return [_without_names(item, fields) for item in value]
+def _is_within(hit: IdentityHit, spans: Iterable[Span]) -> bool:
+    return any(start <= hit.start and hit.end <= end for start, end in spans)
 
-    return value
+
+def _spans_of_names(text: str, fields: frozenset[str]) -> list[Span]:
+    """Return where JSON has one of these names as a whole; in a longer text it has no quotation marks,
+    or escaped ones.
+    """
+    spans = []
+    for name in fields:
+        named = f'"{name}"'
+        spans += [(start, start + len(named)) for start in places_of(text, named)]
+
+    return spans

@@ -1,9 +1,12 @@
-"""Secrets in foreign text: each way to write one is found, and other text stays as it is."""
+"""Secrets in foreign text: each form of one is found, and other text stays as it is."""
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import random
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -15,18 +18,16 @@ KEYS = (
     "stub-secret-key-0123456789abcdef",
     "hf_AbCdEfGhIjKl12MnOpQrStUvWx",
 )
-# Bits of the oracle below do not undo these two; that they are gone is seen by their own letters.
-ONE_WAY = {"base64 in lower case", "ASCII 85"}
 
 
 @pytest.mark.sampled(50)
 @pytest.mark.parametrize("way", ECHOES)
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_is_found_however_it_is_written(key: str, way: str) -> None:
+def test_a_key_is_found_in_each_form(key: str, way: str) -> None:
     echo = ECHOES[way](key)
     text = f"you sent {echo}, which is wrong"
 
-    assert way in ONE_WAY or gives_away(text, key)
+    assert gives_away(text, key)
 
     hidden = hide_keys(text, (key,))
     assert "[key]" in hidden
@@ -82,7 +83,56 @@ def test_words_and_paths_are_found_whole_only() -> None:
 
     assert redact_secrets(text, environment) == text
     assert redact_secrets("in /home/jo/keys/id_2024.pem", environment) == "in [SSH_KEY_FILE]"
-    assert redact_secrets("CORRECT-HORSE-BATTERY-STAPLE", environment) == "[DB_PASSWORD]"
+    assert redact_secrets("pw=correct+horse+battery+staple", environment) == "pw=[DB_PASSWORD]"
+
+
+@pytest.mark.parametrize(
+    "secret", ['Kq"7/zT\\m29 pä+ß', "密码-7Kq9-zTm2-密码-44", "Kq7\nzTm\n29xY4w"]
+)
+def test_a_secret_of_any_characters_is_found_in_json_and_addresses(secret: str) -> None:
+    in_json = json.dumps({"said": secret})
+    texts = [
+        in_json,
+        json.dumps(in_json),
+        json.dumps({"said": secret}, ensure_ascii=False),
+        f"https://host/?key={quote(secret, safe='')}&n=1",
+        f"https://host/?key={quote_plus(secret)}&n=1",
+        base64.b64encode(f"user:{secret}".encode()).decode(),
+        secret.encode().hex(),
+    ]
+    for text in texts:
+        hidden = redact_secrets(text, {"MY_TOKEN": secret})
+        assert "[MY_TOKEN]" in hidden
+        assert len(hidden) < len(text)
+
+    assert json.loads(redact_secrets(in_json, {"MY_TOKEN": secret})) == {"said": "[MY_TOKEN]"}
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab"])
+def test_all_that_a_key_decides_in_base64_is_hidden(before: str) -> None:
+    key = KEYS[0]
+    encoded = base64.b64encode(f"{before}{key}, and more".encode()).decode()
+    first = math.ceil(len(before) * 8 / 6)
+    end = len(before + key) * 8 // 6
+
+    assert hide_keys(encoded, (key,)) == encoded[:first] + "[key]" + encoded[end:]
+
+
+def test_a_secret_of_eight_characters_is_hidden_and_a_shorter_one_is_not() -> None:
+    assert hide_keys("with ab34ef78 in it", ("ab34ef78",)) == "with [key] in it"
+    assert hide_keys("with ab34ef7 in it", ("ab34ef7",)) == "with ab34ef7 in it"
+
+
+def test_a_key_that_arrives_in_pieces_is_hidden_once_a_piece_of_it_is_there() -> None:
+    key = KEYS[0]
+    for arrived in range(12, len(key) + 1):
+        assert hide_keys(f"the key {key[:arrived]}", (key,)) == "the key [key]"
+
+
+def test_of_two_secrets_the_longer_is_named() -> None:
+    environment = {"A_KEY": "Zq7RkV2mXw9T", "B_KEY": "Zq7RkV2mXw9TtPzBn4LsYc6G"}
+
+    assert redact_secrets(f"has {environment['B_KEY']}", environment) == "has [B_KEY]"
 
 
 def test_passwords_of_addresses_and_headers_are_secrets_of_the_environment() -> None:
@@ -103,7 +153,7 @@ def test_passwords_of_addresses_and_headers_are_secrets_of_the_environment() -> 
         "hunter2-hunter2",
     ]
 
-    text = "proxy said hunter2-hunter2, the gateway ABC123DEF456GHI789"
+    text = "proxy said hunter2-hunter2, the gateway Abc123Def456Ghi789"
     assert (
         redact_secrets(text, environment)
         == "proxy said [HTTPS_PROXY], the gateway [OPENAI_CUSTOM_HEADERS: X-Api-Key]"

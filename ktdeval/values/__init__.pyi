@@ -59,7 +59,6 @@ from ktdeval.values.installation import (
     requirement as requirement,
 )
 from ktdeval.values.lazy import later as later, lazy_exports as lazy_exports, maker as maker
-from ktdeval.values.parquet_footer import read_footer as read_footer
 from ktdeval.values.progress_reports import Tell as Tell, tell_nobody as tell_nobody
 from ktdeval.values.request_smuggling import (
     AmbiguousRequestGuard as AmbiguousRequestGuard,

@@ -13,13 +13,12 @@ import gzip
 import io
 import lzma
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktdeval.values.file_signatures import GZIP
 from ktdeval.values.files import open_plain
-from ktdeval.values.parquet_footer import read_footer
 from ktdeval.values.rollback import undone_on_error
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 ALWAYS_ALLOWED = 256 << 20
 MOST_TIMES = 200
 MOST_TIMES_OF_TEXT = 30
-MOST_COLUMNS = 20_000
+MAX_COLUMNS = 20_000
 
 # Bytes of a value in Arrow's memory, by the type in the file. Of a text: of its place alone.
 _WIDTHS = {
@@ -63,143 +62,116 @@ def too_large(found: int, size: int, times: int = MOST_TIMES) -> str:
 
 
 def open_parquet(
-    path: Path, columns: Collection[str] | None = None, **options: Any
+    source: Path | pa.Buffer, columns: Collection[str] | None = None, **options: Any
 ) -> pq.ParquetFile:
     """Open a Parquet file of which all columns, or some, are going to be read; `options` are those
     of `pyarrow`. Raises OSError; pa.ArrowException: it is no Parquet, or holds too much.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - takes a moment to import
+    import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    with open_plain(path) as stream:
-        size = stream.seek(0, io.SEEK_END)
+    if isinstance(source, Path):
+        with open_plain(source) as stream:
+            size = stream.seek(0, io.SEEK_END)
+    else:
+        size = source.size
+        source = pa.BufferReader(source)
 
-    metadata = options.pop("metadata", None) or read_footer(path)
-    check_parquet(metadata, size, columns)
-    coded = options.get("read_dictionary", ())
-    file = pq.ParquetFile(path, metadata=metadata, **options)
+    try:
+        file = pq.ParquetFile(source, **options)
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"the name of a column is no text: {error}") from error
 
     with undone_on_error(lambda _: file.close()):
-        _check_texts(path, metadata, size, columns, coded)
+        check_parquet(file.metadata, size, columns)
+        coded = options.get("read_dictionary", ())
+        _check_texts(source, file.metadata, size, _text_columns(file.metadata, columns, coded))
 
     return file
 
 
-def parquet_of(data: pa.Buffer) -> pq.ParquetFile:
-    """Open a Parquet file in memory of Arrow's own. Errors as of `open_parquet`."""
-    import pyarrow as pa  # noqa: PLC0415 - as above
-    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
-
-    metadata = read_footer(data)
-    check_parquet(metadata, data.size, None)
-    _check_texts(pa.BufferReader(data), metadata, data.size, None, ())
-
-    return pq.ParquetFile(pa.BufferReader(data), metadata=metadata)
-
-
 def check_parquet(metadata: pq.FileMetaData, size: int, columns: Collection[str] | None) -> None:
-    """Raise pa.ArrowInvalid where the columns take more memory than a file of `size` bytes may,
-    repeated texts left aside.
+    """Raise pa.ArrowInvalid where the columns take more memory than a file of `size` bytes may.
+    Repeated texts and long lists are left aside: a footer states them by chunk of a column, and
+    Arrow ends the process where such a description is damaged.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    if metadata.num_columns > MOST_COLUMNS:
-        raise pa.ArrowInvalid(
-            f"{metadata.num_columns:,} columns; at most {MOST_COLUMNS:,} are read"
-        )
+    if metadata.num_columns > MAX_COLUMNS:
+        raise pa.ArrowInvalid(f"{metadata.num_columns:,} columns; at most {MAX_COLUMNS:,} are read")
 
-    decoded = sum(_fixed_bytes(chunk) for chunk in _chunks(metadata, columns))
+    kinds = _chosen_columns(metadata, columns).values()
+    row_bytes = sum(_WIDTHS.get(kind, _WIDEST) for kind in kinds)
+    decoded = sum(rows * row_bytes + unpacked for rows, unpacked in _groups(metadata))
     if decoded > most_bytes(size):
         raise pa.ArrowInvalid(too_large(decoded, size))
 
 
-def _chunks(metadata: pq.FileMetaData, columns: Collection[str] | None) -> Iterator[Any]:
-    """Yield the description of each chunk of the columns that are read."""
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        for number in range(rows.num_columns):
-            chunk = rows.column(number)
-            path = chunk.path_in_schema
-            if columns is None or path in columns or path.split(".")[0] in columns:
-                yield chunk
+def _chosen_columns(metadata: pq.FileMetaData, columns: Collection[str] | None) -> dict[str, str]:
+    """Return the type in the file of each column that is read, by its path."""
+    found = {}
+    for number in range(metadata.num_columns):
+        column = metadata.schema.column(number)
+        path = column.path
+        if columns is None or path in columns or path.split(".")[0] in columns:
+            found[path] = column.physical_type
+
+    return found
 
 
-def _fixed_bytes(chunk: Any) -> int:
-    """Return the bytes of a chunk's numbers, or of its texts' places and different texts."""
-    width = _WIDTHS.get(chunk.physical_type, _WIDEST)
-    values, unpacked = _stated(chunk)
-    return values * width + unpacked
-
-
-def _stated(chunk: Any) -> tuple[int, int]:
-    """Return how many values a chunk states, and of how many bytes in the file, unpacked. A false
-    footer may state less than none, which would make up for another chunk.
+def _text_columns(
+    metadata: pq.FileMetaData, columns: Collection[str] | None, coded: Collection[str]
+) -> list[str]:
+    """Return the paths of the columns of texts that are read, but for `coded` ones, which stay
+    dictionaries.
     """
-    return max(int(chunk.num_values), 0), max(int(chunk.total_uncompressed_size), 0)
+    kinds = _chosen_columns(metadata, columns)
+    return [path for path, kind in kinds.items() if kind == _TEXT and path not in coded]
 
 
-def _check_texts(
-    source: Any,
-    metadata: pq.FileMetaData,
-    size: int,
-    columns: Collection[str] | None,
-    coded: Collection[str],
-) -> None:
+def _groups(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+    """Yield rows, and bytes of all columns unpacked, of each group of rows. A false footer may state
+    less than none, which would make up for another group.
+    """
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        yield max(group.num_rows, 0), max(group.total_byte_size, 0)
+
+
+def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Sequence[str]) -> None:
     """Raise pa.ArrowInvalid where texts that stand once in a dictionary take too much memory when
-    each row has its own.
+    each row has its own. Read as dictionaries, each is in memory once.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    found: set[str] = set()
-    most = 0
-    for chunk in _chunks(metadata, columns):
-        path = chunk.path_in_schema
-        if chunk.physical_type == _TEXT and path not in coded:
-            found.add(path)
-            values, unpacked = _stated(chunk)
-            most += values * unpacked
-
-    # No text is longer than all of a chunk's: with few rows, nothing has to be read to know enough.
-    if most <= ALWAYS_ALLOWED:
+    if not texts:
         return
 
-    # Read as dictionaries, each text is in memory once.
-    paths = sorted(found)
     decoded = 0
-    with pq.ParquetFile(source, metadata=metadata, read_dictionary=paths) as file:
+    with pq.ParquetFile(source, metadata=metadata, read_dictionary=texts) as file:
         for group in range(metadata.num_row_groups):
-            for path in paths:
-                table = file.read_row_group(group, columns=[path], use_threads=False)
-                for column in table.columns:
-                    decoded += sum(map(_text_bytes, column.chunks))
+            table = file.read_row_group(group, columns=texts, use_threads=False)
+            for column in table.columns:
+                decoded += sum(map(_text_bytes, column.chunks))
 
-                if decoded > most_bytes(size):
-                    raise pa.ArrowInvalid(too_large(decoded, size))
+            if decoded > most_bytes(size):
+                raise pa.ArrowInvalid(too_large(decoded, size))
 
 
 def _text_bytes(array: Any) -> int:
     """Return the bytes of the texts in an array, each as often as it stands there."""
-    import numpy as np  # noqa: PLC0415 - as above
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
-    kind = array.type
-    if pa.types.is_struct(kind):
-        return sum(_text_bytes(array.field(number)) for number in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        return _text_bytes(array.keys) + _text_bytes(array.items)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _text_bytes(array.values)
-    if not pa.types.is_dictionary(kind):
-        return 0
-
-    lengths = pc.binary_length(array.dictionary).to_numpy(zero_copy_only=False)
-    if not len(lengths):  # all rows are null
-        return 0
-
-    places = array.indices.drop_null().to_numpy()
-    counts = np.bincount(places, minlength=len(lengths))
-    return int(counts @ lengths.astype(np.int64))
+    if pa.types.is_dictionary(array.type):
+        lengths = pc.binary_length(array.dictionary)
+        return pc.sum(lengths.take(array.indices)).as_py() or 0
+    if pa.types.is_struct(array.type):
+        return sum(map(_text_bytes, array.flatten()))
+    if pa.types.is_nested(array.type):
+        return _text_bytes(array.flatten())
+    return 0
 
 
 # ---- packed text

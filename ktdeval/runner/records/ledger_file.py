@@ -21,7 +21,7 @@ from ktdeval.errors import StoreError
 from ktdeval.market.venues.venue import FillRule
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import Scale
-from ktdeval.values.decompression_limits import parquet_of
+from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain, to_builtins
@@ -171,7 +171,7 @@ def load_table(path: Path) -> pa.Table:
     """
     buffer = pa.BufferOutputStream()
     buffer.write(read_plain(path))
-    return parquet_of(buffer.getvalue()).read(use_threads=False)
+    return open_parquet(buffer.getvalue()).read(use_threads=False)
 
 
 def load_ledger(path: Path) -> Ledger:

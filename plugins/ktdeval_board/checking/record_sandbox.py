@@ -21,13 +21,14 @@ from typing import Any, NoReturn
 
 import pandas  # noqa: F401 - which pyarrow imports where it first reads a market
 import pyarrow as pa
+import pyarrow.parquet as pq
 import zstandard
 
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
-from ktdeval.values import Value, decode_json, encode_canonical, read_footer, write_atomic
+from ktdeval.values import Value, decode_json, encode_canonical, write_atomic
 from ktdeval_board.derived_documents import make_decisions, make_series
 
 RESULT = "result.json"
@@ -211,26 +212,20 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
 def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
     """Return why a Parquet file must not be read, or None, by its footer.
 
-    A footer may be false, too, so that reading still needs a limit of memory.
+    A footer may be false, and states no lengths of lists, so that reading still needs a limit of
+    memory.
     """
     try:
-        footer = read_footer(path)
+        footer = pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
         return f"is not a Parquet file: {' '.join(str(error).split())}"
 
     if footer.num_rows > most_rows:
         return f"has {footer.num_rows:,} rows; the longest window has {most_rows:,} days"
 
-    stated = 0
-    values = 0
-    for group in range(footer.num_row_groups):
-        rows = footer.row_group(group)
-        for column in range(rows.num_columns):
-            chunk = rows.column(column)
-            stated += max(chunk.total_uncompressed_size, 0)
-            values += max(chunk.num_values, 0)
-
-    size = max(stated, values * _BYTES_OF_VALUE)
+    stated = [footer.row_group(group) for group in range(footer.num_row_groups)]
+    unpacked = sum(max(group.total_byte_size, 0) for group in stated)
+    size = max(unpacked, footer.num_rows * footer.num_columns * _BYTES_OF_VALUE)
     if size > most_bytes:
         return f"would have {size:,} bytes unpacked; at most {most_bytes:,} are taken"
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.values import check_parquet, dumps_canonical, open_parquet, read_footer
+from ktdeval.values import check_parquet, dumps_canonical, open_parquet
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, MomentSpan, empty_bars
 from ktdeval_qfinzero.timestamps import day_of, day_start
 
@@ -173,29 +173,34 @@ def read_index(path: Path) -> FileIndex:
     """Return a file's row groups. Raises OSError or pa.ArrowException if the file is unreadable or
     not one of bars.
     """
-    metadata = read_footer(path)
-    _check_columns(metadata)
-    check_parquet(metadata, path.stat().st_size, None)
-    groups = []
+    with decoding(), pq.ParquetFile(path) as file:
+        _check_columns(file.metadata)
+        check_parquet(file.metadata, path.stat().st_size, None)
+        groups = [_range_of(file, number) for number in range(file.num_row_groups)]
 
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        symbols = group.column(0).statistics
-        starts = group.column(1).statistics
-        if symbols is None or starts is None or not symbols.has_min_max or not starts.has_min_max:
-            raise pa.ArrowInvalid("no statistics")
+    return FileIndex(file.metadata, tuple(groups))
 
-        with decoding():
-            groups.append(RowGroupRange(symbols.min, symbols.max, starts.min, starts.max))
 
-    return FileIndex(metadata, tuple(groups))
+def _range_of(file: pq.ParquetFile, number: int) -> RowGroupRange:
+    """Return symbols and starts of a row group, by its statistics. A row is read first: there Arrow
+    refuses a damaged description, which ends the process where it is only looked at.
+    """
+    next(file.iter_batches(1, row_groups=[number], columns=_SCHEMA.names[:2]), None)
+    group = file.metadata.row_group(number)
+    symbols = group.column(0).statistics
+    starts = group.column(1).statistics
+    if symbols is None or starts is None or not symbols.has_min_max or not starts.has_min_max:
+        raise pa.ArrowInvalid("no statistics")
+
+    return RowGroupRange(symbols.min, symbols.max, starts.min, starts.max)
 
 
 def read_group(path: Path, index: FileIndex, number: int) -> BarBlock:
     """Decode a row group; the arrays are immutable. Raises OSError or pa.ArrowException if it is
     unreadable.
     """
-    with pq.ParquetFile(path, metadata=index.metadata, read_dictionary=["symbol"]) as file:
+    options = {"metadata": index.metadata, "read_dictionary": ["symbol"]}
+    with decoding(), pq.ParquetFile(path, **options) as file:
         table = file.read_row_group(number, use_threads=False)
     return _decoded(table)
 
@@ -204,7 +209,7 @@ def read_block(path: Path) -> BarBlock:
     """Decode a whole file, in its order. Raises OSError or pa.ArrowException if the file is
     unreadable or not one of bars.
     """
-    metadata = read_footer(path)
+    metadata = pq.read_metadata(path)
     _check_columns(metadata)
     with open_parquet(path, metadata=metadata, read_dictionary=["symbol"]) as file:
         return _decoded(file.read(use_threads=False))

@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import csv
 
 from ktdeval.errors import DataError
-from ktdeval.values import open_parquet, read_footer
+from ktdeval.values import open_parquet
 from ktdeval_qfinzero.access.pages.health.coverage import Days
 
 _MOST_BYTES: Final = 512 << 20
@@ -80,7 +81,7 @@ def read_days(path: Path) -> FileDays:
     """
     try:
         if path.name.endswith(".parquet"):
-            metadata = read_footer(path)
+            metadata = pq.read_metadata(path)
             date_name, own_name = _date_and_name_columns(metadata.schema.to_arrow_schema().names)
             columns = [name for name in (own_name, date_name) if name]
             with open_parquet(path, columns, metadata=metadata) as file:

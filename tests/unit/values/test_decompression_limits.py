@@ -1,4 +1,4 @@
-"""A Parquet file whose footer contradicts itself is an error, where Arrow would end the process."""
+"""Parquet files that contradict themselves are errors, not ends of the process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ktdeval.values import open_parquet, read_footer
+from ktdeval.values import open_parquet
 
 OPTIONAL_X = b"\x25\x02\x18\x01x"
 """Repetition `optional` and name `x` of a column in the schema, in Thrift's compact protocol."""
@@ -22,23 +22,24 @@ def packed(table: pa.Table) -> bytes:
 
 
 def test_a_column_with_a_histogram_of_other_levels_than_its_own_is_refused(tmp_path: Path) -> None:
+    """Arrow 26 ends the process where such a chunk of a column is described."""
     data = packed(pa.table({"x": [1, None, 3]}))
     assert data.count(OPTIONAL_X) == 1
 
     path = tmp_path / "bad.parquet"
     path.write_bytes(data.replace(OPTIONAL_X, b"\x25\x00\x18\x01x"))  # required, of one level
 
-    with pytest.raises(pa.ArrowInvalid, match="histogram of 2 definition levels, expected 1"):
-        open_parquet(path)
+    with pytest.raises(OSError, match="histogram size mismatch"), open_parquet(path) as file:
+        file.read()
 
 
 def test_a_name_that_is_not_text_is_refused() -> None:
     data = packed(pa.table({"x": [1, None, 3]})).replace(b"\x18\x01x", b"\x18\x01\xff")
-    with pytest.raises(pa.ArrowInvalid, match="footer that can't be read"):
-        read_footer(pa.py_buffer(data))
+    with pytest.raises(pa.ArrowInvalid, match="name of a column is no text"):
+        open_parquet(pa.py_buffer(data))
 
 
-def test_a_footer_of_all_kinds_of_columns_is_read() -> None:
+def test_columns_of_all_kinds_are_read() -> None:
     table = pa.table(
         {
             "text": ["a", None],
@@ -47,18 +48,5 @@ def test_a_footer_of_all_kinds_of_columns_is_read() -> None:
             "map": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64())),
         }
     )
-    metadata = read_footer(pa.py_buffer(packed(table)))
-
-    assert metadata.num_columns == 6
-    assert metadata.row_group(0).column(0).num_values == 2
-
-
-def test_a_field_of_later_versions_is_passed_over() -> None:
-    data = packed(pa.table({"x": [1, None, 3]}))
-    place = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    footer = data[place:-8]
-    truths = b"\x0b\x90\x03\x02\x51\x02\x01\x04\x02"  # field 200: a map {1: true, 2: false}
-    later = footer[:-1] + truths + footer[-1:]
-    changed = data[:place] + later + len(later).to_bytes(4, "little") + b"PAR1"
-
-    assert read_footer(pa.py_buffer(changed)).num_rows == 3
+    with open_parquet(pa.py_buffer(packed(table))) as file:
+        assert file.read() == table

@@ -60,11 +60,7 @@ from ktdeval.values.installation import (
 )
 from ktdeval.values.lazy import later as later, lazy_exports as lazy_exports, maker as maker
 from ktdeval.values.progress_reports import Tell as Tell, tell_nobody as tell_nobody
-from ktdeval.values.request_smuggling import (
-    AmbiguousRequestGuard as AmbiguousRequestGuard,
-    ambiguity as ambiguity,
-    has_body as has_body,
-)
+from ktdeval.values.request_smuggling import ambiguity as ambiguity
 from ktdeval.values.rollback import undone_on_error as undone_on_error
 from ktdeval.values.secret_free_addresses import (
     KEY_PREFIXED as KEY_PREFIXED,

@@ -18,7 +18,7 @@ from typing import IO, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.values import ambiguity, has_body
+from ktdeval.values import ambiguity
 from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
 from ktdeval_board.rules import RULES_FILE
@@ -192,10 +192,10 @@ class _Handler(SimpleHTTPRequestHandler):
         if not super().parse_request():
             return False
 
-        headers = self.headers.items()
-        if has_body(headers):
-            self.close_connection = True  # it is not read, and is no further request
-        problem = ambiguity(headers)
+        length = self.headers.get("Content-Length", "0").strip()
+        if length != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # a body is not read, and is no further request
+        problem = ambiguity(self.headers.items())
         if problem is not None:
             self.close_connection = True
             self.send_error(HTTPStatus.BAD_REQUEST, explain=problem)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ktdeval import __version__
 from ktdeval.harness import ModelRequest, Reply, ToolCall
-from ktdeval.values import AmbiguousRequestGuard, dumps_canonical
+from ktdeval.values import dumps_canonical
 from ktdeval_gym.stepwise_episode import AskedEpisode, EpisodeTurn, TaskSource
 
 
@@ -143,7 +143,7 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
 
 def make_app(tasks: TaskSource, most_sessions: int = 8) -> Any:
     """Return the FastAPI application that serves tasks to at most `most_sessions` clients."""
-    app = create_fastapi_app(
+    return create_fastapi_app(
         lambda: TaskEnvironment(tasks),
         TaskAction,
         TaskObservation,
@@ -151,5 +151,3 @@ def make_app(tasks: TaskSource, most_sessions: int = 8) -> Any:
         env_name="ktdeval",
         state_cls=TaskState,
     )
-    app.add_middleware(AmbiguousRequestGuard)
-    return app

@@ -23,6 +23,7 @@ from ktdeval.registry import load_plugins, own_wheel
 from ktdeval.values import dumps_canonical
 from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
 from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource, mean_score
+from raw_requests import ambiguous_requests, answer_to, statuses
 from scoring_cases import record
 from terminal import Terminal
 
@@ -345,3 +346,9 @@ def check_server(url: str, validate: Any, client_of: Any) -> None:
 
     assert [each.done for each in results] == [False, True]
     assert [each.reward for each in results] == [0.0, 0.0]
+
+    # h11 refuses what it could read in two ways
+    requests = ambiguous_requests("POST", "/reset")
+    port = int(url.rpartition(":")[2])
+    for name in ("two lengths", "two hosts"):
+        assert statuses(answer_to(port, requests[name])) == [400]

@@ -14,13 +14,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, TypeVar
 
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Payload
 from ktdeval.observation.compact import compacted, unpacked
 from ktdeval.observation.older_closes import shows_older_apart, with_older_apart
 from ktdeval.observation.state_entries import (
+    Entry,
     ObservedAccount,
     ObservedAsset,
     ObservedBar,
@@ -32,6 +33,8 @@ from ktdeval.observation.state_entries import (
 )
 from ktdeval.observation.state_rows import as_object, rows_by_asset, table_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict
+
+T = TypeVar("T", bound=Entry)
 
 _LIMITS = "constraints"
 
@@ -71,24 +74,22 @@ class ObservedState:
     @cached_property
     def account(self) -> ObservedAccount:
         """Account as booked at this close."""
-        return ObservedAccount.of(as_object(self.values.get("account")))
+        return ObservedAccount(as_object(self.values.get("account")))
 
     @cached_property
     def limits(self) -> ObservedLimits:
         """Limits of the task."""
-        return ObservedLimits.of(as_object(self.values.get(_LIMITS)))
+        return ObservedLimits(as_object(self.values.get(_LIMITS)))
 
     @cached_property
     def positions(self) -> Mapping[str, ObservedPosition]:
         """Holdings and shorts, by label."""
-        rows = rows_by_asset(self.values.get("positions"))
-        return {label: ObservedPosition.of(row) for label, row in rows.items()}
+        return self._by_label("positions", ObservedPosition)
 
     @cached_property
     def candidates(self) -> Mapping[str, ObservedAsset]:
         """Assets that the task shows to choose from, by label."""
-        rows = rows_by_asset(self.values.get("candidates"))
-        return {label: ObservedAsset.of(row) for label, row in rows.items()}
+        return self._by_label("candidates", ObservedAsset)
 
     @cached_property
     def assets(self) -> Mapping[str, ObservedAsset]:
@@ -104,7 +105,7 @@ class ObservedState:
                 cells.update(figures_held.get(label, {}))
             if label in self.candidates:
                 cells.update(self.candidates[label].cells)
-            assets[label] = ObservedAsset.of(cells)
+            assets[label] = ObservedAsset(cells)
 
         return assets
 
@@ -128,7 +129,7 @@ class ObservedState:
         """Bars by label of the asset, the oldest first."""
         by_asset: dict[str, list[ObservedBar]] = {}
         for row in table_rows(self.values.get("history")):
-            bar = ObservedBar.of(row)
+            bar = ObservedBar(row)
             by_asset.setdefault(bar.label, []).append(bar)
 
         return {label: tuple(bars) for label, bars in by_asset.items()}
@@ -136,13 +137,13 @@ class ObservedState:
     @cached_property
     def documents(self) -> tuple[ObservedDocument, ...]:
         """News and reports, in the order shown."""
-        return tuple(ObservedDocument.of(row) for row in table_rows(self.values.get("news")))
+        return tuple(map(ObservedDocument, table_rows(self.values.get("news"))))
 
     @cached_property
     def last_orders(self) -> tuple[ObservedOrder, ...]:
         """Orders of the step before, in the order submitted."""
         last_step = as_object(self.values.get("last_step"))
-        return tuple(ObservedOrder.of(row) for row in table_rows(last_step.get("orders")))
+        return tuple(map(ObservedOrder, table_rows(last_step.get("orders"))))
 
     @property
     def shows_last_orders(self) -> bool:
@@ -152,8 +153,11 @@ class ObservedState:
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
         """Of a day of a warm-up, what came after it, by label of the asset."""
-        rows = rows_by_asset(self.values.get("outcomes"))
-        return {label: ObservedOutcome.of(row) for label, row in rows.items()}
+        return self._by_label("outcomes", ObservedOutcome)
+
+    def _by_label(self, section: str, kind: type[T]) -> Mapping[str, T]:
+        rows = rows_by_asset(self.values.get(section))
+        return {label: kind(row) for label, row in rows.items()}
 
     # --- states that show less
 

@@ -94,11 +94,11 @@ def test_ratios_are_read_from_the_last_object_of_any_reply(
 
 
 def test_one_change_of_a_price_has_no_volatility_and_two_have() -> None:
-    assert annual_volatility(ObservedAsset.of({}), [0.01], 60, 252) is None
+    assert annual_volatility(ObservedAsset({}), [0.01], 60, 252) is None
     assert annual_volatility(
-        ObservedAsset.of({"volatility_20d_pct": 2.0}), [0.01], 60, 252
+        ObservedAsset({"volatility_20d_pct": 2.0}), [0.01], 60, 252
     ) == pytest.approx(0.02 * 252**0.5)
-    assert annual_volatility(ObservedAsset.of({}), [0.01, -0.01], 60, 252) == pytest.approx(
+    assert annual_volatility(ObservedAsset({}), [0.01, -0.01], 60, 252) == pytest.approx(
         0.01 * 2**0.5 * 252**0.5
     )
 

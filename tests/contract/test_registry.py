@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import sys
 import textwrap
@@ -68,8 +67,7 @@ def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_objec
     assert second.broken == {}
 
 
-@pytest.mark.slow
-def test_external_entry_points_are_found_as_by_the_standard_library(
+def test_external_entry_points_are_found_with_their_distribution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x"
@@ -83,9 +81,6 @@ def test_external_entry_points_are_found_as_by_the_standard_library(
         ("foreign_two:manifest", "1.2"),
     ]
 
-    as_library = sorted(discovery._standard_library(), key=repr)
-    assert sorted(discovery._scan(), key=repr) == as_library
-
 
 def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -96,29 +91,6 @@ def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(
     assert [
         entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"
     ] == ["first"]
-
-
-def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Finder(importlib.metadata.DistributionFinder):
-        def find_distributions(
-            self, context: object = None
-        ) -> list[importlib.metadata.Distribution]:
-            return []
-
-    assert not discovery._needs_standard_library()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
-        assert discovery._needs_standard_library()
-        Finder.__module__ = "importlib_metadata"
-        assert not discovery._needs_standard_library()
-
-    (tmp_path / "archive.zip").write_bytes(b"PK\x05\x06" + bytes(18))
-    monkeypatch.syspath_prepend(str(tmp_path / "archive.zip"))
-
-    assert discovery._needs_standard_library()
 
 
 def test_an_installed_plugin_that_fails_is_reported_and_skipped(

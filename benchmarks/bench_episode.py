@@ -42,7 +42,7 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.execution.run import PreparedRun, execute_run, prepare_run
 from ktdeval.runner.records.episode_journal import Journal
 from ktdeval.runner.records.run_folder import RunFolder

@@ -28,7 +28,7 @@ from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import derive_seed

@@ -36,7 +36,8 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.market_tape import MarketTape

@@ -23,7 +23,7 @@ from ktdeval.market.snapshots.snapshot import BAR_FIELDS, MarketSnapshot
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import DocumentRef
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.market_tape import MarketTape
 from news_items import poisoned_news, with_news

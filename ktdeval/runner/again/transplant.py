@@ -30,7 +30,7 @@ from ktdeval.errors import StoreError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.episodes.episode import Bookkeeper, episode_ledger, recorded_decision
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger, recorded_decision
 from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.runner.records.ledger_file import encode_ledger
 from ktdeval.runner.records.run_folder import LEDGER, RunFolder

@@ -34,8 +34,9 @@ from ktdeval.harness.tool_definition import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode, ScoringParts
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_parts import EpisodeParts, ScoringParts
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 from ktdeval.runner.plans.plan import target_task_of
 from ktdeval.runner.records.episode_journal import Entry
 from ktdeval.runner.records.run_folder import RunFolder
@@ -88,13 +89,13 @@ class EpisodeFactory:
         """
         if spec.task not in self._scoring:
             trading = self.trading_parts(spec, model, outside)
-            trading = replace(trading, further=further)
-            return TradingEpisode(spec, trading)
+            return TradingEpisode(spec, replace(trading, further=further))
 
         agent = self._agent(spec, outside)
         snapshot = None if spec.snapshot is None else self._market
-        task, target_task = self._scoring[spec.task]
-        parts = ScoringParts(task, target_task, snapshot, model, agent, further, outside)
+        parts = ScoringParts(
+            *self._scoring[spec.task], snapshot, model, agent, further=further, outside=outside
+        )
         return ScoringEpisode(spec, parts)
 
     @property

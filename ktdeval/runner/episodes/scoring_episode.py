@@ -5,8 +5,7 @@ does; its answer is scored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -14,22 +13,15 @@ from msgspec.structs import asdict
 
 from ktdeval.errors import PluginError
 from ktdeval.harness.action import SubmissionForm, SubmissionReading, read_valid
-from ktdeval.harness.agent import Agent, Observation, Submission
-from ktdeval.harness.chat_messages import CallParams, Model, ToolSpec, encodable
-from ktdeval.harness.external_acts import NOT_A_RUN, Outside
-from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.agent import Observation, Submission
+from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.step_session import GuardedSession
-from ktdeval.harness.traits import close_agent
-from ktdeval.market.snapshots.no_market import NO_MARKET
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.runner.plans.additional_models import session_models
+from ktdeval.runner.episodes.episode_parts import ScoringParts, StepwiseEpisode
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.records.run_folder import ANSWERS
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import SampleFinished
-from ktdeval.task_api.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
-from ktdeval.values.config_options import build
+from ktdeval.task_api.scoring import AnswerRecord, Sample, SampleSet
 from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, loads_strict
 
 
@@ -56,21 +48,7 @@ class AnswerForm(SubmissionForm):
         return SubmissionReading(feedback or Submission(()))
 
 
-@dataclass(frozen=True)
-class ScoringParts:
-    """Everything that a scoring episode's outcome depends on besides its spec."""
-
-    task: ScoringTask
-    target_task: TargetTask | None
-    snapshot: MarketSnapshot | None  #: None where the task asks about no market
-    model: Model
-    agent: Agent
-    #: further models by the name that the agent asks them by; None: `model` answers for them
-    further: Mapping[str, Model] | None = None
-    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
-
-
-class ScoringEpisode:
+class ScoringEpisode(StepwiseEpisode[ScoringParts]):
     """An episode of a scoring task, sample by sample. Nothing goes from one to the next. Members as
     of `Episode`.
     """
@@ -78,11 +56,9 @@ class ScoringEpisode:
     entry_type: type[Entry] = JournalEntry[AnswerRecord]
 
     def __init__(self, spec: EpisodeSpec, parts: ScoringParts) -> None:
-        self._spec = spec
-        self._parts = parts
         self._samples: SampleSet = parts.task.samples(spec, parts.snapshot, parts.target_task)
+        super().__init__(spec, parts, len(self._samples))
         self._steps: dict[str, int] = {}  # by the ids of their samples
-        self.total_steps = samples_of(spec, self._samples)
 
     def is_own(self, step: int, entry: JournalEntry[AnswerRecord]) -> bool:
         """Whether an entry can be that of the sample with this index."""
@@ -94,7 +70,11 @@ class ScoringEpisode:
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
         """Ask one sample and score its answer."""
         sample = self._sample(step)
-        session = GuardedSession(self._session_parts(sample), step, sample.environment)
+        environment = sample.environment
+        tools = () if environment is None else environment.tools
+        form = AnswerForm(sample.form, sample.text_field)
+        parts = self._make_session_parts(sample.lens, tools, form)
+        session = GuardedSession(parts, step, environment)
         observation = Observation(
             step,
             rules=sample.system,
@@ -106,8 +86,8 @@ class ScoringEpisode:
         answer = None
         if outcome.taken is not None:
             completed: JsonObject = _json_object(outcome.taken)
-            if sample.environment is not None:
-                completed = sample.environment.completed(completed)
+            if environment is not None:
+                completed = environment.completed(completed)
 
             answer = _json_object(encodable(dumps_canonical(completed)))
 
@@ -130,10 +110,6 @@ class ScoringEpisode:
         """Return all answers, as their file."""
         return ANSWERS, pack_lines(records)
 
-    def close(self) -> None:
-        """End what the agent holds."""
-        close_agent(self._parts.agent)
-
     def event(self, record: AnswerRecord) -> SampleFinished:
         """Return the event of a recorded sample."""
         tokens = record.input_tokens + record.output_tokens
@@ -150,22 +126,6 @@ class ScoringEpisode:
             raise PluginError(f"sample {step}: id {sample.id!r:.80} is that of sample {other}")
 
         return sample
-
-    def _session_parts(self, sample: Sample) -> SessionParts:
-        return SessionParts(
-            model=self._parts.model,
-            lens=sample.lens,
-            guard=LeakGuard(sample.lens, self._parts.snapshot or NO_MARKET),
-            tools=() if sample.environment is None else sample.environment.tools,
-            form=AnswerForm(sample.form, sample.text_field),
-            harness=self._parts.task.harness,
-            params=build(CallParams, self._spec.call, "call"),
-            seed=self._spec.call_seed,
-            chance_seed=self._spec.chance_seed,
-            name=self._spec.model,
-            further=session_models(self._spec, self._parts.model, self._parts.further),
-            outside=self._parts.outside,
-        )
 
 
 def sample_problem(sample: object) -> str:
@@ -196,13 +156,6 @@ def sample_problem(sample: object) -> str:
         "form must be a ToolSpec with a name of A-Z, a-z, 0-9, `_` and `-`, and the schema of an"
         " object"
     )
-
-
-def samples_of(spec: EpisodeSpec, samples: SampleSet) -> int:
-    """Return how many samples an episode has: those of its set, or the spec's limit where that is
-    less.
-    """
-    return len(samples) if spec.limit is None else min(spec.limit, len(samples))
 
 
 def _json_object(text: str) -> dict[str, JsonValue]:

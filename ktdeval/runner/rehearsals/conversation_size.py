@@ -28,8 +28,9 @@ from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.observation.state_rows import as_object
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisode
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.trading_task import Task

@@ -48,7 +48,7 @@ from ktdeval.registry.metric_groups import metric_names
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.registry.task_files import task_specs
-from ktdeval.runner.episodes.scoring_episode import samples_of
+from ktdeval.runner.episodes.episode_parts import limited_steps
 from ktdeval.runner.models.model_drift import drift, load_record
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.runner.plans.plan import describe_any, target_task_of
@@ -353,7 +353,8 @@ def _scoring_inputs(
     target_task = target_task_of(task, plugins)
     samples = {}
     for spec in inputs.specs:
-        samples[spec.id] = samples_of(spec, task.samples(spec, inputs.snapshot, target_task))
+        found = task.samples(spec, inputs.snapshot, target_task)
+        samples[spec.id] = limited_steps(spec, len(found))
 
     return ScoringInputs(
         **vars(inputs), answers=answers, samples=samples, scores=scores, definitions=task.scores

@@ -36,7 +36,7 @@ from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.episodes.episode import recorded_decision
+from ktdeval.runner.episodes.bookkeeper import recorded_decision
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
 from ktdeval.runner.records.episode_journal import Entry, Record, count_said
 from ktdeval.runner.records.run_file_names import DECLARED_FILE

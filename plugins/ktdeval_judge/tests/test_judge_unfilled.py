@@ -8,7 +8,7 @@ import pytest
 
 from ktdeval.harness import Decision
 from ktdeval.market import Instrument, MarketSnapshot
-from ktdeval.runner.episodes.episode import Bookkeeper, episode_ledger
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import AccountConfig, CountsRecord, Ledger, MarketTape, Order, TradingConfig
 from ktdeval_judge.document import Unfilled

@@ -10,7 +10,7 @@ import numpy as np
 
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, TradingConfig

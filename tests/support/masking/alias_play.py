@@ -16,7 +16,8 @@ from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.keyless import TopModel, TopParams
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord
 from ktdeval_builtin.react import ReactAgent

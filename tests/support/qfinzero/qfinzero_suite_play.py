@@ -14,7 +14,8 @@ from typing import Any
 import ktdeval_qfinzero
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.registry.task_files import merge_layers
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode, ScoringParts
+from ktdeval.runner.episodes.episode_parts import ScoringParts
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.values import decode_json, encode_canonical, load_yaml

@@ -17,7 +17,7 @@ from card_cases import renewed_card
 from ktdeval.errors import KtdevalError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.registry import Plugins
-from ktdeval.runner.episodes.episode import Bookkeeper, recorded_decision
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper, recorded_decision
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec

@@ -14,7 +14,7 @@ from ktdeval.harness.step_session import GuardedSession
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.episodes.shown_account import shown_account
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import StepRecord

@@ -18,7 +18,8 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.masking import Lens
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.warm_up_notes import first_day_of_warm_up
 from ktdeval.task_api import EpisodeSpec, TargetTask
 from ktdeval.trading import Account, Position

@@ -15,7 +15,8 @@ from ktdeval.masking.aliases_and_noise import cut_significant, round_significant
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import Price, Shares
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order
 from ktdeval_builtin.react import ReactAgent

@@ -19,7 +19,8 @@ from ktdeval.harness.tool_definition import Tool, json_tool
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import Exact
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode, ScoringParts
+from ktdeval.runner.episodes.episode_parts import ScoringParts
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.qa import QATask

@@ -17,7 +17,8 @@ from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import Conversation
 from ktdeval.market import MarketSnapshot
 from ktdeval.observation import ObservedState
-from ktdeval.runner.episodes.episode import EpisodeParts, TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent

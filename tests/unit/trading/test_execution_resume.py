@@ -11,7 +11,7 @@ import pytest
 from ktdeval.harness import Decision
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.venues.execution import Execution, RestRule
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading.ledger import StepRecord

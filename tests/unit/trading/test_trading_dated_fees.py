@@ -16,7 +16,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, InvariantError
 from ktdeval.harness import Decision
 from ktdeval.market import Board, Fees, Instrument, MarketSnapshot, duty_rows, find_venue
-from ktdeval.runner.episodes.episode import Bookkeeper
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger, load_table
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import (

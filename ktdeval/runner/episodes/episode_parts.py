@@ -1,0 +1,116 @@
+"""What an episode is made of besides its spec, and what episodes of both kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ktdeval.harness.action import SubmissionForm
+from ktdeval.harness.agent import Agent
+from ktdeval.harness.chat_messages import CallParams, Model
+from ktdeval.harness.external_acts import NOT_A_RUN, Outside
+from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.tool_definition import Tool
+from ktdeval.harness.traits import close_agent
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.market.snapshots.no_market import NO_MARKET
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.masking.leak_guard import LeakGuard
+from ktdeval.masking.lens import Lens
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger
+from ktdeval.runner.plans.additional_models import session_models
+from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import ScoringTask, TargetTask
+from ktdeval.task_api.trading_task import Task
+from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.values.config_options import build
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Surroundings:
+    """What a run gives to an episode of either kind besides model and agent."""
+
+    #: further models by the name that the agent asks them by; None: `model` answers for them
+    further: Mapping[str, Model] | None = None
+    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
+
+
+@dataclass(frozen=True)
+class EpisodeParts(_Surroundings):
+    """Everything that a trading episode's outcome depends on besides its spec. `tape` is the
+    snapshot under the task's trading rules.
+    """
+
+    task: Task
+    tools: tuple[Tool, ...]
+    snapshot: MarketSnapshot
+    tape: MarketTape
+    model: Model
+    agent: Agent
+
+    def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
+        """Return the books of an episode at its start."""
+        base_row = window_rows(self.snapshot.days, spec.span.first, spec.span.last)[0] - 1
+        return Bookkeeper(self.snapshot, self.tape, self.task.trading, base_row)
+
+    def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
+        """Return the ledger of an episode's records."""
+        return episode_ledger(spec, records, self.snapshot, self.tape, self.task.trading)
+
+
+@dataclass(frozen=True)
+class ScoringParts(_Surroundings):
+    """Everything that a scoring episode's outcome depends on besides its spec."""
+
+    task: ScoringTask
+    target_task: TargetTask | None
+    snapshot: MarketSnapshot | None  #: None where the task asks about no market
+    model: Model
+    agent: Agent
+
+
+Parts = TypeVar("Parts", EpisodeParts, ScoringParts)
+
+
+class StepwiseEpisode(Generic[Parts]):
+    """An episode that is asked step by step, whether it trades or answers. `total_steps`: of its
+    window or set of samples.
+    """
+
+    def __init__(self, spec: EpisodeSpec, parts: Parts, total_steps: int) -> None:
+        #: how many steps it has, by the limit of its spec where that is less
+        self.total_steps = limited_steps(spec, total_steps)
+        self._spec = spec
+        self._parts: Parts = parts
+
+    def _make_session_parts(
+        self, lens: Lens, tools: tuple[Tool, ...], form: SubmissionForm
+    ) -> SessionParts:
+        """Return what sessions need that show one mask and end with one form."""
+        parts = self._parts
+        spec = self._spec
+        return SessionParts(
+            model=parts.model,
+            lens=lens,
+            guard=LeakGuard(lens, parts.snapshot or NO_MARKET),
+            tools=tools,
+            form=form,
+            harness=parts.task.harness,
+            params=build(CallParams, spec.call, "call"),
+            seed=spec.call_seed,
+            chance_seed=spec.chance_seed,
+            name=spec.model,
+            further=session_models(spec, parts.model, parts.further),
+            outside=parts.outside,
+        )
+
+    def close(self) -> None:
+        """End what the agent holds."""
+        close_agent(self._parts.agent)
+
+
+def limited_steps(spec: EpisodeSpec, total_steps: int) -> int:
+    """Return how many steps an episode has: all of them, or the spec's limit where that is less."""
+    return total_steps if spec.limit is None else min(spec.limit, total_steps)

@@ -36,8 +36,8 @@ from werkzeug.serving import make_server
 
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.runner.records.completion_marks import EpisodeMark
-from ktdeval.runner.records.episode_journal import Said
 from ktdeval.runner.records.run_manifest import RunManifest
+from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.run_maintenance import EpisodeFilter, check_run, list_episodes
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.values import dumps_pretty, sha256_hex, to_plain

@@ -47,11 +47,11 @@ from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.outside_agents import outside_note
 from ktdeval.runner.plans.plan import choose_tasks, make_plan
 from ktdeval.runner.plans.plan_growth import growth_of
-from ktdeval.runner.records.episode_journal import count_said
 from ktdeval.runner.records.leaderboard_registration import check_registered
 from ktdeval.runner.records.run_claim import check_vacant
 from ktdeval.runner.records.run_folder import mask_key_of, recorded_run
 from ktdeval.runner.records.run_manifest import ANOTHER_RUN
+from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.rehearsals.context_check import context_warnings
 from ktdeval.runner.rehearsals.conversation_size import (
     ASSUMED,

@@ -11,7 +11,7 @@ from ktdeval.calls.call_counts import EpisodeCalls
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.registry.code import code_hash
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.records.episode_journal import Said
+from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.values.strict_json import JsonObject
 from ktdeval.values.typed_json import Value
 

@@ -22,20 +22,16 @@ import msgspec
 import zstandard
 from msgspec import UNSET, UnsetType, structs
 
-from ktdeval.cards.fields.episode_parts import Maker, RoleUsage, Served, StepMaker
-from ktdeval.cards.fields.roles import add_roles
-from ktdeval.cards.fields.served import add_served
+from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.errors import StoreError, explained
-from ktdeval.harness.chat_messages import LOOKED_UP, Message, Reply, Usage
-from ktdeval.harness.external_acts import ExternalRecord, Isolation, ShownPart
-from ktdeval.harness.own_settings import APPLIED, NOT_APPLIED, noted_settings
 from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.runner.records.transcript_counts import Said, check_exchanges, count_said
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.decompression_limits import most_bytes
 from ktdeval.values.files import Closing, open_plain, read_plain, sync_folder
 from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -219,135 +215,6 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
             yield entry
 
 
-class Said(Value, omit_defaults=True):
-    """What a transcript holds, in counts."""
-
-    replies: int  #: replies of the model
-    uncounted: int  #: replies of which nobody counted the tokens
-    errors: dict[str, int]  #: calls that failed for good, by kind
-    #: calls by role and model; absent where no role of a team asked
-    roles: tuple[RoleUsage, ...] = ()
-    #: replies by the model that was asked and what answered; absent where no provider says so, and in
-    #: marks from before this field
-    served: tuple[Served, ...] = ()
-    #: steps that an agent outside of this code took, by the walls around it; absent of others
-    isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
-    shown: tuple[ShownPart, ...] = ()  #: what its sandboxes showed; absent of others
-
-
-class _Counted(msgspec.Struct):
-    """Part of a reply that `Said` counts."""
-
-    usage: Usage | UnsetType = UNSET  #: absent where no token was counted
-    content: str = ""
-    tool_calls: tuple[Any, ...] = ()
-    served_by: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has neither words nor calls of tools."""
-        return not (self.content.strip() or self.tool_calls)
-
-
-class _Heard(msgspec.Struct):
-    """Part of an exchange that `Said` counts."""
-
-    reply: _Counted | UnsetType = UNSET
-    error: str = ""
-    role: str = ""
-    model: str = ""
-
-    @property
-    def usage(self) -> RoleUsage:
-        """This call, as those of a role to a model are counted."""
-        counts = {"calls": 1, "failed": 1}
-        if self.reply is not UNSET:
-            tokens = Usage() if self.reply.usage is UNSET else self.reply.usage
-            is_uncounted = self.reply.usage is UNSET
-            counts = {"calls": 1, "empty": int(self.reply.is_empty), **tokens.to_json()}
-            counts["uncounted"] = int(is_uncounted)
-
-        return RoleUsage(role=self.role, model=self.model, **counts)
-
-    @property
-    def served(self) -> list[Served]:
-        """Its reply by what answered; nothing where the provider says nothing."""
-        if self.reply is UNSET:
-            return []
-
-        notes = self.reply.notes
-        looked_up = int(LOOKED_UP in notes)
-        own = noted_settings(notes, APPLIED)
-        not_applied = noted_settings(notes, NOT_APPLIED)
-        if not (self.reply.served_by or looked_up or own or not_applied):
-            return []
-        return [
-            Served(
-                model=self.model,
-                name=self.reply.served_by,
-                replies=1,
-                looked_up=looked_up,
-                own_settings=own,
-                not_applied=not_applied,
-            )
-        ]
-
-
-class _Walled(msgspec.Struct):
-    isolation: Isolation
-    shown: tuple[ShownPart, ...] | UnsetType = UNSET
-
-
-class _Conversation(msgspec.Struct):
-    exchanges: tuple[_Heard, ...]
-    external: _Walled | UnsetType = UNSET
-
-
-def count_said(transcript: Iterable[TranscriptEntry | bytes]) -> Said:
-    """Count the exchanges of a transcript's entries, decoded or as canonical JSON."""
-    replies = uncounted = 0
-    errors: Counter[str] = Counter()
-    usages: list[RoleUsage] = []
-    isolation: Counter[Isolation] = Counter()
-    shown: dict[ShownPart, None] = {}
-    served: list[Served] = []
-    for entry in transcript:
-        external: ExternalRecord | _Walled | UnsetType
-        if isinstance(entry, TranscriptEntry):
-            heard = from_plain(list(entry.exchanges), tuple[_Heard, ...], "exchanges")
-            external = entry.external
-        else:
-            conversation = decode_json(entry, _Conversation, "transcript")
-            heard = conversation.exchanges
-            external = conversation.external
-
-        if external is not UNSET:
-            isolation[external.isolation] += 1
-            shown |= dict.fromkeys(external.shown or ())
-
-        if any(exchange.role or exchange.model for exchange in heard):
-            usages = add_roles([*usages, *(exchange.usage for exchange in heard)])
-
-        for exchange in heard:
-            if exchange.reply is UNSET:
-                errors[exchange.error] += 1
-            else:
-                replies += 1
-                uncounted += exchange.reply.usage is UNSET
-                served += exchange.served
-
-    return Said(
-        replies=replies,
-        uncounted=uncounted,
-        errors=dict(sorted(errors.items())),
-        roles=tuple(usages),
-        served=tuple(add_served(served)),
-        isolation=dict(sorted(isolation.items())),
-        shown=tuple(shown),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CompactedJournal:
     """A whole journal, as an episode keeps it."""
@@ -381,7 +248,8 @@ def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
         if entry.made_by is not None:
             steps[entry.made_by] += 1
 
-    counts = count_said(transcript)
+    entries = (decode_json(line, TranscriptEntry, f"{path}: transcript") for line in transcript)
+    counts = count_said(entries)
     packed = _packed(transcript)
     made_by = []
     for maker, count in steps.items():
@@ -423,7 +291,7 @@ def _whole_entries(path: Path, type_: type[T], is_grouped: bool = False) -> Iter
         try:
             entry = _decode_line(path, number, line, type_)
         except StoreError:
-            if _is_json(line) or _was_on_disk(path, number, is_grouped):
+            if _was_on_disk(path, number, is_grouped):
                 raise
             return
 
@@ -436,26 +304,19 @@ class _Marked(msgspec.Struct):
     synced: int | UnsetType = UNSET
 
 
-def _is_json(line: bytes) -> bool:
-    """Whether a line is JSON, which no hole in it leaves: the bytes of a hole are zeros."""
-    with contextlib.suppress(StoreError):
-        decode_json(line, _Marked, "line")
-        return True
-    return False
-
-
-def _was_on_disk(path: Path, number: int, is_grouped: bool) -> bool:
-    """Whether a broken line was on disk before it broke, as other lines of its journal state it.
-    Without any, only that of a journal that is not synced by groups was.
+def _was_on_disk(path: Path, broken: int, is_grouped: bool) -> bool:
+    """Whether a broken line was on disk before it broke: it is JSON, which no hole in it leaves (the
+    bytes of a hole are zeros), or other lines of its journal state it. Without any, only the line of
+    a journal that is not synced by groups was.
     """
-    marks: list[int | UnsetType] = []
-    for _, line in _read_whole_lines(path):
+    marks: dict[int, int | UnsetType] = {}
+    for number, line in _read_whole_lines(path):
         with contextlib.suppress(StoreError):
-            marks.append(decode_json(line, _Marked, str(path)).synced)
+            marks[number] = decode_json(line, _Marked, str(path)).synced
 
     if not marks:
         return not is_grouped
-    return any(mark is UNSET or mark >= number for mark in marks)
+    return broken in marks or any(mark is UNSET or mark >= broken for mark in marks.values())
 
 
 def _corrupt(path: Path, number: int) -> str:
@@ -471,31 +332,6 @@ def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
         check_exchanges(entry.transcript, where)
 
     return entry
-
-
-class _Exchange(msgspec.Struct):
-    """What readers of a transcript take from one exchange; it is kept as it was received."""
-
-    kept: int
-    sent: tuple[Message, ...]
-    tools: tuple[str, ...]
-    tool_choice: str | None
-    seed: int
-    reply: Reply | UnsetType = UNSET
-    error: str | UnsetType = UNSET
-    role: str | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-
-    def __post_init__(self) -> None:
-        if (self.reply is UNSET) == (self.error is UNSET):
-            raise ValueError("has neither a reply nor an error, or both")
-
-
-def check_exchanges(entry: TranscriptEntry, where: str) -> None:
-    """Raise StoreError, which `where` starts, for an exchange that is not as sessions record
-    them.
-    """
-    from_plain(list(entry.exchanges), list[_Exchange], f"{where}: exchanges")
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:

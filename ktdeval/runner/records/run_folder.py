@@ -35,7 +35,6 @@ from ktdeval.runner.records.episode_journal import (
     Entry,
     Journal,
     Record,
-    check_exchanges,
     compacted,
     entry_type,
     read_journal,
@@ -63,6 +62,7 @@ from ktdeval.runner.records.run_manifest import (
     kept_specs,
     manifest_difference,
 )
+from ktdeval.runner.records.transcript_counts import check_exchanges
 from ktdeval.runner.records.url_run import RemoteRun, remote_run_at
 from ktdeval.stores.local import LocalStore
 from ktdeval.stores.mirror import keep_file

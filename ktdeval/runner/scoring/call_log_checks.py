@@ -21,8 +21,8 @@ from ktdeval.cards.fields.calls import gather_calls
 from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import CardError, StoreError
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.records.episode_journal import Said
 from ktdeval.runner.records.run_folder import MANIFEST, MARK, RunFolder
+from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.model_identity_checks import manifest_problems
 from ktdeval.task_api.episode_spec import EpisodeSpec
 

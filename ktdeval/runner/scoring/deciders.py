@@ -12,7 +12,7 @@ from ktdeval.harness.chat_messages import LOOKED_UP
 from ktdeval.harness.external_acts import Isolation, ShownPart
 from ktdeval.harness.traits import DeciderKind, model_traits
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.records.episode_journal import Said
+from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.strict_json import JsonValue
 

@@ -52,9 +52,9 @@ from ktdeval.runner.episodes.episode_parts import limited_steps
 from ktdeval.runner.models.model_drift import drift, load_record
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.runner.plans.plan import describe_any, target_task_of
-from ktdeval.runner.records.episode_journal import Said, count_said
 from ktdeval.runner.records.run_folder import CERTIFICATE, TASK_FILES, RunFolder
 from ktdeval.runner.records.run_manifest import DataSource
+from ktdeval.runner.records.transcript_counts import Said, count_said
 from ktdeval.runner.scoring.call_log_checks import check_call_log, check_models
 from ktdeval.runner.scoring.deciders import run_deciders
 from ktdeval.stats.metric import RecordedTranscript

@@ -38,9 +38,10 @@ from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.bookkeeper import recorded_decision
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
-from ktdeval.runner.records.episode_journal import Entry, Record, count_said
+from ktdeval.runner.records.episode_journal import Entry, Record
 from ktdeval.runner.records.run_file_names import DECLARED_FILE
 from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.records.url_run import run_file
 from ktdeval.runner.scoring.call_log_checks import call_findings, mark_difference
 from ktdeval.runner.scoring.model_identity_checks import (

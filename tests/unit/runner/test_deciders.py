@@ -20,8 +20,8 @@ from ktdeval.harness import LOOKED_UP, AgentTraits, Decision, ShownPart
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
-from ktdeval.runner.records.episode_journal import Said
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.deciders import decider_kind, run_deciders
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values import dumps_pretty

@@ -20,8 +20,8 @@ from json_places import Place, leaves, with_value
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
-from ktdeval.runner.records.episode_journal import count_said
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.scoring.call_log_checks import call_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.runner.scoring.verify import time_findings

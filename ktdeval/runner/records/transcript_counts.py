@@ -1,0 +1,128 @@
+"""What the transcript of an episode holds, in counts: exchanges read as typed values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ktdeval.cards.fields.episode_parts import RoleUsage, Served
+from ktdeval.cards.fields.roles import add_roles
+from ktdeval.cards.fields.served import add_served
+from ktdeval.harness.chat_messages import LOOKED_UP, NO_USAGE, Message, Reply
+from ktdeval.harness.external_acts import Isolation, ShownPart
+from ktdeval.harness.own_settings import APPLIED, NOT_APPLIED, noted_settings
+from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.values.typed_json import Value, from_plain
+
+
+class Said(Value, omit_defaults=True):
+    """What a transcript holds, in counts."""
+
+    replies: int  #: replies of the model
+    uncounted: int  #: replies of which nobody counted the tokens
+    errors: dict[str, int]  #: calls that failed for good, by kind
+    #: calls by role and model; absent where no role of a team asked
+    roles: tuple[RoleUsage, ...] = ()
+    #: replies by the model that was asked and what answered; absent where no provider says so, and in
+    #: marks from before this field
+    served: tuple[Served, ...] = ()
+    #: steps that an agent outside of this code took, by the walls around it; absent of others
+    isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
+    shown: tuple[ShownPart, ...] = ()  #: what its sandboxes showed; absent of others
+
+
+class _Exchange(msgspec.Struct):
+    """What readers of a transcript take from one exchange; it is kept as it was received."""
+
+    kept: int
+    sent: tuple[Message, ...]
+    tools: tuple[str, ...]
+    tool_choice: str | None
+    seed: int
+    reply: Reply | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    role: str = ""
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.reply is UNSET) == (self.error is UNSET):
+            raise ValueError("has neither a reply nor an error, or both")
+
+    @property
+    def usage(self) -> RoleUsage:
+        """This call, as those of a role to a model are counted."""
+        reply = self.reply
+        if reply is UNSET:
+            return RoleUsage(role=self.role, model=self.model, calls=1, failed=1)
+
+        is_empty = not (reply.content.strip() or reply.tool_calls)
+        return RoleUsage(
+            role=self.role,
+            model=self.model,
+            calls=1,
+            empty=int(is_empty),
+            uncounted=int(reply.usage == NO_USAGE),
+            **reply.usage.to_json(),
+        )
+
+    @property
+    def served(self) -> Served:
+        """Its reply by what answered."""
+        assert self.reply is not UNSET, "a failed call is served by nobody"
+        notes = self.reply.notes
+        return Served(
+            model=self.model,
+            name=self.reply.served_by,
+            replies=1,
+            looked_up=int(LOOKED_UP in notes),
+            own_settings=noted_settings(notes, APPLIED),
+            not_applied=noted_settings(notes, NOT_APPLIED),
+        )
+
+
+def check_exchanges(entry: TranscriptEntry, where: str) -> tuple[_Exchange, ...]:
+    """Return the exchanges of a step. Raises StoreError, which `where` starts, for one that is not as
+    sessions record them.
+    """
+    return from_plain(list(entry.exchanges), tuple[_Exchange, ...], f"{where}: exchanges")
+
+
+def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
+    """Count the exchanges of a transcript's entries."""
+    usages: list[RoleUsage] = []
+    roles: list[RoleUsage] = []
+    errors: Counter[str] = Counter()
+    served: list[Served] = []
+    isolation: Counter[Isolation] = Counter()
+    shown: dict[ShownPart, None] = {}
+    for entry in transcript:
+        exchanges = check_exchanges(entry, "transcript")
+        calls = [exchange.usage for exchange in exchanges]
+        usages += calls
+        if any(call.role or call.model for call in calls):
+            roles = add_roles([*roles, *calls])
+
+        errors.update(exchange.error for exchange in exchanges if exchange.error is not UNSET)
+        replied = (exchange.served for exchange in exchanges if exchange.reply is not UNSET)
+        served += filter(_says_something, replied)
+        if entry.external is not UNSET:
+            isolation[entry.external.isolation] += 1
+            shown |= dict.fromkeys(entry.external.shown or ())
+
+    return Said(
+        replies=sum(call.calls - call.failed for call in usages),
+        uncounted=sum(call.uncounted for call in usages),
+        errors=dict(sorted(errors.items())),
+        roles=tuple(roles),
+        served=tuple(add_served(served)),
+        isolation=dict(sorted(isolation.items())),
+        shown=tuple(shown),
+    )
+
+
+def _says_something(served: Served) -> bool:
+    """Whether a provider says anything of what answered."""
+    return bool(served.name or served.looked_up or served.own_settings or served.not_applied)

@@ -165,6 +165,7 @@ from ktdeval.runner.scoring.score import (
     check_ran as check_ran,
     describe_environment as describe_environment,
     make_card as make_card,
+    open_market_of_run as open_market_of_run,
     open_recorded_snapshot as open_recorded_snapshot,
     open_run as open_run,
     recorded_market as recorded_market,

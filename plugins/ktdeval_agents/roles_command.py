@@ -84,7 +84,7 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, RoleUsage]:
     """Return the calls of each role to each model in the order of their first call. Raises UsageError: no episode
     is finished; StoreError.
     """
-    finished = [spec for spec in folder.manifest.specs if folder.is_complete(spec)]
+    finished = folder.complete_specs()
     if not finished:
         raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
 

@@ -56,7 +56,7 @@ class BundleSource:
     @property
     def specs(self) -> list[EpisodeSpec]:
         """Episodes of the card."""
-        return [spec for spec in self.run.manifest.specs if spec.task == self.card.task.name]
+        return self.run.specs_of(self.card.task.name)
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
 
 def _fingerprint(run: RunFolder) -> str:
     """Return what copies of a run share: its marks of complete episodes, which hold their times."""
-    complete = sorted(filter(run.is_complete, run.manifest.specs), key=lambda spec: spec.id)
+    complete = sorted(run.complete_specs(), key=lambda spec: spec.id)
     marks = [read_plain(run.mark_path(spec)) for spec in complete]
     if not marks:
         return str(run.path)

@@ -17,14 +17,14 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import Model, ModelRequest, Reply, TranscriptEntry
 from ktdeval.market import MarketSnapshot
 from ktdeval.masking import Lens
-from ktdeval.registry import Plugins, call_foreign
+from ktdeval.registry import Plugins
 from ktdeval.runner import (
     EpisodeFactory,
     JournalEntry,
     RecordedModel,
     RunFolder,
     check_ran,
-    open_recorded_snapshot,
+    open_market_of_run,
     open_run,
     retrace_episode,
     target_task_of,
@@ -115,10 +115,7 @@ def traced_episodes(
     DataError: the market can't be opened, without which nothing can be audited.
     """
     folder = open_run(path, plugins)
-    market = None
-    if folder.manifest.snapshot:
-        market = open_recorded_snapshot(folder, plugins, changes)
-
+    market = open_market_of_run(folder, plugins, changes)
     tasks: dict[str, Any] = {}
     for spec in folder.manifest.specs:
         if not folder.is_complete(spec):
@@ -183,8 +180,7 @@ class _EpisodeReader:
             difference = whole
             if not difference:
                 try:
-                    # an agent may raise anything at wrong replies
-                    entry = call_foreign(next, "can't be retraced", retraced, None)
+                    entry = next(retraced, None)
                     difference = _difference(entry, record, transcript[number])
                 except KtdevalError as error:
                     difference = f"can't be executed again: {error}"

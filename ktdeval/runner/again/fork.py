@@ -30,7 +30,6 @@ from ktdeval.observation.input_changes import (
     InputChange,
     is_state,
 )
-from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.again.fork_document import ForkedDecision, ForkPlace
 from ktdeval.runner.episodes.episode import TradingEpisode
@@ -83,8 +82,7 @@ class Forker:
         self._factory = EpisodeFactory({task.name: task}, plugins, snapshot)
         self._tape = MarketTape.from_snapshot(snapshot, task.trading)
         self._traces: dict[str, _Trace] = {}
-        specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
-        check_ran(folder, task, plugins, specs[0])
+        check_ran(folder, task, plugins, folder.specs_of(task.name)[0])
 
     @property
     def has_tools(self) -> bool:
@@ -361,11 +359,10 @@ class _Trace:
                     " prompts"
                 )
 
-            # an agent may raise anything at wrong replies
-            entry = call_foreign(next, "can't be retraced", self._traced, None)
+            entry = next(self._traced, None)
             difference = value_difference(said, entry and entry.transcript)
             difference = difference or value_difference(self._ledger[number], entry and entry.step)
-            if difference:
+            if entry is None or difference:
                 raise StoreError(
                     f"{self._where}, step {number}: is not what the replies on record give:"
                     f" {difference}"

@@ -23,6 +23,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from ktdeval.cards.card import TradingCard
+from ktdeval.cards.fields.card_inputs import CardInputs
 from ktdeval.cards.fields.fact_types import NO_ATTACHMENT
 from ktdeval.cards.fields.task import NEVER_RANKED, TRANSPLANTED
 from ktdeval.cards.trading_card import build_card
@@ -34,7 +35,7 @@ from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger, recor
 from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.runner.records.ledger_file import encode_ledger
 from ktdeval.runner.records.run_folder import LEDGER, RunFolder
-from ktdeval.runner.scoring.score import trading_inputs
+from ktdeval.runner.scoring.score import make_inputs
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
@@ -140,11 +141,13 @@ class Transplanter:
         self._task = task
         self._snapshot = snapshot
         self._plugins = plugins
-        self._specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
+        self._specs = folder.specs_of(task.name)
         names = dict.fromkeys((*folder.manifest.metrics, *FURTHER_METRICS))
         known = plugins.specs("metrics")
         manifest = replace(folder.manifest, metrics=tuple(name for name in names if name in known))
-        self._inputs = trading_inputs(RunFolder(folder.path, manifest), task, snapshot, plugins)
+        inputs = make_inputs(RunFolder(folder.path, manifest), task, snapshot, plugins)
+        assert isinstance(inputs, CardInputs), "only trading tasks are executed again"
+        self._inputs = inputs
         self._description = self._inputs.task
         ledgers = zip(self._specs, self._inputs.ledgers, strict=True)
         self._recorded = {spec.id: ledger for spec, ledger in ledgers}

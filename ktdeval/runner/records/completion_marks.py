@@ -4,7 +4,9 @@ with.
 
 from __future__ import annotations
 
+import math
 import platform
+from collections.abc import Iterable
 
 import ktdeval
 from ktdeval.calls.call_counts import EpisodeCalls
@@ -37,6 +39,11 @@ class EpisodeMark(Value):
     calls: EpisodeCalls | None = None
     #: what made its steps; empty in records without it
     made_by: tuple[StepMaker, ...] = ()
+
+
+def wall_time(marks: Iterable[EpisodeMark]) -> float:
+    """Return the seconds that complete episodes took, as a card has them."""
+    return round(math.fsum(mark.wall_s for mark in marks), 3)
 
 
 def own_maker(plugins: Plugins) -> Maker:

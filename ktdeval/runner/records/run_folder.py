@@ -113,7 +113,7 @@ class RunFolder:
         for name in ("episodes", "cards"):
             make_lasting_folder(self.path / name)
 
-        for spec in filter(self.is_complete, self.manifest.specs):
+        for spec in self.complete_specs():
             self._drop_journal(spec)
 
         for folder in ("", "cards/", "episodes/*/"):
@@ -179,6 +179,15 @@ class RunFolder:
         if self._remote is not None:
             return self._remote.is_complete(spec.id)
         return (self._episode_folder(spec) / MARK).exists()
+
+    def specs_of(self, task: str) -> list[EpisodeSpec]:
+        """Return the planned episodes of a task, in order."""
+        return [spec for spec in self.manifest.specs if spec.task == task]
+
+    def complete_specs(self, task: str | None = None) -> list[EpisodeSpec]:
+        """Return the complete episodes of a task, or of all tasks, in the order of the plan."""
+        specs = self.manifest.specs if task is None else self.specs_of(task)
+        return list(filter(self.is_complete, specs))
 
     def open_journal(
         self,

@@ -4,7 +4,7 @@ can be replaced alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ktdeval.calls.call_counts import (
     EpisodeCalls,
@@ -17,10 +17,11 @@ from ktdeval.calls.database import read_identity
 from ktdeval.calls.remote_call_log import call_record
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
-from ktdeval.cards.fields.calls import gather_calls
+from ktdeval.cards.fields.calls import Calls, gather_calls
 from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import CardError, StoreError
 from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.records.completion_marks import wall_time
 from ktdeval.runner.records.run_folder import MANIFEST, MARK, RunFolder
 from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.model_identity_checks import manifest_problems
@@ -127,45 +128,69 @@ def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -
     return None if difference is None else f"calls: {difference}"
 
 
-def call_findings(
+def provenance_findings(
     name: str,
     folder: RunFolder,
     card: TradingCard | ScoringCard,
-    specs: Sequence[EpisodeSpec],
+    complete: Sequence[EpisodeSpec],
     is_published: bool,
 ) -> Iterator[str]:
-    """Yield how the counts of calls of a card (whose file has this name) differ from its complete
+    """Yield how time and calls of a card (whose file has this name) differ from its complete
     episodes, and how the record of calls differs from these. `is_published`: the folder is a copy
     for a board, which has no record of calls.
     """
+    try:
+        marks = {spec.id: folder.mark(spec) for spec in complete}
+    except StoreError:  # a mark can't be read, which another finding says
+        return
+
+    where = f"{name}: provenance"
+    stated = card.provenance.wall_time_s
+    total = wall_time(marks.values())
+    if stated is not None and stated != total:
+        yield f"{where}.wall_time_s: recorded {stated}, its episodes took {total} by their marks"
+
     is_remote = folder.manifest.request_settings is not None
     calls = card.provenance.calls
-    if calls is None and is_remote:
-        yield f"{name}: provenance.calls: does not count the calls of a model behind a network"
-    elif calls is not None and not is_remote:
-        yield f"{name}: provenance.calls: counts calls of a model of this machine"
+    if calls is None:
+        if is_remote:
+            yield f"{where}.calls: does not count the calls of a model behind a network"
+        return
 
-    if calls is None or not is_remote:
+    if not is_remote:
+        yield f"{where}.calls: counts calls of a model of this machine"
         return
 
     planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
     for surplus in sorted(set(calls.episodes) - planned):
-        yield f"{name}: provenance.calls.episodes.{surplus}: is not an episode of the card"
+        yield f"{where}.calls.episodes.{surplus}: is not an episode of the card"
 
+    for id_, mark in marks.items():
+        if calls.episodes.get(id_, _NOTHING) != mark.calls:
+            yield f"{where}.calls.episodes.{id_}: are not the calls that its {MARK} counts"
+
+    if not is_published:
+        recorded = calls if card.deciders else calls.without_served()
+        yield from _log_findings(f"{where}.calls", folder, recorded, complete, planned)
+
+
+def _log_findings(
+    where: str,
+    folder: RunFolder,
+    recorded: Calls,
+    complete: Sequence[EpisodeSpec],
+    planned: Collection[str],
+) -> Iterator[str]:
+    """Yield how a run's record of calls differs from its complete episodes, and from the calls that
+    a card has of the planned ones.
+    """
     try:
-        for spec in specs:
-            if calls.episodes.get(spec.id, _NOTHING) != folder.mark(spec).calls:
-                yield (
-                    f"{name}: provenance.calls.episodes.{spec.id}: are not the calls that its"
-                    f" {MARK} counts"
-                )
-
-        if not is_published:
-            yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, specs))
-            made = gather_calls(read_calls(folder.path), planned)
-            recorded = calls if card.deciders else calls.without_served()
-            difference = value_difference(recorded, made)
-            if difference is not None:
-                yield f"{name}: provenance.calls.{difference}, by {LOG_FILE}"
-    except StoreError as error:  # a mark or the record of calls can't be read
+        yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, complete))
+        made = gather_calls(read_calls(folder.path), planned)
+    except StoreError as error:  # it can't be read
         yield str(error).removeprefix(f"{folder.path}/")
+        return
+
+    difference = value_difference(recorded, made)
+    if difference is not None:
+        yield f"{where}.{difference}, by {LOG_FILE}"

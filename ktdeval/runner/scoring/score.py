@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import platform
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -52,6 +51,7 @@ from ktdeval.runner.episodes.episode_parts import limited_steps
 from ktdeval.runner.models.model_drift import drift, load_record
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.runner.plans.plan import describe_any, target_task_of
+from ktdeval.runner.records.completion_marks import EpisodeMark, wall_time
 from ktdeval.runner.records.run_folder import CERTIFICATE, TASK_FILES, RunFolder
 from ktdeval.runner.records.run_manifest import DataSource
 from ktdeval.runner.records.transcript_counts import Said, count_said
@@ -160,21 +160,12 @@ def make_card(
     ledger; `tell` is told of each episode whose metrics are computed. Raises StoreError where no
     episode is complete, or the installed task is not the one that ran.
     """
-    specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
-    complete = [spec for spec in specs if folder.is_complete(spec)]
-    if not complete:
-        raise StoreError(
-            f"{folder.path}: no episode of {task.name} is complete; run it again to resume"
-        )
-
-    description = check_ran(folder, task, plugins, complete[0])
-    market = None if complete[0].snapshot is None else snapshot
-    inputs = _run_inputs(folder, complete, plugins, errors, description, market)
+    inputs = make_inputs(folder, task, snapshot, plugins, errors)
     card: TradingCard | ScoringCard
-    if is_scoring(task):
-        card = build_scoring_card(_scoring_inputs(inputs, folder, task, plugins, complete))
+    if isinstance(inputs, ScoringInputs):
+        card = build_scoring_card(inputs)
     else:
-        card = build_card(_trading_inputs(inputs, folder, task, plugins, complete), tell)
+        card = build_card(inputs, tell)
 
     validate_card(card.plain, str(folder.card_path(task.name)))
     problem = _own_task_problem(task, card.task, card.windows)
@@ -184,21 +175,33 @@ def make_card(
     return card
 
 
-def trading_inputs(
-    folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
-) -> CardInputs:
-    """Return what the card of a trading task is made from, all of whose episodes are complete.
-    Raises StoreError: the installed task is not the one that ran, or a record was changed since.
+def make_inputs(
+    folder: RunFolder,
+    task: Task,
+    snapshot: MarketSnapshot | None,
+    plugins: Plugins,
+    errors: Mapping[str, str] = MappingProxyType({}),
+) -> CardInputs | ScoringInputs:
+    """Return what the card of a task is made from; arguments and errors as of `make_card`. Raises
+    StoreError, too, where a record was changed since its end.
     """
-    specs = [spec for spec in folder.manifest.specs if spec.task == task.name]
-    description = check_ran(folder, task, plugins, specs[0])
-    inputs = _run_inputs(folder, specs, plugins, {}, description, snapshot)
-    return _trading_inputs(inputs, folder, task, plugins, specs)
+    complete = folder.complete_specs(task.name)
+    if not complete:
+        raise StoreError(
+            f"{folder.path}: no episode of {task.name} is complete; run it again to resume"
+        )
+
+    market = None if complete[0].snapshot is None else snapshot
+    description = check_ran(folder, task, plugins, complete[0])
+    inputs = _run_inputs(folder, task.name, plugins, errors, description, market)
+    if is_scoring(task):
+        return _scoring_inputs(inputs, folder, task, plugins, complete)
+    return _trading_inputs(inputs, folder, task, plugins, complete)
 
 
 def _run_inputs(
     folder: RunFolder,
-    complete: Sequence[EpisodeSpec],
+    task: str,
     plugins: Plugins,
     errors: Mapping[str, str],
     description: Mapping[str, JsonValue],
@@ -206,46 +209,62 @@ def _run_inputs(
 ) -> EvaluationInputs:
     """Return what the cards of both kinds are made from."""
     manifest = folder.manifest
-    wall_s = wall_time(folder, complete)
-    owners = plugins.owners("metrics", manifest.metrics)
-    specs = [spec for spec in manifest.specs if spec.task == complete[0].task]
-    missing = [spec for spec in specs if spec not in complete]
-    said = {spec.id: _said(folder, spec) for spec in complete}
+    specs = folder.specs_of(task)
+    complete = folder.complete_specs(task)
+    marks = {spec.id: folder.mark(spec) for spec in complete}
+    said = {spec.id: _said(folder, spec, marks[spec.id]) for spec in complete}
+    missing = [spec.id for spec in specs if spec.id not in marks]
+    calls = None
+    if manifest.request_settings is not None:  # those of episodes without an end count, too
+        calls = gather_calls(read_calls(folder.path), {spec.id for spec in specs})
 
+    owners = plugins.owners("metrics", manifest.metrics)
     return EvaluationInputs(
         task=description,
         snapshot=market,
         specs=specs,
         artefacts=folder.artefacts(complete),
-        missing_episodes={spec.id: errors.get(spec.id, "not run to its end") for spec in missing},
-        provenance=describe_provenance(wall_s, _calls(folder, specs), owners),
+        missing_episodes={id_: errors.get(id_, "not run to its end") for id_ in missing},
+        provenance=describe_provenance(wall_time(marks.values()), calls, owners),
         deciders=run_deciders(specs[0], plugins, said.values()),
         served={id_: each.served for id_, each in said.items()},
-        makers={spec.id: folder.mark(spec).made_by for spec in complete},
+        makers={id_: mark.made_by for id_, mark in marks.items()},
         price=manifest.price,
         knowledge_cutoff=manifest.knowledge_cutoff,
         registration=manifest.registration,
         request_settings=manifest.request_settings,
         drift=from_plain(drift(load_record(folder.path)), Drift, "drift"),
-        uncounted=uncounted_replies(folder, complete),
+        uncounted={id_: each.uncounted for id_, each in said.items() if not manifest.is_free},
         further_models=further_parts(folder, specs[0]),
-        roles=_roles(folder, complete),
+        roles={id_: _due_roles(each.roles, manifest.is_free) for id_, each in said.items()},
     )
 
 
-def wall_time(folder: RunFolder, complete: Iterable[EpisodeSpec]) -> float:
-    """Return the seconds that complete episodes took, as a card has them."""
-    return round(math.fsum(folder.mark(spec).wall_s for spec in complete), 3)
-
-
-def _said(folder: RunFolder, spec: EpisodeSpec) -> Said:
+def _said(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -> Said:
     """Return what the transcript of a complete episode holds: as its mark says, which verification
     counts again; a mark from before names of what answered is without them.
     """
-    said = folder.mark(spec).said
-    if folder.manifest.request_settings is None or said.served:
-        return said
+    if folder.manifest.request_settings is None or mark.said.served:
+        return mark.said
+
     return count_said(folder.load_transcript(spec))
+
+
+def _due_roles(usages: Sequence[RoleUsage], is_free: bool) -> tuple[RoleUsage, ...]:
+    """Return calls by role and model; a model that bills nothing has no tokens to count."""
+    if not is_free:
+        return tuple(usages)
+    return tuple(structs.replace(usage, uncounted=0) for usage in usages)
+
+
+def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:
+    """Return the further models of a run's cards."""
+    parts = []
+    for model in spec.further_models:
+        facts = structs.asdict(folder.manifest.further_models[model.asked_as])
+        parts.append(FurtherModelPart(**vars(model), **facts))
+
+    return parts
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
@@ -258,59 +277,6 @@ def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPa
         return f"{path_text(path)}: {problem}"
 
     return None
-
-
-def uncounted_replies(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dict[str, int]:
-    """Return by episode its replies whose tokens the provider did not count; a model that bills
-    nothing has none to count.
-    """
-    if folder.manifest.is_free:
-        return {}
-    return {spec.id: folder.mark(spec).said.uncounted for spec in complete}
-
-
-def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:
-    """Return the further models of a run's cards."""
-    parts = []
-    for model in spec.further_models:
-        facts = folder.manifest.further_models[model.asked_as]
-        settings = facts.request_settings
-        part = FurtherModelPart(
-            asked_as=model.asked_as,
-            name=model.name,
-            args=dict(model.args),
-            tool_protocol=model.tool_protocol,
-            request_settings=None if settings is None else dict(settings),
-            price=facts.price,
-            knowledge_cutoff=facts.knowledge_cutoff,
-        )
-        parts.append(part)
-
-    return parts
-
-
-def _roles(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dict[str, tuple[RoleUsage, ...]]:
-    """Return the calls by role and model of each episode; a model that bills nothing has no tokens
-    to count.
-    """
-    roles = {}
-    for spec in complete:
-        usages = folder.mark(spec).said.roles
-        if folder.manifest.is_free:
-            usages = tuple(structs.replace(usage, uncounted=0) for usage in usages)
-
-        roles[spec.id] = usages
-
-    return roles
-
-
-def _calls(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Calls | None:
-    """Return the figures of the episodes' calls, those without an end included; None for a model of
-    this machine.
-    """
-    if folder.manifest.request_settings is None:
-        return None
-    return gather_calls(read_calls(folder.path), {spec.id for spec in specs})
 
 
 def _trading_inputs(
@@ -458,10 +424,7 @@ def rescore(
     else:
         check_call_log(folder, plugins)
 
-    snapshot = None
-    if folder.manifest.snapshot:
-        snapshot = open_recorded_snapshot(folder, plugins, changes)
-
+    snapshot = open_market_of_run(folder, plugins, changes)
     recorded = {"rules": folder.manifest.rules, "metrics": folder.manifest.metrics}
     changed = {}
     for name, value in recorded.items():
@@ -474,7 +437,7 @@ def rescore(
 
     keep_certificate(folder.path, changes.get("certificate"))
     paths = []
-    for name in _complete_tasks(folder):
+    for name in dict.fromkeys(spec.task for spec in folder.complete_specs()):
         task = plugins.make_task(name, changes.get("items"))
         before = _existing_card(folder.card_path(task.name))
         errors = {entry["id"]: entry["error"] for entry in before.get("missing_episodes", ())}
@@ -486,12 +449,6 @@ def rescore(
         paths.append(path)
 
     return paths
-
-
-def _complete_tasks(folder: RunFolder) -> list[str]:
-    """Return the tasks with a complete episode, in the order of the plan."""
-    complete = [spec.task for spec in folder.manifest.specs if folder.is_complete(spec)]
-    return list(dict.fromkeys(complete))
 
 
 def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
@@ -575,6 +532,15 @@ def open_recorded_snapshot(
         )
 
     return snapshot
+
+
+def open_market_of_run(
+    folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
+) -> MarketSnapshot | None:
+    """Open a run's snapshot as `open_recorded_snapshot` does; None of a run without a market."""
+    if not folder.manifest.snapshot:
+        return None
+    return open_recorded_snapshot(folder, plugins, changes)
 
 
 def recorded_market(

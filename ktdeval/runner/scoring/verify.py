@@ -43,7 +43,7 @@ from ktdeval.runner.records.run_file_names import DECLARED_FILE
 from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.records.url_run import run_file
-from ktdeval.runner.scoring.call_log_checks import call_findings, mark_difference
+from ktdeval.runner.scoring.call_log_checks import mark_difference, provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import (
     card_claims,
     manifest_problems,
@@ -52,10 +52,9 @@ from ktdeval.runner.scoring.model_identity_checks import (
 from ktdeval.runner.scoring.score import (
     check_ran,
     make_card,
-    open_recorded_snapshot,
+    open_market_of_run,
     open_run,
     run_of,
-    wall_time,
 )
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
@@ -138,14 +137,14 @@ def retrace_episode(
     transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]
 ) -> Iterator[Entry]:
     """Run an episode once more with the recorded replies, and yield each step's entry. Raises
-    KtdevalError for wrong ones.
+    PluginError for wrong ones, at which an agent may raise anything.
     """
     model = RecordedModel()
-    episode = open_episode(model)
+    where = "can't be retraced"
+    episode = call_foreign(open_episode, where, model)
     for step in range(min(episode.total_steps, len(transcript))):
-        entry = transcript[step]
-        model.begin_step(entry)
-        yield episode.run_step(step)
+        model.begin_step(transcript[step])
+        yield call_foreign(episode.run_step, where, step)
 
 
 def retrace_memories(
@@ -165,10 +164,9 @@ def retrace_memories(
     )
 
     for recorded in folder.load_ledger(spec).steps:
-        # an agent may raise anything at wrong replies
-        entry = call_foreign(next, "can't be retraced", retraced, None)
+        entry = next(retraced, None)
         difference = value_difference(recorded, entry and entry.step)
-        if difference:
+        if entry is None or difference:
             raise VerificationError(
                 f"step {recorded.step}: the replies on record do not give it: {difference}"
             )
@@ -210,33 +208,28 @@ def verify_card(
     card = load_evaluation(path)
     folder = open_run(run_of(path), plugins)
     task = plugins.make_task(card.task.name, changes.get("items"))
-    snapshot = None
-    if folder.manifest.snapshot:
-        snapshot = open_recorded_snapshot(folder, plugins, changes)
-
+    snapshot = open_market_of_run(folder, plugins, changes)
     if card.snapshot is not None and card.snapshot.id != folder.manifest.snapshot:
         used = folder.manifest.snapshot or "none"
         raise DataError(
             f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {used[:12]}"
         )
 
-    complete = _complete_specs(folder, task.name)
+    complete = folder.complete_specs(task.name)
     if complete:
         # before the records: those of another task would differ for that reason alone
         check_ran(folder, task, plugins, complete[0])
 
     records = verify_records(folder, task, plugins, snapshot, tell)
-    card_findings = list(_artefact_findings(folder, card.artefacts))
+    findings = [*records.findings, *_artefact_findings(folder, card.artefacts)]
     if not is_published:
-        card_findings += _declared_findings(folder, card)
+        findings += _declared_findings(folder, card)
 
-    card_findings += call_findings(path.name, folder, card, complete, is_published)
-    card_findings += time_findings(path.name, folder, card, complete)
-
-    card_findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
+    findings += provenance_findings(path.name, folder, card, complete, is_published)
+    findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
     moment = made_at(card.provenance)
     if now is not None and moment is not None and moment > now:
-        card_findings.append(
+        findings.append(
             f"{path.name}: provenance.created_at: {card.provenance.created_at} has not come yet"
         )
 
@@ -247,19 +240,13 @@ def verify_card(
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)
 
     labelled = _with_labels_of(card, snapshot) if "data" in changes else snapshot
-    card_findings += _card_findings(path, card, folder, task, labelled, plugins)
+    problem = _card_problem(path, card, folder, task, labelled, plugins)
+    if problem is not None:
+        findings.append(f"{path.name}: {problem}")
+
     unknown = unknown_model(card, plugins)
-    return replace(
-        records,
-        findings=(*records.findings, *card_findings),
-        notes=() if unknown is None else (f"{path.name}: {unknown}",),
-    )
-
-
-def _complete_specs(folder: RunFolder, task: str) -> list[EpisodeSpec]:
-    """Return the complete episodes of a task."""
-    specs = [spec for spec in folder.manifest.specs if spec.task == task]
-    return [spec for spec in specs if folder.is_complete(spec)]
+    notes = () if unknown is None else (f"{path.name}: {unknown}",)
+    return replace(records, findings=tuple(findings), notes=notes)
 
 
 def verify_records(
@@ -273,7 +260,7 @@ def verify_records(
     looked at. Which models are behind a network is taken from their plugins, not from the run.
     `tell` is told of each episode.
     """
-    specs = _complete_specs(folder, task.name)
+    specs = folder.complete_specs(task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
     records_file = ANSWERS if is_scoring(task) else LEDGER
     findings = [f"{MANIFEST}: {line}" for line in manifest_problems(folder.manifest, plugins)]
@@ -401,30 +388,37 @@ class _EpisodeCheck:
 
         retraced = retrace_episode(transcript, lambda model: self.factory.open(self.spec, model))
         for number, entry in enumerate(transcript):
-            try:
-                # an agent may raise anything at wrong replies
-                rerun = call_foreign(next, "can't be retraced", retraced, None)
-            except KtdevalError as error:
-                return f"line {number + 1}: {error}"
-
-            if rerun is None:
-                return f"line {number + 1}: the window has no such day"
-
-            difference = value_difference(entry, rerun.transcript)
-            if difference:
-                return f"line {number + 1}: {difference}"
-
-            if steps is not None:
-                difference = value_difference(steps[number], rerun.step)
-                if difference:
-                    return (
-                        f"line {number + 1}: its replies do not give line {number + 1} of"
-                        f" {self.records_file}: {difference}"
-                    )
+            step = None if steps is None else steps[number]
+            problem = self._step_problem(entry, step, retraced)
+            if problem is not None:
+                return f"line {number + 1}: {problem}"
 
             self.traced += entry.submission is not None
 
         return None
+
+    def _step_problem(
+        self, entry: TranscriptEntry, step: Record | None, retraced: Iterator[Entry]
+    ) -> str | None:
+        """Return how a step's conversation and its record differ from the next retraced step."""
+        try:
+            rerun = next(retraced, None)
+        except KtdevalError as error:
+            return str(error)
+
+        if rerun is None:
+            return "the window has no such day"
+
+        difference = value_difference(entry, rerun.transcript)
+        if difference or step is None:
+            return difference
+
+        difference = value_difference(step, rerun.step)
+        if not difference:
+            return None
+
+        line = entry.step + 1
+        return f"its replies do not give line {line} of {self.records_file}: {difference}"
 
 
 def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
@@ -446,23 +440,6 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
         digest = file_sha256(path)
         if digest != recorded:
             yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
-
-
-def time_findings(
-    name: str, folder: RunFolder, card: TradingCard | ScoringCard, complete: Sequence[EpisodeSpec]
-) -> Iterator[str]:
-    """Yield that the time of a card is not the sum over its episodes."""
-    stated = card.provenance.wall_time_s
-    try:
-        total = wall_time(folder, complete)
-    except StoreError:  # a mark can't be read, which another finding says
-        return
-
-    if stated is not None and stated != total:
-        yield (
-            f"{name}: provenance.wall_time_s: recorded {stated}, its episodes took {total} by their"
-            " marks"
-        )
 
 
 def _declared_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
@@ -498,21 +475,22 @@ def _with_labels_of(
     return snapshot if meta == snapshot.meta else replace(snapshot, meta=meta)
 
 
-def _card_findings(
+def _card_problem(
     path: Path,
     card: TradingCard | ScoringCard,
     folder: RunFolder,
     task: Task,
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
-) -> list[str]:
+) -> str | None:
+    """Return how a card differs from the one that its records give."""
     for name in folder.manifest.metrics:
         if name not in plugins.specs("metrics"):
             owner = card.provenance.environment.get(f"metric {name}", "a plugin")
-            return [
-                f"{path.name}: unknown metric {name!r}: it came from {owner}; install that, or name"
-                " its file with --plugin"
-            ]
+            return (
+                f"unknown metric {name!r}: it came from {owner}; install that, or name its file"
+                " with --plugin"
+            )
 
     # why one is missing can't be recomputed
     errors = {entry.id: entry.error for entry in card.missing_episodes}
@@ -521,7 +499,6 @@ def _card_findings(
             make_card, "can't be recomputed", folder, task, snapshot, plugins, errors
         )
     except KtdevalError as error:
-        return [f"{path.name}: {error}"]
+        return str(error)
 
-    difference = card_difference(card.plain, recomputed.plain, read_plain(path).decode())
-    return [f"{path.name}: {difference}"] if difference else []
+    return card_difference(card.plain, recomputed.plain, read_plain(path).decode())

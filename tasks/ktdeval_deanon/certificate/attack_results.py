@@ -328,7 +328,7 @@ def _matched(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
     """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`."""
     manifest = folder.manifest
     task = questions.task
-    specs = [spec for spec in manifest.specs if spec.task == task.name]
+    specs = folder.specs_of(task.name)
 
     if not specs:
         asked = ", ".join(dict.fromkeys(spec.task for spec in manifest.specs))

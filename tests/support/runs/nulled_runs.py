@@ -18,7 +18,7 @@ from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.runner.scoring.call_log_checks import call_findings
+from ktdeval.runner.scoring.call_log_checks import provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import dumps_pretty, from_plain
@@ -147,7 +147,7 @@ def card_refusal(of: Subject) -> Callable[[Any], str | None]:
 
         claims = [
             *card_claims(typed, of.plugins),
-            *call_findings("card", folder, typed, specs, True),
+            *provenance_findings("card", folder, typed, specs, True),
         ]
 
         return claims[0] if claims else None

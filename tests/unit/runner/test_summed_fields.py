@@ -22,9 +22,8 @@ from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
-from ktdeval.runner.scoring.call_log_checks import call_findings
+from ktdeval.runner.scoring.call_log_checks import provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
-from ktdeval.runner.scoring.verify import time_findings
 from ktdeval.values import dumps_canonical, dumps_pretty, file_sha256, load_yaml, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript
 from nulled_runs import Subject, subject
@@ -109,8 +108,7 @@ def refused(of: Subject) -> Callable[[Any], str | None]:
 
         claims = [
             *card_claims(typed, of.plugins),
-            *call_findings("card", folder, typed, specs, False),
-            *time_findings("card", folder, typed, specs),
+            *provenance_findings("card", folder, typed, specs, False),
         ]
         return claims[0] if claims else None
 
@@ -266,5 +264,7 @@ def test_names_in_the_figures_of_calls_are_of_older_cards_alone(one: Subject) ->
     older: Any = parse_card(dumps_pretty(renewed_card(card)), "card")
 
     folder = RunFolder.load(one.run)
-    assert list(call_findings("card", folder, older, list(folder.manifest.specs), False)) == []
+    assert (
+        list(provenance_findings("card", folder, older, list(folder.manifest.specs), False)) == []
+    )
     assert "another model answered" in older.labels

@@ -8,15 +8,7 @@ from ktdeval.stores.claims import (
 from ktdeval.stores.git_commands import Git as Git, git_around as git_around
 from ktdeval.stores.heartbeats import Heartbeats as Heartbeats, HolderId as HolderId
 from ktdeval.stores.local import LocalStore as LocalStore
-from ktdeval.stores.maintenance import (
-    Finding as Finding,
-    check_claims as check_claims,
-    check_sum as check_sum,
-    compact_claims as compact_claims,
-    remove_dead_beats as remove_dead_beats,
-)
-from ktdeval.stores.shared_sum_log import OpenGrant as OpenGrant, SumState as SumState
-from ktdeval.stores.shared_sums import Grant as Grant, SharedSum as SharedSum
+from ktdeval.stores.shared_sums import SharedSum as SharedSum, SumState as SumState
 from ktdeval.stores.store import (
     BadKey as BadKey,
     MissingKey as MissingKey,

@@ -133,20 +133,6 @@ class Heartbeats(Closing):
 
         return now_s - seen.at_s >= holder.lease_s
 
-    def live_workers(self) -> int:
-        """Return how many workers have a heartbeat that is not expired, this one included.
-
-        A worker is counted from its first heartbeat until this observer has seen no change of its
-        counter for a lease. One request lists them, and one reads each.
-        """
-        workers = {self.me.worker}
-        for found in self._store.list(self._folder):
-            beat = self._read(found.key)
-            if beat is not None and not self.is_expired(beat.holder):
-                workers.add(beat.holder.worker)
-
-        return len(workers)
-
     def _counter_of(self, holder: HolderId) -> int | None:
         """Counter of a holder's process; None if its worker has no heartbeat, or one of another
         process.

@@ -25,7 +25,6 @@ from ktdeval.stores.store import (
 )
 from ktdeval.values.files import open_plain, sync_folder
 
-TEMPORARY_SUFFIX = ".new"  #: of temporary files, whose names begin with a dot
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -118,32 +117,13 @@ class LocalStore:
         ):
             path.unlink()
 
-    def sweep(self, age_s: float = 86_400) -> int:
-        """Delete temporary files that are at least `age_s` seconds old, and return how many: killed
-        processes left them. Age is by the clock of the file system, not of this node.
-        """
-        now_s = self._file_system_time_s()
-        deleted = 0
-        for path in self.root.rglob(f".*{TEMPORARY_SUFFIX}"):
-            found = _plain_stat(path)
-            if found is not None and now_s - found.st_mtime >= age_s:
-                path.unlink(missing_ok=True)
-                deleted += 1
-
-        return deleted
-
-    def _file_system_time_s(self) -> float:
-        """Time at which the file system says a file was written now."""
-        with self._written(self.root / "now", b"") as temporary:
-            return temporary.stat().st_mtime
-
     @contextmanager
     def _written(self, path: Path, data: bytes) -> Iterator[Path]:
         """Give a durable temporary file with `data` next to a path, to be linked or renamed to it.
 
         Raises StoreError: it can't be made, or what the block does with it fails.
         """
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
         with explained(f"{path}: can't write", "free space or choose another folder"):
             _make_folders(path.parent)
             try:

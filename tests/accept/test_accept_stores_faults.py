@@ -24,7 +24,7 @@ from ktdeval.stores import (
 from ktdeval.stores.remote import FsspecStore, RequestRetries, open_remote
 from store_model import check_store
 from store_places import BUCKET, Clock, driver_options, s3_server, s3_store
-from sum_replay import logged_changes, replayed
+from sum_replay import recorded_states, used_after
 from threads import in_threads
 
 BODY = bytes(range(256)) * 40
@@ -284,9 +284,8 @@ def test_a_sum_behind_a_failing_network_loses_no_change(
     def spend(who: int) -> int:
         used = 0
         for _ in range(2):
-            grant = totals[who].reserve(10)
-            if grant is not None:
-                totals[who].settle(grant, 7)
+            if totals[who].draw(10):
+                totals[who].give_back(3)
                 used += 7
 
         return used
@@ -296,8 +295,8 @@ def test_a_sum_behind_a_failing_network_loses_no_change(
 
     assert [type(part) for part in used] == [int, int]
 
-    changes = logged_changes(s3_store(direct, "sum"), "sums/x")
-    assert replayed(changes, limit) == (sum(used), {})  # type: ignore[arg-type]
+    states = recorded_states(s3_store(direct, "sum"), "sums/x")
+    assert used_after(states, limit) == sum(used)  # type: ignore[arg-type]
     assert totals[0].state().used == sum(used)  # type: ignore[arg-type]
 
 
@@ -352,8 +351,9 @@ def test_requests_are_those_that_the_page_counts(
     claim = count("take over", lambda: two.claim("u"))
     count("is_ours", claim.is_ours)
     count("finish", lambda: claim.finish(b""))
-    grant = count("reserve", lambda: total.reserve(10))
-    count("settle", lambda: total.settle(grant, 5))
+    count("draw", lambda: total.draw(10))
+    count("draw again", lambda: total.draw(10))
+    count("give back", lambda: total.give_back(5))
     count("state", total.state)
 
     assert counted == {
@@ -368,9 +368,10 @@ def test_requests_are_those_that_the_page_counts(
         "take over": 6,
         "is_ours": 2,
         "finish": 3,
-        "reserve": 4,
-        "settle": 4,
-        "state": 2,
+        "draw": 3,
+        "draw again": 2,
+        "give back": 2,
+        "state": 1,
     }
 
     page = (repository / "docs/grid-workers.md").read_text(encoding="utf-8")

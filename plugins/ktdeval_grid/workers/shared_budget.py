@@ -6,8 +6,8 @@ calls, and is given back where it is more than a hundredth of the limit, or no c
 What a killed worker had drawn and not used stays counted: what its calls under way could have cost,
 and up to a hundredth of the limit.
 
-While a worker has drawn something, a grant of nothing says so. A call that does not fit waits as
-long as another worker that lives has such a grant, since calls cost less than they reserve.
+While a worker has drawn something, the sum's state names it. A call that does not fit waits as long
+as the state names another worker that lives, since calls cost less than they reserve.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from dataclasses import dataclass, field
 
 from ktdeval.calls import Amount, Drawing
 from ktdeval.errors import StoreError
-from ktdeval.stores import Grant, Heartbeats, SharedSum
+from ktdeval.stores import Heartbeats, SharedSum
 from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.layout import GridPlace
 
 _UNITS_A_DOLLAR = 1_000_000  #: the shared sum counts whole millionths
 _PORTIONS = 100  #: a worker draws a hundredth of the limit at once
-_DRAWN = "drawn"  #: purpose of the grant of a worker that has drawn something
 _IDLE_S = 1.0  #: without a call for so long, a worker gives back what it has
 _ASK_AGAIN_S = 0.5  #: what was refused is asked for again after this time
 
@@ -39,6 +38,7 @@ class _DrawnSum:
     total: SharedSum
     portion: int  #: least amount that is drawn at once
     free: int = 0  #: drawn, and not given to a call; negative: calls used more than they drew
+    has_drawn: bool = False  #: others may wait for what this process gives back
 
     def take(self, amount: int) -> bool:
         """Give an amount to a call, drawing what is missing; False if the limit leaves less."""
@@ -50,25 +50,38 @@ class _DrawnSum:
         return True
 
     def _draw(self, missing: int) -> bool:
+        self.has_drawn = True  # first: it may have drawn though the store did not answer
         for wanted in (max(missing, self.portion), missing):
-            grant = self.total.reserve(wanted)
-            if grant is not None:
-                self.total.settle(grant, wanted)
+            if self.total.draw(wanted):
                 self.free += wanted
                 return True
 
         return False
 
+    def exceeded(self, amount: int) -> int | None:
+        """Return what would be used with a further amount, if that exceeds the limit."""
+        used = self.total.state().used + amount - self.free
+        if self.total.limit is None or used <= self.total.limit:
+            return None
+        return used
+
     def give_back(self, kept: int) -> None:
         """Give back what is free beyond `kept`; count what was used beyond what was drawn."""
-        excess = self.free - kept
-        if excess > 0:
-            self.free = kept  # first: what may have been given back is not given back again
+        excess = min(self.free, 0)
+        if self.free > kept:
+            excess = self.free - kept
+
+        if excess:
+            self.free -= excess  # first: what may have been given back is not given back again
             self.total.give_back(excess)
-        elif self.free < 0:
-            owed = -self.free
+
+    def leave(self) -> None:
+        """Give back all that is free; others wait for this process no more."""
+        if self.has_drawn:
+            excess = self.free
             self.free = 0
-            self.total.charge(owed)
+            self.total.leave(excess)
+            self.has_drawn = False
 
 
 @dataclass
@@ -79,11 +92,9 @@ class GridAllowance:
 
     dollars: _DrawnSum | None  #: None where the grid sets no limit
     tokens: _DrawnSum | None
-    beats: Heartbeats
     clock: Callable[[], float] = time.monotonic  #: seconds
     _calls: int = 0  #: under way
     _used_at_s: float = -math.inf  #: when the last call began or ended
-    _mark: Grant | None = None  #: shows others that this process has drawn something
     _refused_until_s: float = -math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -103,7 +114,7 @@ class GridAllowance:
             if self._is_drawn(most):
                 return "drawn"
             if not self._calls:
-                self._give_back_all()  # the mark, too: others would wait for this process
+                self._give_back_all()  # others would wait for this process
             if not may_wait:
                 return "never"
 
@@ -111,18 +122,11 @@ class GridAllowance:
             return "later"
 
     def _is_drawn(self, most: Amount) -> bool:
-        """Draw for a call, if there is room; others see that this process has drawn something
-        before it has.
-        """
-        units = _units(most.usd)
-        if self._mark is None:
-            rooms = [_exceeding(self.dollars, units), _exceeding(self.tokens, most.tokens)]
-            if rooms != [None, None]:
-                return False
-
-            self._mark = self._marked.reserve(0, _DRAWN)
-
-        if not self._taken(units, most.tokens):
+        """Draw for a call, if there is room."""
+        has_drawn = any(purse.has_drawn for purse in self._purses)
+        if not has_drawn and self._needed(most):
+            return False
+        if not self._taken(_units(most.usd), most.tokens):
             return False
 
         self._calls += 1
@@ -131,12 +135,7 @@ class GridAllowance:
 
     def _others_have_drawn(self) -> bool:
         """Whether another worker that lives has drawn something, which its calls may not need."""
-        for grant in self._marked.state().open.values():
-            is_other = grant.holder.session != self.beats.me.session
-            if is_other and not self.beats.is_expired(grant.holder):
-                return True
-
-        return False
+        return any(purse.total.may_others_give_back() for purse in self._purses)
 
     def settle(self, drawn: Amount, used: Amount) -> None:
         """End a call that has drawn an amount, with what it has used."""
@@ -154,13 +153,18 @@ class GridAllowance:
         """Return the limits that leave less than `most`, by the name of their option, each with the
         smallest value that would leave it.
         """
-        needed: dict[str, float] = {}
         with self._lock:
-            units = _exceeding(self.dollars, _units(most.usd))
+            return self._needed(most)
+
+    def _needed(self, most: Amount) -> dict[str, float]:
+        needed: dict[str, float] = {}
+        if self.dollars is not None:
+            units = self.dollars.exceeded(_units(most.usd))
             if units is not None:
                 needed["max_cost"] = units / _UNITS_A_DOLLAR
 
-            tokens = _exceeding(self.tokens, most.tokens)
+        if self.tokens is not None:
+            tokens = self.tokens.exceeded(most.tokens)
             if tokens is not None:
                 needed["max_tokens"] = tokens
 
@@ -186,11 +190,6 @@ class GridAllowance:
     def _purses(self) -> list[_DrawnSum]:
         return [purse for purse in (self.dollars, self.tokens) if purse is not None]
 
-    @property
-    def _marked(self) -> SharedSum:
-        """The sum that holds the grants of workers that have drawn something."""
-        return self._purses[0].total
-
     def _taken(self, units: int, tokens: int) -> bool:
         if self.dollars is not None and not self.dollars.take(units):
             return False
@@ -203,29 +202,11 @@ class GridAllowance:
 
     def _give_back_all(self) -> None:
         for purse in self._purses:
-            purse.give_back(0)
-
-        if self._mark is not None:
-            mark = self._mark
-            self._mark = None
-            self._marked.settle(mark, 0)
+            purse.leave()
 
 
 def _units(usd: float) -> int:
     return math.ceil(usd * _UNITS_A_DOLLAR)
-
-
-def _exceeding(purse: _DrawnSum | None, amount: int) -> int | None:
-    """Return what would be used with a further amount, if that exceeds the limit."""
-    if purse is None:
-        return None
-
-    state = purse.total.state()
-    used = state.used + state.reserved + amount - purse.free
-    if purse.total.limit is None or used <= purse.total.limit:
-        return None
-
-    return used
 
 
 def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridAllowance | None:
@@ -244,4 +225,4 @@ def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridA
         total = SharedSum(place.store, "sums/tokens", plan.max_tokens, beats)
         tokens = _DrawnSum(total, math.ceil(plan.max_tokens / _PORTIONS))
 
-    return GridAllowance(dollars, tokens, beats)
+    return GridAllowance(dollars, tokens)

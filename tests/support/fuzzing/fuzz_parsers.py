@@ -143,7 +143,7 @@ def _records() -> dict[str, Parser]:
     from ktdeval.runner.records.run_manifest import ManifestFile
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.heartbeats import Beat
-    from ktdeval.stores.shared_sum_log import Entry as SumEntry
+    from ktdeval.stores.shared_sums import SumEntry
     from ktdeval.values import decode_json, open_unpacked
     from ktdeval_board.checking.record_sandbox import table_problem
     from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
@@ -167,7 +167,7 @@ def _records() -> dict[str, Parser]:
         "sum log": Parser(
             lambda data: decode_json(data, SumEntry, "sum"),
             (b"{}",),
-            ("ktdeval/stores/shared_sum_log.py",),
+            ("ktdeval/stores/shared_sums.py",),
         ),
         "cached reply": Parser(
             lambda data: reply_of(data, "cache"),

@@ -89,18 +89,15 @@ def main(place: str, name: str, endpoint: str) -> None:
         return None if got is None else got.generation
 
     def spend(limit: str, rounds: str) -> object:
-        """Reserve and settle; returns how much was settled."""
+        """Draw amounts, use a part of each, and give back the rest."""
         total = SharedSum(board.store, "sums/dollars", int(limit), board.beats)
-        settled = 0
-
         for _ in range(int(rounds)):
-            grant = total.reserve(chance.randint(1, 20), "a unit")
-            if grant is not None:
-                print("reserved", grant.id, flush=True)
-                used = chance.randint(0, grant.amount)
-                total.settle(grant, used)
-                settled += used
-                print("settled", grant.id, used, flush=True)
+            amount = chance.randint(1, 20)
+            if total.draw(amount):
+                used = chance.randint(0, amount)
+                print("drew", flush=True)
+                total.give_back(amount - used)
+                print("used", used, flush=True)
 
         return "end"
 

@@ -1,4 +1,4 @@
-"""A shared sum, computed again from its log by other means than the product's."""
+"""A shared sum, read from its files by other means than the product's."""
 
 from __future__ import annotations
 
@@ -7,43 +7,18 @@ import json
 from ktdeval.stores import Store
 
 
-def logged_changes(store: Store, prefix: str) -> list[dict]:
-    """Changes of all epochs, in their order, packed or not; every state is checked on the way."""
-    epochs: dict[str, dict[str, bytes]] = {}
-    for found in store.list(prefix):
-        epoch, name = found.key.removeprefix(f"{prefix}/").split("/", 1)
-        epochs.setdefault(epoch, {})[name] = store.read(found.key)
-
-    changes = []
-    for _, files in sorted(epochs.items()):
-        if "packed.json" in files:
-            changes += json.loads(files["packed.json"])["changes"]
-        else:
-            changes += [
-                json.loads(files[name])["change"]
-                for name in sorted(files)
-                if name.startswith("entries/")
-            ]
-
-    return changes
+def recorded_states(store: Store, prefix: str) -> list[dict]:
+    """States of a sum after each change, in their order; numbers have no gaps."""
+    entries = [json.loads(store.read(found.key)) for found in store.list(prefix)]
+    assert [entry["number"] for entry in entries] == list(range(1, len(entries) + 1))
+    return [entry["state"] for entry in entries]
 
 
-def replayed(changes: list[dict], limit: int | None) -> tuple[int, dict[str, int]]:
-    """Used amount and open grants after all changes; no reservation may have exceeded the limit."""
+def used_after(states: list[dict], limit: int | None) -> int:
+    """Used amount after all changes; none that raised it may have exceeded the limit."""
     used = 0
-    grants: dict[str, int] = {}
+    for state in states:
+        assert limit is None or state["used"] <= max(limit, used)
+        used = state["used"]
 
-    for change in changes:
-        if change["kind"] == "reserve":
-            (name,) = change["grants"]
-            assert name not in grants
-            grants[name] = change["amount"]
-            assert limit is None or used + sum(grants.values()) <= limit
-        elif change["kind"] in ("settle", "charge"):
-            used += change["amount"]
-
-        for name in change["grants"]:
-            if change["kind"] in ("settle", "return"):
-                grants.pop(name, None)
-
-    return used, grants
+    return used

@@ -290,19 +290,6 @@ def test_a_unit_that_is_no_key_is_refused(of: Workers, unit: str) -> None:
         of.board("one").claim(unit)
 
 
-def test_a_live_worker_is_counted_until_its_lease_has_passed(of: Workers) -> None:
-    one = of.board("one")
-    two = of.board("two")
-
-    assert one.beats.live_workers() == 2
-
-    of.clock.pass_s(LEASE_S)
-    assert one.beats.live_workers() == 1
-
-    two.beats.beat()
-    assert one.beats.live_workers() == 2
-
-
 def test_a_lease_must_be_longer_than_nothing(of: Workers) -> None:
     with pytest.raises(StoreError, match="must be above 0"):
         Heartbeats(of.store, "", "one", 0)

@@ -9,49 +9,41 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import fsspec
 
 from ktdeval.stores.store import Stat
-
-T = TypeVar("T")
 
 _MARK = "ktdeval-write"  #: name of the metadata field that tells who made an object
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _TRANSIENT_CODES = frozenset(
     {"BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch"}
 )
+_CONNECTION_ERRORS = frozenset({
+    *("ConnectionError", "TimeoutError"),
+    *("ClientConnectionError", "ClientPayloadError"),  # aiohttp, below s3fs and gcsfs
+    *("HTTPClientError", "ResponseParserError"),  # botocore
+    *("ServiceRequestError", "ServiceResponseError"),  # azure
+})  # fmt: skip
 _CONNECTION_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
 
 
-@dataclass(frozen=True)
-class ObjectHead:
-    """What a store tells about an object: the mark of the write that made it, if it keeps one."""
-
-    mark: str | None
-
-
-class RetryingCall(Protocol):
-    """Makes a request, again after errors that may pass, and returns its result."""
-
-    def __call__(self, request: Callable[[], T], /) -> T:
-        """Return the result of `request`."""
+Asking = Callable[[Callable[[], Any]], Any]
+"""Makes a request, again after errors that may pass, and returns its result."""
 
 
 class StoreDriver:
     """A file system of fsspec, by its own means. Methods raise what fsspec's driver raises.
 
     `refusal` says why processes cannot coordinate through it; it is empty if they can.
-    `errors` are what methods may raise, `connection_errors` those of a connection that failed.
     """
 
     refusal = "its driver has no conditional writes"
     keeps_marks = True
-    errors: tuple[type[Exception], ...] = (OSError, ValueError)
-    connection_errors: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+    lock: AbstractContextManager[Any] = nullcontext()  #: held during each request
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.fs: Any
@@ -70,17 +62,19 @@ class StoreDriver:
         data: bytes = self.fs.cat_file(path)
         return data
 
-    def head(self, path: str) -> ObjectHead | None:
-        """What is told about an object; None if there is none."""
+    def head(self, path: str) -> str | None:
+        """Return the mark of the write that made an object, empty where it has none; None if there
+        is no object.
+        """
         try:
             found = self.fs.info(path)
         except FileNotFoundError:
             return None
-        return ObjectHead(self.mark_in(found)) if found["type"] == "file" else None
+        return self.mark_in(found) if found["type"] == "file" else None
 
-    def mark_in(self, found: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - for others
-        """Mark of the write that made an object, in what the driver tells of it."""
-        return None
+    def mark_in(self, found: Mapping[str, Any]) -> str:  # noqa: ARG002 - for others
+        """Return the mark in what the driver tells of an object, or an empty text."""
+        return ""
 
     def create(self, path: str, data: bytes, mark: str) -> None:
         """Write an object where there is none, with a mark. Raises FileExistsError."""
@@ -98,7 +92,7 @@ class StoreDriver:
         """Remove an object. May raise FileNotFoundError."""
         self.fs.rm_file(path)
 
-    def list(self, path: str, ask: RetryingCall) -> Iterator[Stat]:
+    def list(self, path: str, ask: Asking) -> Iterator[Stat]:
         """Objects below a path, with their whole paths as keys, in order; one folder in memory at a
         time. Each request is made by `ask`.
         """
@@ -123,36 +117,7 @@ class MemoryDriver(StoreDriver):
 
     refusal = ""
     keeps_marks = False  # no answer gets lost
-    _lock = threading.RLock()
-
-    def read(self, path: str) -> bytes:
-        """Bytes of an object. Readers share its position, hence the lock."""
-        with self._lock:
-            return super().read(path)
-
-    def create(self, path: str, data: bytes, mark: str) -> None:
-        """Write an object where there is none."""
-        with self._lock:
-            super().create(path, data, mark)
-
-    def replace(self, path: str, data: bytes) -> None:
-        """Write an object."""
-        with self._lock:
-            super().replace(path, data)
-
-    def delete(self, path: str) -> None:
-        """Remove an object."""
-        with self._lock:
-            super().delete(path)
-
-    def list(self, path: str, ask: RetryingCall) -> Iterator[Stat]:
-        """Objects below a path, in order: all are in memory anyway."""
-        with self._lock:
-            found = ask(lambda: self.fs.find(path, detail=True))
-
-        for name in sorted(found):
-            if name.startswith(f"{path}/"):
-                yield Stat(name, int(found[name]["size"]), _version(found[name]))
+    lock = threading.RLock()
 
 
 class S3Driver(StoreDriver):
@@ -161,23 +126,6 @@ class S3Driver(StoreDriver):
     refusal = ""
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        import aiohttp  # noqa: PLC0415 - brought by s3fs
-        import s3fs  # noqa: F401, PLC0415 - the user's, by the extra
-        from botocore.exceptions import (  # noqa: PLC0415 - likewise
-            BotoCoreError,
-            ClientError,
-            HTTPClientError,
-        )
-        from botocore.parsers import ResponseParserError  # noqa: PLC0415 - likewise
-
-        self.errors = (*StoreDriver.errors, BotoCoreError, ClientError, aiohttp.ClientError)
-        self.connection_errors = (
-            *StoreDriver.connection_errors,
-            aiohttp.ClientConnectionError,
-            aiohttp.ClientPayloadError,
-            HTTPClientError,
-            ResponseParserError,
-        )
         settings = {
             "connect_timeout": _CONNECTION_TIMEOUT_S,
             "read_timeout": _READ_TIMEOUT_S,
@@ -191,25 +139,24 @@ class S3Driver(StoreDriver):
         super().__init__(url, {"max_concurrency": 1, "config_kwargs": settings, **own})
         self.fs.retries = 1
 
-    def head(self, path: str) -> ObjectHead | None:
-        """What is told about an object, by one request."""
+    def head(self, path: str) -> str | None:
+        """Return the mark of an object, by one request."""
         bucket, key, _ = self.fs.split_path(path)
         try:
             found = self.fs.call_s3("head_object", Bucket=bucket, Key=key)
         except FileNotFoundError:
             return None
-        return ObjectHead(self.mark_in(found))
+        return self.mark_in(found)
 
-    def mark_in(self, found: Mapping[str, Any]) -> str | None:
-        """Mark in an object's metadata."""
-        mark: str | None = found.get("Metadata", {}).get(_MARK)
-        return mark
+    def mark_in(self, found: Mapping[str, Any]) -> str:
+        """Return the mark in an object's metadata."""
+        return str(found.get("Metadata", {}).get(_MARK, ""))
 
     def marked(self, mark: str) -> dict[str, Any]:
         """Options that keep a mark in the metadata."""
         return {"Metadata": {_MARK: mark}}
 
-    def list(self, path: str, ask: RetryingCall) -> Iterator[Stat]:
+    def list(self, path: str, ask: Asking) -> Iterator[Stat]:
         """Objects below a path: a page of 1,000 in memory at a time."""
         bucket, prefix, _ = self.fs.split_path(path)
         request: dict[str, Any] = {"Bucket": bucket}
@@ -232,24 +179,9 @@ class GcsDriver(StoreDriver):
 
     refusal = ""
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        import aiohttp  # noqa: PLC0415 - brought by gcsfs
-        import gcsfs.retry  # noqa: PLC0415 - the user's, by the extra
-        from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - likewise
-
-        known = (gcsfs.retry.HttpError, GoogleAuthError, RuntimeError, aiohttp.ClientError)
-        self.errors = (*StoreDriver.errors, *known)
-        self.connection_errors = (
-            *StoreDriver.connection_errors,
-            aiohttp.ClientConnectionError,
-            aiohttp.ClientPayloadError,
-        )
-        super().__init__(url, options)
-
-    def mark_in(self, found: Mapping[str, Any]) -> str | None:
-        """Mark in an object's metadata."""
-        mark: str | None = (found.get("metadata") or {}).get(_MARK)
-        return mark
+    def mark_in(self, found: Mapping[str, Any]) -> str:
+        """Return the mark in an object's metadata."""
+        return str((found.get("metadata") or {}).get(_MARK, ""))
 
     def marked(self, mark: str) -> dict[str, Any]:
         """Options that keep a mark in the metadata."""
@@ -264,27 +196,11 @@ class AzureDriver(StoreDriver):
     refusal = ""
     _TYPE = f"application/octet-stream; {_MARK}="
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        import adlfs  # noqa: F401, PLC0415 - the user's, by the extra
-        from azure.core.exceptions import (  # noqa: PLC0415 - likewise
-            AzureError,
-            ServiceRequestError,
-            ServiceResponseError,
-        )
-
-        self.errors = (*StoreDriver.errors, AzureError, RuntimeError)
-        self.connection_errors = (
-            *StoreDriver.connection_errors,
-            ServiceRequestError,
-            ServiceResponseError,
-        )
-        super().__init__(url, options)
-
-    def mark_in(self, found: Mapping[str, Any]) -> str | None:
-        """Mark in the content type."""
+    def mark_in(self, found: Mapping[str, Any]) -> str:
+        """Return the mark in the content type."""
         settings = found.get("content_settings") or {}
         kind: str = settings.get("content_type") or ""
-        return kind.removeprefix(self._TYPE) if kind.startswith(self._TYPE) else None
+        return kind.removeprefix(self._TYPE) if kind.startswith(self._TYPE) else ""
 
     def marked(self, mark: str) -> dict[str, Any]:
         """Options that keep a mark in the content type."""
@@ -293,12 +209,6 @@ class AzureDriver(StoreDriver):
     def replace(self, path: str, data: bytes) -> None:
         """Write an object."""
         self.fs.pipe_file(path, data, overwrite=True)
-
-
-class OtherDriver(StoreDriver):
-    """A driver of fsspec that is not in `DRIVERS`: it brings the errors of libraries of its own."""
-
-    errors = (Exception,)
 
 
 DRIVERS: dict[str, tuple[type[StoreDriver], str]] = {
@@ -314,16 +224,21 @@ DRIVERS: dict[str, tuple[type[StoreDriver], str]] = {
 """Scheme -> driver, and the extra that installs it."""
 
 
-def is_transient(error: BaseException, driver: StoreDriver) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed after a driver raised an error."""
-    if isinstance(error, driver.connection_errors):
+    if _is_of_connection(error):
         return True
 
     status, code = _answer_of(error)
     if status is not None:
         return status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES
 
-    return isinstance(error.__cause__, driver.connection_errors)
+    return _is_of_connection(error.__cause__)
+
+
+def _is_of_connection(error: BaseException | None) -> bool:
+    """Whether an error is one of a connection, by its name, so that no library is imported."""
+    return any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__)
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:

@@ -26,7 +26,7 @@ from tenacity import (
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.secrets.redaction import redact_secrets
-from ktdeval.stores.drivers import DRIVERS, OtherDriver, StoreDriver, error_code, is_transient
+from ktdeval.stores.drivers import DRIVERS, StoreDriver, error_code, is_transient
 from ktdeval.stores.store import (
     MissingKey,
     NoConditionalWrites,
@@ -41,6 +41,8 @@ from ktdeval.values.secret_free_addresses import secret_in
 
 T = TypeVar("T")
 
+#: The libraries below a driver bring errors of their own
+_DRIVER_ERRORS = (Exception,)
 _LINE_BREAKS = re.compile(r"\s+")
 _MOST_SHOWN = 300  # characters of a driver's message
 _SHOWN_WAIT_S = 5.0  # longer waits are shown
@@ -73,7 +75,7 @@ def open_remote(
             f"{scheme}://…: must not hold a user or password, nor a key; use the driver's environment variables"
         )
 
-    make, extra = DRIVERS.get(scheme.lower(), (OtherDriver, ""))
+    make, extra = DRIVERS.get(scheme.lower(), (StoreDriver, ""))
     try:
         driver = make(url, options or {})
     except ImportError as error:
@@ -140,8 +142,7 @@ class FsspecStore:
             self._ask(key, lambda: self._driver.create(path, data, mark))
         except FileExistsError:
             # Perhaps by an earlier attempt of this call, whose answer was lost.
-            found = self._ask(key, lambda: self._driver.head(path))
-            return found is not None and found.mark == mark
+            return self._ask(key, lambda: self._driver.head(path)) == mark
 
         return True
 
@@ -188,16 +189,21 @@ class FsspecStore:
         retrying = Retrying(
             stop=stop_after_attempt(self._retries.attempts),
             wait=wait_random_exponential(self._retries.first_s, self._retries.most_s),
-            retry=retry_if_exception(lambda error: is_transient(error, self._driver)),
+            retry=retry_if_exception(is_transient),
             before_sleep=lambda state: self._tell_of_wait(key, state),
             reraise=True,
         )
+
+        def locked() -> T:
+            with self._driver.lock:
+                return request()
+
         try:
-            return retrying(request)
+            return retrying(locked)
         except (FileNotFoundError, FileExistsError, IsADirectoryError):
             raise
-        except self._driver.errors as error:
-            if is_transient(error, self._driver):
+        except _DRIVER_ERRORS as error:
+            if is_transient(error):
                 raise StoreUnavailable(
                     f"{self._where(key)}: no answer after {self._retries.attempts} attempts:"
                     f" {_shown_error(error)}; run the same command again when the store answers"
@@ -253,8 +259,8 @@ class FsspecStore:
             if self._create_at(path, b"second"):
                 self._refuse("the server ignores the condition of a write and overwrites")
 
-            found = self._ask("", lambda: self._driver.head(path))
-            if self._driver.keeps_marks and (found is None or found.mark is None):
+            mark = self._ask("", lambda: self._driver.head(path))
+            if self._driver.keeps_marks and not mark:
                 self._refuse("the server keeps no metadata of an object")
         finally:
             with suppress(FileNotFoundError):

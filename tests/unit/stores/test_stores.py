@@ -376,7 +376,6 @@ def test_what_may_pass_is_tried_again_and_everything_is_one_typed_line(
 ) -> None:
     monkeypatch.setattr(Failing, "error", error)
     monkeypatch.setattr(Failing, "calls", 0)
-    monkeypatch.setattr(Failing, "errors", (*StoreDriver.errors, Answered))
     store: Store = store_of(Failing)
 
     with pytest.raises(StoreError) as caught:
@@ -393,7 +392,6 @@ def test_a_long_wait_says_what_the_store_answered(
 ) -> None:
     monkeypatch.setattr("ktdeval.stores.remote._SHOWN_WAIT_S", 0.0)
     monkeypatch.setattr(Failing, "error", Answered(503))
-    monkeypatch.setattr(Failing, "errors", (*StoreDriver.errors, Answered))
     store: Store = store_of(Failing)
     with pytest.raises(StoreUnavailable):
         store.read("a")

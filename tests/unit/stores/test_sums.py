@@ -90,7 +90,10 @@ def test_others_may_give_back_until_they_leave_or_their_lease_is_over() -> None:
     assert leaves.draw(9)
     assert asker.may_others_give_back()
 
-    leaves.leave(4)
+    leaves.give_back(4)
+    assert asker.may_others_give_back()
+
+    leaves.leave(0)
     assert not asker.may_others_give_back()
     assert used(asker) == 6
 

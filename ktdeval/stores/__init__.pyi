@@ -18,3 +18,10 @@ from ktdeval.stores.store import (
     StoreUnavailable as StoreUnavailable,
     open_store as open_store,
 )
+from ktdeval.stores.typed_files import (
+    ValueFolder as ValueFolder,
+    encode_value as encode_value,
+    find_value as find_value,
+    read_value as read_value,
+    value_name as value_name,
+)

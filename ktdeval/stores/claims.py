@@ -18,9 +18,10 @@ import msgspec
 
 from ktdeval.errors import FencedError
 from ktdeval.stores.heartbeats import Heartbeats, HolderId, below
-from ktdeval.stores.store import MissingKey, Store, StoreUnavailable, checked_key
+from ktdeval.stores.store import Store, StoreUnavailable, checked_key
+from ktdeval.stores.typed_files import encode_value, find_value
 from ktdeval.values.files import Closing
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values.typed_json import Value
 
 _GENERATION = re.compile(r"(\d{4,})\.json")
 
@@ -143,7 +144,7 @@ class ClaimBoard(Closing):
             record = latest  # its claim raised StoreUnavailable, but the write had arrived
         else:
             record = self._next(unit, latest)
-            if not self.store.create(self._key(unit, record.generation), _encoded_record(record)):
+            if not self.store.create(self._key(unit, record.generation), encode_value(record)):
                 return None
 
         # It may have been done, and released or compacted, since its claims were listed.
@@ -186,11 +187,8 @@ class ClaimBoard(Closing):
         if not generations:
             return None
 
-        key = self._key(unit, max(generations))
-        try:
-            return decode_json(self.store.read(key), ClaimRecord, f"{self.store.place}: {key}")
-        except MissingKey:  # compacted since, or listed late
-            return None
+        # none where it was compacted by an earlier version, or listed late
+        return find_value(self.store, self._key(unit, max(generations)), ClaimRecord)
 
     def _take(self, unit: str) -> bool:
         """Keep a unit from other threads of this process; False if one claims or holds it."""
@@ -281,7 +279,7 @@ class Claim:
         if self.is_ours():
             released = msgspec.structs.replace(self._record, released=True)
             key = self._board._key(self.unit, self.generation)
-            self._board.store.replace(key, _encoded_record(released))
+            self._board.store.replace(key, encode_value(released))
 
         self._board._give_back(self)
 
@@ -303,7 +301,3 @@ class Claim:
             raise
 
         return self._may_be_recorded and self._board.done_data(self.unit) == data
-
-
-def _encoded_record(record: ClaimRecord) -> bytes:
-    return encode_canonical(record).encode()

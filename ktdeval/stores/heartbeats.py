@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ktdeval.errors import StoreError
-from ktdeval.stores.store import MissingKey, Store, checked_key
+from ktdeval.stores.store import Store, checked_key
+from ktdeval.stores.typed_files import encode_value, find_value
 from ktdeval.values.files import Closing
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values.typed_json import Value
 
 BEATS_PER_LEASE = 4
 
@@ -86,7 +87,7 @@ class Heartbeats(Closing):
             self._counter += 1
             beat = Beat(holder=self.me, counter=self._counter)
 
-        self._store.replace(self._key, encode_canonical(beat).encode())
+        self._store.replace(self._key, encode_value(beat))
 
     def start(self) -> None:
         """Write a heartbeat, and further ones every quarter of a lease on a thread until `close`.
@@ -137,15 +138,9 @@ class Heartbeats(Closing):
         """Counter of a holder's process; None if its worker has no heartbeat, or one of another
         process.
         """
-        beat = self._read(self._key_of(holder.worker))
+        beat = find_value(self._store, self._key_of(holder.worker), Beat)
         is_of_holder = beat is not None and beat.holder.session == holder.session
         return beat.counter if beat is not None and is_of_holder else None
-
-    def _read(self, key: str) -> Beat | None:
-        try:
-            return decode_json(self._store.read(key), Beat, f"{self._store.place}: {key}")
-        except MissingKey:
-            return None
 
     def _key_of(self, worker: str) -> str:
         return checked_key(f"{self._folder}/{worker}.json")

@@ -15,7 +15,8 @@ import msgspec
 from ktdeval.errors import StoreError
 from ktdeval.stores.heartbeats import Heartbeats, HolderId, below
 from ktdeval.stores.store import Store
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.stores.typed_files import encode_value, read_value
+from ktdeval.values.typed_json import Value
 
 
 class Drawer(Value):
@@ -129,7 +130,7 @@ class SharedSum:
 
                 entry = SumEntry(number=self._latest.number + 1, state=state)
                 # Where another process was first, the change is made anew, from its state.
-                if self._store.create(self._key(entry.number), encode_canonical(entry).encode()):
+                if self._store.create(self._key(entry.number), encode_value(entry)):
                     self._latest = entry
                     return True
 
@@ -149,9 +150,7 @@ class SharedSum:
                 number += step
 
         if number > self._latest.number:
-            key = self._key(number)
-            where = f"{self._store.place}: {key}"
-            self._latest = decode_json(self._store.read(key), SumEntry, where)
+            self._latest = read_value(self._store, self._key(number), SumEntry)
         elif number == 0 and self._store.exists(below(self._prefix, "0001/closed.json")):
             raise StoreError(
                 f"{self._store.place}: {self._prefix}: an earlier version compacted this sum, and it"

@@ -17,8 +17,9 @@ from typing import Literal
 
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.registry import Plugins
+from ktdeval.stores import encode_value
 from ktdeval.task_api import WorkerJob
-from ktdeval.values import Address, Value, decode_json, encode_canonical
+from ktdeval.values import Address, Value, decode_json
 from ktdeval_grid.launch.launch_display import Watcher
 from ktdeval_grid.launch.launch_workers import start_workers, wait_for
 from ktdeval_grid.planning.plan import GridPlan
@@ -105,7 +106,7 @@ class Driver:
                 host=socket.gethostname(),
                 pid=os.getpid(),
             )
-            if store.create(launch_key(launch.id), _encoded_line(launch)):
+            if store.create(launch_key(launch.id), encode_value(launch)):
                 return launch
             number += 1
 
@@ -157,7 +158,7 @@ class Driver:
                 left=total.left,
                 stopped=problems[0] if problems and not total.failed else None,
             )
-            self._place.store.create(launch_end_key(self.launch.id), _encoded_line(end))
+            self._place.store.create(launch_end_key(self.launch.id), encode_value(end))
 
         return LaunchResult(
             launch=self.launch.id,
@@ -242,7 +243,3 @@ def check_result(result: LaunchResult) -> None:
 def read_request(data: bytes) -> Request:
     """Return a request from JSON. Raises StoreError."""
     return decode_json(data, Request, "request of a driver")
-
-
-def _encoded_line(value: Value) -> bytes:
-    return (encode_canonical(value) + "\n").encode()

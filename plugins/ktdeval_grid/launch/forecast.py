@@ -10,6 +10,7 @@ import click
 from ktdeval.cli import flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.runner import why_not_asked
+from ktdeval.stores import value_name
 from ktdeval.values import encode_canonical
 from ktdeval_grid.launch.driver import Request, read_request
 from ktdeval_grid.planning.estimate import PlannedCell, estimate_grid
@@ -42,7 +43,7 @@ def finished_cells(place: GridPlace) -> set[Known]:
     if not store.exists(GRID):
         return set()
 
-    ids = {stat.key.rpartition("/")[2].removesuffix(".json") for stat in store.list(DONE)}
+    ids = {value_name(stat.key) for stat in store.list(DONE)}
     return {
         (system.slug, unit.task, unit.window, unit.seed)
         for system, unit in load_record(store).units()

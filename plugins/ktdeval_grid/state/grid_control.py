@@ -15,8 +15,8 @@ from typing import Annotated
 import msgspec
 
 from ktdeval.errors import StoreError
-from ktdeval.stores import MissingKey, Store
-from ktdeval.values import Value, decode_json, encode_canonical
+from ktdeval.stores import Store, StoreUnavailable, encode_value, find_value
+from ktdeval.values import Value
 
 CONTROL = "control.json"  #: key in the store of a grid
 _CONTROLS = "controls"
@@ -153,7 +153,7 @@ def change_control(store: Store, change: Change) -> Control:
     before = read_control(store)
     while True:
         after = msgspec.structs.replace(apply(before, change), serial=before.serial + 1)
-        if store.create(_numbered(after.serial), _encoded_control(after)):
+        if store.create(_numbered(after.serial), encode_value(after)):
             break
 
         # another command came first
@@ -170,25 +170,18 @@ def _publish(store: Store, control: Control) -> None:
     latest: Control | None = control
     while latest is not None:
         control = latest
-        store.replace(CONTROL, _encoded_control(control))
+        store.replace(CONTROL, encode_value(control))
         latest = _read_control(store, _numbered(control.serial + 1))
 
 
 def _read_control(store: Store, key: str) -> Control | None:
     try:
-        data = store.read(key)
-    except MissingKey:
-        return None
-
-    try:
-        return decode_json(data, Control, f"{store.place}: {key}")
+        return find_value(store, key, Control)
+    except StoreUnavailable:
+        raise
     except StoreError as problem:
         raise MalformedControl(f"{problem}; fix it, or delete it") from problem
 
 
 def _numbered(serial: int) -> str:
     return f"{_CONTROLS}/{serial:06}.json"
-
-
-def _encoded_control(control: Control) -> bytes:
-    return (encode_canonical(control) + "\n").encode()

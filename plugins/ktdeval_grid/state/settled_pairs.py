@@ -18,8 +18,8 @@ from itertools import combinations
 from typing import Literal
 
 from ktdeval.runner import SequentialRule, answer, last_look
-from ktdeval.stores import Store
-from ktdeval.values import Value, content_hash, decode_json, encode_canonical
+from ktdeval.stores import Store, ValueFolder, encode_value, read_value
+from ktdeval.values import Value, content_hash
 from ktdeval_grid.state.grid_control import Control
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit, UnitDone, done_key
 
@@ -305,30 +305,19 @@ def settled_lines(record: GridRecord, looks: Looks) -> Iterator[str]:
 # ---- a worker's and an observer's records
 
 
-@dataclass(frozen=True)
-class LookBook:
-    """Recorded looks of a grid; files never change, and are read once."""
+class LookBook(ValueFolder[PairLook]):
+    """Recorded looks of a grid, whose files never change."""
 
-    store: Store
-    looks: dict[str, PairLook] = field(default_factory=dict)
-
-    def read(self) -> None:
-        """Read what is new. Raises StoreError: a record is malformed."""
-        for stat in self.store.list(LOOKS):
-            name = stat.key.rpartition("/")[2].removesuffix(".json")
-            if name not in self.looks:
-                self.looks[name] = self._read(stat.key)
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, LOOKS, PairLook)
 
     def record(self, look: PairLook) -> None:
         """Record a look, unless another worker has: then that record is the look."""
         key = f"{LOOKS}/{look.name}.json"
-        if self.store.create(key, encode_canonical(look).encode() + b"\n"):
-            self.looks[look.name] = look
-        else:
-            self.looks[look.name] = self._read(key)
+        if not self.store.create(key, encode_value(look)):
+            look = read_value(self.store, key, PairLook)
 
-    def _read(self, key: str) -> PairLook:
-        return decode_json(self.store.read(key), PairLook, f"{self.store.place}: {key}")
+        self.values[look.name] = look
 
 
 @dataclass
@@ -358,14 +347,14 @@ class Settlement:
         if len(finished) != self._seen:
             self._read_figures(finished)
             self._book.read()
-            for look in list(looks_to_make(self.record, self._figures, self._book.looks)):
+            for look in list(looks_to_make(self.record, self._figures, self._book.values)):
                 self._book.record(look)
 
             self._seen = len(finished)
 
-        basis = (len(finished), len(self._book.looks), control)
+        basis = (len(finished), len(self._book.values), control)
         if basis != self._basis:
-            self._unrun = units_not_run(self.record, self._book.looks, control, finished)
+            self._unrun = units_not_run(self.record, self._book.values, control, finished)
             self._basis = basis
 
         return self._unrun
@@ -373,7 +362,4 @@ class Settlement:
     def _read_figures(self, finished: Iterable[str]) -> None:
         for unit in finished:
             if unit not in self._figures:
-                key = done_key(unit)
-                data = self.store.read(key)
-                entry = decode_json(data, UnitDone, f"{self.store.place}: {key}")
-                self._figures[unit] = entry.figure
+                self._figures[unit] = read_value(self.store, done_key(unit), UnitDone).figure

@@ -15,7 +15,7 @@ import msgspec
 
 from ktdeval.errors import UsageError
 from ktdeval.runner import CANARY_CALLS, CHECK_CALLS
-from ktdeval.stores import ClaimBoard, MissingKey, Store
+from ktdeval.stores import ClaimBoard, MissingKey, Store, ValueFolder, value_name
 from ktdeval.values import Value, check_version, decode_json, stated_version
 from ktdeval_grid.state.grid_control import Control, SeenControl, control_in_force
 from ktdeval_grid.state.records import (
@@ -131,30 +131,27 @@ class FoundGrid:
 
 @dataclass
 class GridWatch:
-    """Reads a grid again and again; files that never change are read once."""
+    """Reads a grid again and again; files that have not changed are read once."""
 
     store: Store
     board: ClaimBoard
-    _done: dict[str, UnitDone] = field(default_factory=dict)
-    _failed: dict[str, tuple[str, UnitFailed]] = field(default_factory=dict)
     _control: SeenControl | None = None
-    _paid: dict[str, tuple[str, WorkerPaid]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._done = ValueFolder(self.store, DONE, UnitDone)
+        self._failed = ValueFolder(self.store, FAILED, UnitFailed)
+        self._paid = ValueFolder(self.store, PAID, WorkerPaid)
         self._looks = LookBook(self.store)
 
     def look(self) -> FoundGrid:
         """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
         record = load_record(self.store)
         units = {unit.id for _, unit in record.units()}
-        self._read_done(units)
-        self._read_failed(units)
-        # Of an amended plan, units may have been read that are no longer of the grid.
-        done = {unit: entry for unit, entry in self._done.items() if unit in units}
+        done = self._done.read(units)
         running = frozenset(self._running(units - done.keys()))
         latest = _latest_launch(self.store)
         failed: dict[str, UnitFailed] = {}
-        for unit, (_, failure) in self._failed.items():
+        for unit, failure in self._failed.read(units).items():
             is_over = unit in done or unit in running or _is_stale(failure, latest)
             if not is_over:
                 failed[unit] = failure
@@ -162,8 +159,7 @@ class GridWatch:
         before = None if self._control is None else self._control.control
         self._control = control_in_force(self.store, before)
         warnings = (self._control.warning,) if self._control.warning else ()
-        paid = furthest_paid(self._read_paid())
-        self._looks.read()
+        paid = furthest_paid(self._paid.read().values())
         return FoundGrid(
             record=record,
             control=self._control.control,
@@ -172,45 +168,8 @@ class GridWatch:
             running=running,
             warnings=warnings,
             paid=paid,
-            looks=dict(self._looks.looks),
+            looks=self._looks.read(),
         )
-
-    def _read_done(self, units: set[str]) -> None:
-        for stat in self.store.list(DONE):
-            unit = _key_name(stat.key)
-            if unit not in units or unit in self._done:
-                continue
-            data = self.store.read(stat.key)
-            self._done[unit] = decode_json(data, UnitDone, f"{self.store.place}: {stat.key}")
-
-    def _read_failed(self, units: set[str]) -> None:
-        known = self._failed
-        self._failed = {}
-        for stat in self.store.list(FAILED):
-            unit = _key_name(stat.key)
-            if unit not in units:
-                continue
-
-            version, failure = known.get(unit, ("", None))
-            if failure is None or version != stat.version:
-                try:
-                    data = self.store.read(stat.key)
-                except MissingKey:  # it was done since the listing
-                    continue
-                failure = decode_json(data, UnitFailed, f"{self.store.place}: {stat.key}")
-
-            self._failed[unit] = (stat.version, failure)
-
-    def _read_paid(self) -> list[WorkerPaid]:
-        """Return what each worker has written of its costs."""
-        for stat in self.store.list(PAID):
-            version, _ = self._paid.get(stat.key, ("", None))
-            if version != stat.version:
-                data = self.store.read(stat.key)
-                paid = decode_json(data, WorkerPaid, f"{self.store.place}: {stat.key}")
-                self._paid[stat.key] = (stat.version, paid)
-
-        return [paid for _, paid in self._paid.values()]
 
     def _running(self, units: set[str]) -> Iterable[str]:
         """Yield units that a living worker holds."""
@@ -223,7 +182,7 @@ class GridWatch:
 
 def _latest_launch(store: Store) -> int:
     """Return the number of the latest launch; 0 where workers were started without one."""
-    names = [_key_name(stat.key) for stat in store.list(LAUNCHES)]
+    names = [value_name(stat.key) for stat in store.list(LAUNCHES)]
     return max((int(name) for name in names if _is_number(name)), default=0)
 
 
@@ -475,7 +434,3 @@ def full_label(system: GridSystem, unit: GridUnit) -> str:
 def now_utc() -> datetime:
     """Return the time of this machine."""
     return datetime.now(UTC)
-
-
-def _key_name(key: str) -> str:
-    return key.rpartition("/")[2].removesuffix(".json")

@@ -218,7 +218,7 @@ def test_a_system_ends_when_all_its_pairs_are_settled(
     book = LookBook(grid.store)
     book.read()
 
-    found = settled_systems(grid.record, book.looks, Control())
+    found = settled_systems(grid.record, book.values, Control())
 
     assert {each.system for each in found} == settled
 

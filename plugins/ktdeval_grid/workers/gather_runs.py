@@ -14,8 +14,7 @@ from pathlib import Path
 from ktdeval.calls import Fence
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunFolder, RunPart, Sources, gather_run
-from ktdeval.stores import Claim, ClaimBoard
-from ktdeval.values import decode_json
+from ktdeval.stores import Claim, ClaimBoard, read_value
 from ktdeval_grid.state.layout import GridPlace, card_job, end_job, gather_job
 from ktdeval_grid.state.records import GridRecord, GridSystem, UnitDone, done_key
 from ktdeval_grid.state.unit_order import tasks_of
@@ -149,10 +148,7 @@ class Gathering:
         """Return the part that finished each unit."""
         finished = {}
         for unit in self._done_of(system):
-            key = done_key(unit)
-            done = decode_json(
-                self.place.store.read(key), UnitDone, f"{self.place.store.place}: {key}"
-            )
+            done = read_value(self.place.store, done_key(unit), UnitDone)
             finished[unit] = self.place.part(done.worker, system.slug)
 
         return finished

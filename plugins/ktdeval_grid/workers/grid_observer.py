@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ktdeval.stores import ClaimBoard, MissingKey, Stat, Store
-from ktdeval.values import decode_json
+from ktdeval.stores import ClaimBoard, Stat, Store, ValueFolder, value_name
 from ktdeval_grid.state.grid_control import Control, control_in_force
 from ktdeval_grid.state.records import FAILED, UnitFailed
 
@@ -35,7 +34,7 @@ class WorkerLiveness:
         now = self._clock()
         live = []
         for stat in beats:
-            name = stat.key.rpartition("/")[2].removesuffix(".json")
+            name = value_name(stat.key)
             version, since = self._seen.get(name, ("", now))
             if version != stat.version:
                 since = now
@@ -66,10 +65,12 @@ class GridView:
     )  #: told of what a hand has written and nobody can read
     _has_read_control: bool = False
     _warned: str = ""  #: the latest warning
-    _versions: dict[str, str] = field(default_factory=dict)
     _earlier: frozenset[str] | None = None  #: versions of failures at the first look
     _next_look: float = 0.0
     _next_idle_look: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._failures = ValueFolder(self.store, FAILED, UnitFailed)
 
     def look(self, at_once: bool = False, is_idle: bool = False) -> bool:
         """Read the store, if it is time, which comes sooner for an idle worker; return whether it
@@ -102,26 +103,9 @@ class GridView:
         self._warned = seen.warning
 
     def _read_failed(self) -> None:
-        versions: dict[str, str] = {}
-        for stat in self.store.list(FAILED):
-            unit = stat.key.rpartition("/")[2].removesuffix(".json")
-            versions[unit] = stat.version
-            if self._versions.get(unit) == stat.version:
-                continue
-
-            try:
-                data = self.store.read(stat.key)
-            except MissingKey:  # it was done meanwhile
-                continue
-
-            self.failed[unit] = decode_json(data, UnitFailed, f"{self.store.place}: {stat.key}")
-
-        for unit in self.failed.keys() - versions.keys():
-            del self.failed[unit]
-
-        self._versions = versions
+        self.failed = self._failures.read()
         if self._earlier is None:
-            self._earlier = frozenset(versions.values())
+            self._earlier = frozenset(self._failures.versions.values())
 
     def has_failed(self, unit: str) -> bool:
         """Whether a unit failed in this launch and is not to be tried again.
@@ -135,7 +119,7 @@ class GridView:
         if failure.launch == self.launch:
             return True
 
-        return self._versions.get(unit) not in (self._earlier or frozenset())
+        return self._failures.versions.get(unit) not in (self._earlier or frozenset())
 
     def note_failure(self, failure: UnitFailed) -> None:
         """Take in a failure that this worker has recorded."""

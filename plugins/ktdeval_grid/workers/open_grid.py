@@ -18,9 +18,9 @@ from ktdeval.calls import Fence
 from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
 from ktdeval.registry import Plugins, code_differences, code_hashes
 from ktdeval.runner import RunPart
-from ktdeval.stores import ClaimBoard
+from ktdeval.stores import ClaimBoard, encode_value
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values import encode_canonical, undone_on_error
+from ktdeval.values import undone_on_error
 from ktdeval_grid.planning.plan import GridPlan, System, systems
 from ktdeval_grid.planning.planned_looks import check_looks
 from ktdeval_grid.planning.pruning_rules import pruned_by
@@ -134,7 +134,7 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpen
             record = resolve(plan, before, opening.parts, claim.check)
             record = structs.replace(record, launch=opening.launch)
             claim.check()
-            store.create(key, encode_canonical(record).encode() + b"\n")
+            store.create(key, encode_value(record))
             claim.finish(b"{}\n")
     except FencedError:
         return False  # whoever has taken it over resolves the plan

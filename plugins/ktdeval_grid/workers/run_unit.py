@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
-from ktdeval.stores import Claim, MissingKey, Store
-from ktdeval.values import decode_json, encode_canonical
+from ktdeval.stores import Claim, encode_value, find_value
 from ktdeval_grid.planning.plan import System, systems
 from ktdeval_grid.state.layout import GridPlace
 from ktdeval_grid.state.records import (
@@ -133,7 +132,7 @@ class UnitRunner:
             finished_at=_now(),
             figure=figure,
         )
-        if claim.finish(encode_canonical(done).encode() + b"\n"):
+        if claim.finish(encode_value(done)):
             self.place.store.delete(failed_key(unit))
             self.view.done.add(unit)
 
@@ -153,8 +152,7 @@ class UnitRunner:
             cost_usd=self.parts.paid().get(turn.system, {}).get(turn.unit.id),
         )
         if claim.is_ours():
-            data = encode_canonical(failure).encode() + b"\n"
-            self.place.store.replace(failed_key(turn.unit.id), data)
+            self.place.store.replace(failed_key(turn.unit.id), encode_value(failure))
             self.view.note_failure(failure)
 
         claim.release()
@@ -165,7 +163,7 @@ class UnitRunner:
         key = paid_key(self.parts.worker)
         before = self._paid
         if before is None:  # an earlier process of this name may have written what its parts hold
-            before = _published(store, key)
+            before = find_value(store, key, WorkerPaid) or WorkerPaid()
 
         usd = dict(before.usd)
         for slug, paid in self.parts.paid().items():
@@ -173,7 +171,7 @@ class UnitRunner:
 
         now = WorkerPaid(usd=usd)
         if now != before:
-            store.replace(key, encode_canonical(now).encode() + b"\n")
+            store.replace(key, encode_value(now))
 
         self._paid = now
 
@@ -191,13 +189,6 @@ class UnitRunner:
         else:
             if claim.finish(_DONE):
                 self.view.done.add(claim.unit)
-
-
-def _published(store: Store, key: str) -> WorkerPaid:
-    try:
-        return decode_json(store.read(key), WorkerPaid, f"{store.place}: {key}")
-    except MissingKey:
-        return WorkerPaid()
 
 
 def _now() -> str:

@@ -24,9 +24,8 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.stores import open_store
+from ktdeval.stores import open_store, read_value
 from ktdeval.task_api import WITH_PARENT
-from ktdeval.values import decode_json
 from ktdeval_grid.outputs.final_outputs_process import WaitingTables, make_tables
 from ktdeval_grid.planning.plan import load_plan
 from ktdeval_grid.state.layout import open_place
@@ -126,8 +125,7 @@ def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:
         raise UsageError("name a plan, PLAN.yaml, or a launch, --launch ID; one of the two")
 
     store = open_store(out)
-    key = launch_key(launch)
-    recorded = decode_json(store.read(key), Launch, f"{store.place}: {key}")
+    recorded = read_value(store, launch_key(launch), Launch)
     is_partial = recorded.only == "failed"
     return WorkerOptions(recorded.plan, out, only_failed=is_partial, launch=launch)
 

@@ -13,7 +13,7 @@ import click
 
 from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
 from ktdeval.registry import Plugins
-from ktdeval.stores import ClaimBoard, Store
+from ktdeval.stores import ClaimBoard, Store, value_name
 from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import FAILED, GridRecord, UnitFailed, needed_by
@@ -160,8 +160,7 @@ def _settle(parts: OpenRunFolders) -> None:
 
 def failed_units(store: Store) -> frozenset[str]:
     """Return the units with a record of a failure."""
-    names = (stat.key.rpartition("/")[2] for stat in store.list(FAILED))
-    return frozenset(name.removesuffix(".json") for name in names)
+    return frozenset(value_name(stat.key) for stat in store.list(FAILED))
 
 
 def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: str) -> WorkerReport:

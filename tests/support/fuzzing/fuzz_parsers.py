@@ -157,17 +157,17 @@ def _records() -> dict[str, Parser]:
         "claim": Parser(
             lambda data: decode_json(data, ClaimRecord, "claim"),
             (b"{}",),
-            ("ktdeval/stores/claims.py",),
+            ("ktdeval/stores/typed_files.py",),
         ),
         "heartbeat": Parser(
             lambda data: decode_json(data, Beat, "beat"),
             (b"{}",),
-            ("ktdeval/stores/heartbeats.py",),
+            ("ktdeval/stores/typed_files.py",),
         ),
         "sum log": Parser(
             lambda data: decode_json(data, SumEntry, "sum"),
             (b"{}",),
-            ("ktdeval/stores/shared_sums.py",),
+            ("ktdeval/stores/typed_files.py",),
         ),
         "cached reply": Parser(
             lambda data: reply_of(data, "cache"),

@@ -10,10 +10,11 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -37,7 +38,6 @@ from ktdeval.values.files import Closing
 CallPosition = tuple[str, str]
 
 _ROOM_MB = 16  #: Least free space for a call: without room, a reply would be paid and lost
-_LATEST_S = 0.5  #: Longest time until a record that need not be durable at once is written
 
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
@@ -64,15 +64,12 @@ class ResumedCounts:
     unpriced_usd: float = 0.0
 
 
-@dataclass(slots=True)
-class _PendingCalls:
-    """Calls that arrived while the disk was busy, written in one transaction."""
+class _WaitingCall(NamedTuple):
+    """A call that is not on disk yet: its episode, its row, and its reply for the cache."""
 
-    calls: list[tuple[Any, ...]] = field(default_factory=list)
-    entries: list[CacheEntry] = field(default_factory=list)
-    is_awaited: bool = False  #: whether a thread waits until they are on disk
-    is_done: threading.Event = field(default_factory=threading.Event)
-    problem: str = ""  #: why they could not be written
+    episode: str
+    row: tuple[Any, ...]
+    entry: CacheEntry | None
 
 
 class CallLog(Closing):
@@ -82,8 +79,7 @@ class CallLog(Closing):
     next transaction. A call and its reply are written together, so a killed process leaves both or
     neither. Where the run folder is at a URL, they are then put there, too, before anyone sees the
     reply. Replies are then copied to the cache that runs share; an interrupted copy is made when
-    the resumed run asks again. The thread is a daemon, since a durable call is on disk before
-    `record` returns.
+    the resumed run asks again.
     """
 
     def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
@@ -102,22 +98,15 @@ class CallLog(Closing):
             self._parts.identify(self.identity)
 
         self._keys = self._own.keys()
+        self._lock = threading.Lock()  # guards the fields that follow
         self._openings: Counter[str] = Counter()  #: how often each episode was opened
         self._paid: dict[str, float | None] = {}  #: as of `paid`
-        #: group of the latest call of each episode that no thread has waited for
-        self._unawaited: dict[str, _PendingCalls] = {}
-
-        self._group = _PendingCalls()  # gathers new calls
-        self._writing = _PendingCalls()  # is being written, or was the last to be
-        self._writing.is_done.set()
-        self._left = _PendingCalls()  # could not be written
-        self._is_closing = False
+        #: calls that are not on disk, in their order; they stay here where a write fails
+        self._waiting: list[_WaitingCall] = []
+        self._queued: Future[None] | None = None  #: write that has not begun
         self._is_closed = False
-        self._has_work = threading.Condition()
-        self._thread = threading.Thread(
-            target=self._write_all, name="ktdeval-call-log", daemon=True
-        )
-        self._thread.start()
+        # An interrupt reaches the main thread only: it can't end a write halfway.
+        self._writer = ThreadPoolExecutor(1, "ktdeval-call-log")
 
     def resume(self, price: Price | None, model: str | None = None) -> ResumedCounts:
         """Read the state that earlier sessions left, as the client of a model needs it: `price` is
@@ -144,7 +133,7 @@ class CallLog(Closing):
             if price is not None and record.cost_usd is None and record.usage is not None:
                 unpriced += price.call_cost(record.usage)
 
-        with self._has_work:
+        with self._lock:
             self._paid = paid
 
         total = structs.replace(spent, cost_usd=spent.cost_usd + unpriced)
@@ -152,7 +141,7 @@ class CallLog(Closing):
 
     def new_opening(self, episode: str) -> int:
         """Count and return an opening of an episode; earlier ones count if they made a call."""
-        with self._has_work:
+        with self._lock:
             self._openings[episode] += 1
             return self._openings[episode]
 
@@ -160,7 +149,7 @@ class CallLog(Closing):
         """Return the US dollars of the answered calls of each episode (and of `canary`, `check`)
         that made one; None where a price is not known.
         """
-        with self._has_work:
+        with self._lock:
             return dict(self._paid)
 
     def episode_calls(self, episode: str) -> EpisodeCalls:
@@ -177,7 +166,7 @@ class CallLog(Closing):
         self.flush()
         rows = read_episode(other / LOG_FILE, episode)
         self._own.replace_episode(episode, rows)
-        with self._has_work:
+        with self._lock:
             self._openings[episode] = max((call.opening for call in rows.calls), default=0)
             self._keys.update(reply.key for reply in rows.replies)
             self._paid.pop(episode, None)
@@ -226,140 +215,93 @@ class CallLog(Closing):
     ) -> None:
         """Add one call, and its reply for the cache (`entry`).
 
-        With `durable`, returns when both are on disk. Otherwise they are written within half a
-        second; if that fails, with the next calls, at the latest by `close`. Raises StoreError if
-        the disk failed or the log is closed, ValueError for a number that is NaN or infinite.
+        With `durable`, returns when both are on disk. Otherwise they are written in the background;
+        if that fails, with the next calls, at the latest by `close`. Raises StoreError if the disk
+        failed or the log is closed, ValueError for a number that is NaN or infinite.
         """
         # Encode it in this thread: an error then reaches only its caller, not the whole group.
-        row = call.to_row()
-        with self._has_work:
-            if self._is_closing:
+        waiting = _WaitingCall(call.episode, call.to_row(), entry)
+        with self._lock:
+            if self._is_closed:
                 raise StoreError(f"{self.path}: the record of calls is closed")
 
             _add_paid(self._paid, call)
-            group = self._group
-            group.calls.append(row)
-            if entry is not None:
-                group.entries.append(entry)
-            if not durable:
-                self._unawaited[call.episode] = group
-
-            # Wake the writer only for its first call, and for the first that a thread waits for.
-            if (durable and not group.is_awaited) or len(group.calls) == 1:
-                group.is_awaited |= durable
-                self._has_work.notify()
+            self._waiting.append(waiting)
+            written = self._next_write()
 
         if durable:
-            _wait_for(group)
+            written.result()
 
     def settle(self, episode: str) -> None:
         """Return when all calls of an episode recorded so far are on disk, without waiting for those
         of others. Raises StoreError if the disk failed.
         """
-        with self._has_work:
-            group = self._unawaited.get(episode)
-            if group is None:  # `record` has waited for each
-                return
+        with self._lock:
+            is_settled = all(call.episode != episode for call in self._waiting)
 
-            group.is_awaited = True
-            self._has_work.notify()
-
-        group.is_done.wait()
-        if group.problem:
-            self.flush()  # raises, unless a later group has made up for it
-
-        with self._has_work:
-            if self._unawaited.get(episode) is group:
-                del self._unawaited[episode]
+        if not is_settled:
+            self.flush()
+        elif self._parts is not None:
+            self._parts.flush()
 
     def flush(self) -> None:
         """Return when all calls recorded so far are on disk. Raises StoreError if the disk
         failed.
         """
-        with self._has_work:
-            group = self._group
-            if not group.calls:
-                group = self._writing
+        with self._lock:
+            written = self._next_write()
 
-            group.is_awaited = True
-            self._has_work.notify()
-
-        _wait_for(group)
+        written.result()
 
     def close(self) -> None:
         """Write all calls, end the thread and close the file; errors as of `flush`.
 
         It is safe to call again.
         """
-        with self._has_work:
-            self._is_closing = True
-            self._has_work.notify()
+        with self._lock:
+            was_closed = self._is_closed
+            self._is_closed = True
 
-        self._thread.join()
-        if self._is_closed:
+        if was_closed:
             return
 
-        self._is_closed = True
         try:
-            if self._left.calls:
-                self._commit(_PendingCalls())  # try once more to write `_left`
-
-            if self._parts is not None:
-                self._parts.flush()
+            self.flush()
         finally:
+            self._writer.shutdown()
             self._own.close()
 
-    def _write_all(self) -> None:
-        """Write group after group until the log is closed; the body of the thread."""
-        group: _PendingCalls | None = None
-        try:
-            while (group := self._next_group()) is not None:
-                try:
-                    self._commit(group)
-                except StoreError as error:
-                    group.problem = str(error)
-
-                group.is_done.set()
-        finally:
-            # If a defect ended the thread, no other thread may wait for ever, or believe that its
-            # call is on disk.
-            with self._has_work:
-                self._is_closing = True
-                for left in (group, self._group):
-                    if left is not None and left.calls and not left.is_done.is_set():
-                        left.problem = (
-                            f"{self.path}: the thread that writes the record of calls has ended"
-                            " early"
-                        )
-                        left.is_done.set()
-
-    def _next_group(self) -> _PendingCalls | None:
-        """Wait for calls and return them; None when the log is closing and nothing is left."""
-        with self._has_work:
-            self._has_work.wait_for(lambda: self._group.calls or self._is_closing)
-            self._has_work.wait_for(lambda: self._group.is_awaited or self._is_closing, _LATEST_S)
-            group = self._group
-            self._group = _PendingCalls()
-            if not group.calls:
-                return None
-
-            self._writing = group
-            return group
-
-    def _commit(self, group: _PendingCalls) -> None:
-        """Write a group together with all calls that could not be written before.
-
-        If the write fails, they all stay in `_left` for the next one: their replies are paid.
+    def _next_write(self) -> Future[None]:
+        """Return the next write to begin, which all calls share that come until then. The caller
+        holds the lock.
         """
-        self._left.calls += group.calls
-        self._left.entries += group.entries
-        replies = [pack(entry) for entry in self._left.entries]
-        self._own.write(replies, self._left.calls)
-        self._keys.update(entry.key for entry in self._left.entries)
-        calls = self._left.calls
-        self._left = _PendingCalls()
+        if self._queued is None:
+            self._queued = self._writer.submit(self._write_waiting)
+        return self._queued
+
+    def _write_waiting(self) -> None:
+        """Write all waiting calls together; run by the thread that writes.
+
+        If the write fails, they all wait for the next one: their replies are paid.
+        """
+        with self._lock:
+            self._queued = None
+            group = list(self._waiting)
+
+        calls = [call.row for call in group]
+        replies = [pack(call.entry) for call in group if call.entry is not None]
+        if group:
+            self._own.write(replies, calls)
+            try:
+                if self._parts is not None:
+                    self._parts.add(replies, calls)
+            finally:  # the parts hold what the store did not take
+                with self._lock:
+                    del self._waiting[: len(group)]
+                    self._keys.update(reply.key for reply in replies)
+
         if self._parts is not None:
-            self._parts.add(replies, calls)
+            self._parts.flush()
 
         if self._cache is not None and replies:
             self._cache.write(replies, ())
@@ -373,9 +315,3 @@ def _add_paid(paid: dict[str, float | None], call: CallRecord) -> None:
     before = paid.get(call.episode, 0.0)
     is_known = before is not None and call.cost_usd is not None
     paid[call.episode] = (before or 0.0) + (call.cost_usd or 0.0) if is_known else None
-
-
-def _wait_for(group: _PendingCalls) -> None:
-    group.is_done.wait()
-    if group.problem:
-        raise StoreError(group.problem)  # a new error per thread: each adds its own traceback

@@ -1,4 +1,5 @@
-"""Counts of an episode's calls, which must agree with the record of calls and the transcript.
+"""Counts and figures of calls. Those of an episode must agree with the record of calls and with the
+transcript.
 
 A step that was interrupted runs again, and takes its replies from the record. Each call therefore
 states its step and how often the episode had been opened. The transcript shows the last opening of
@@ -9,64 +10,24 @@ each step. So for each episode
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
 from msgspec import Meta
 
+from ktdeval.calls.record import ANSWERS, BATCHED, CACHED, NO_EPISODE, CallRecord
 from ktdeval.harness.chat_messages import Usage
-from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import Value
+from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.typed_json import Value, to_plain
 
 _Count = Annotated[int, Meta(ge=0)]
 _Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 _Request = tuple[int | None, str]  #: Step, and first digits of the request's key
-
-ANSWERED = "answered"
-BATCHED = "batched"
-CACHED = "cached"
-REFUSED = "refused"
-"""Outcomes of a call: answered, answered by the provider's batch interface, taken from the cache, or
-ended in a `ProviderError`.
-
-Any other outcome is a kind of `ModelError`.
-"""
-ANSWERS = frozenset({ANSWERED, BATCHED})  #: Outcomes of an attempt that the provider answered
-
-
-class CallRow(Protocol):
-    """A row of the record of calls (`ktdeval.calls.record.CallRecord`)."""
-
-    @property
-    def episode(self) -> str:
-        """Id of the episode that asked."""
-
-    @property
-    def key(self) -> str:
-        """First digits of the request's key."""
-
-    @property
-    def outcome(self) -> str:
-        """Outcome of the attempt."""
-
-    @property
-    def usage(self) -> Usage | None:
-        """Tokens of the reply."""
-
-    @property
-    def step(self) -> int | None:
-        """Step that asked."""
-
-    @property
-    def opening(self) -> int:
-        """How often the episode had been opened, this opening included."""
-
-    def to_row(self) -> tuple[Any, ...]:
-        """Return the values as they are stored; the last one is the reply, if it has one."""
 
 
 class EpisodeCalls(Value, frozen=True):
@@ -107,15 +68,15 @@ class CallCounter:
     calls: Callable[[], EpisodeCalls | None] = lambda: None
 
 
-def tally_calls(records: Iterable[CallRow]) -> dict[str, EpisodeCalls]:
+def tally_calls(records: Iterable[CallRecord]) -> dict[str, EpisodeCalls]:
     """Return the counts of each episode (or `canary`, `check`) that made calls, by its id."""
-    rows: dict[str, list[CallRow]] = {}
+    rows: dict[str, list[CallRecord]] = {}
     for record in records:
         rows.setdefault(record.episode, []).append(record)
     return {episode: tally_episode(own) for episode, own in rows.items()}
 
 
-def tally_episode(records: Sequence[CallRow]) -> EpisodeCalls:
+def tally_episode(records: Sequence[CallRecord]) -> EpisodeCalls:
     """Return the counts of one episode from all of its rows, in their order."""
     attempts = [record for record in records if record.outcome != CACHED]
     answers = [record for record in attempts if record.outcome in ANSWERS]
@@ -136,7 +97,7 @@ def tally_episode(records: Sequence[CallRow]) -> EpisodeCalls:
     )
 
 
-def _count_cached(records: Iterable[CallRow]) -> tuple[int, int]:
+def _count_cached(records: Iterable[CallRecord]) -> tuple[int, int]:
     """Return the numbers of cached replies to new requests, and to requests of a repeated step."""
     cached = 0
     repeated = 0
@@ -156,7 +117,7 @@ def _count_cached(records: Iterable[CallRow]) -> tuple[int, int]:
     return cached, repeated
 
 
-def _replies_of_last_openings(records: Sequence[CallRow]) -> int:
+def _replies_of_last_openings(records: Sequence[CallRecord]) -> int:
     """Return the number of replies that each step received at its last opening, summed."""
     last: dict[int | None, int] = {}
     for record in records:
@@ -166,7 +127,7 @@ def _replies_of_last_openings(records: Sequence[CallRow]) -> int:
     return sum(record.opening == last[record.step] for record in replies)
 
 
-def _records_digest(records: Iterable[CallRow]) -> str:
+def _records_digest(records: Iterable[CallRecord]) -> str:
     """Return the SHA-256 of records, each as a line of canonical JSON.
 
     A reply stored in the record is represented by its own SHA-256.
@@ -205,3 +166,87 @@ def transcript_difference(
             )
 
     return None
+
+
+# ---- figures of a card
+
+
+def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue]:
+    """Return `provenance.calls` of a card: figures of the calls of some episodes, over all sessions.
+
+    `checks` are the calls outside episodes, which serve the whole run. If a resumed run repeats a
+    request, it counts as one request, answered again from the record.
+    """
+    own: list[CallRecord] = []
+    checks: list[CallRecord] = []
+    by_model: dict[str, list[CallRecord]] = {}
+    for record in records:
+        if record.episode in episodes:
+            own.append(record)
+            by_model.setdefault(record.model, []).append(record)
+        elif record.episode in NO_EPISODE:
+            checks.append(record)
+
+    tallies = dict(sorted(tally_calls(own).items()))
+    answers = [record for record in own if record.is_answered]
+    failed = [record for record in own if record.outcome != CACHED and not record.is_answered]
+    failed_kinds = Counter(record.outcome for record in failed)
+    of_checks = _sums(checks)
+    figures: dict[str, JsonValue] = {
+        **_sums(own),
+        "cached": sum(tally.cached for tally in tallies.values()),
+        "repeated": sum(tally.repeated for tally in tallies.values()),
+        "unused": sum(tally.unused for tally in tallies.values()),
+        "failed_attempts": dict(sorted(failed_kinds.items())),
+        "latency_s": _latencies(sorted(record.latency_s for record in answers)),
+        "lost_s": round(math.fsum(record.latency_s for record in failed), 3),
+        "checks": {name: of_checks[name] for name in _CHECK_FIGURES},
+        "episodes": {episode: to_plain(tally) for episode, tally in tallies.items()},
+    }
+    if batched := sum(record.outcome == BATCHED for record in own):
+        figures["batched"] = batched
+    if len(by_model) > 1:
+        figures["models"] = {model: _sums(by_model[model]) for model in sorted(by_model)}
+
+    return figures
+
+
+_CHECK_FIGURES = ("requests", "attempts", "paid_usd", "possibly_paid_usd")
+
+
+def _sums(records: Sequence[CallRecord]) -> dict[str, JsonValue]:
+    """Return how many calls there are, their tokens and US dollars.
+
+    `paid_usd` is None if the cost of one reply is unknown: a sum of the others would be too low.
+    """
+    requests = {(record.episode, record.key) for record in records}
+    attempts = [record for record in records if record.outcome != CACHED]
+    answers = [record for record in attempts if record.is_answered]
+    tokens = sum((record.usage or Usage() for record in answers), Usage())
+    known_costs = [record.cost_usd for record in answers if record.cost_usd is not None]
+    paid_usd = None
+    if len(known_costs) == len(answers):
+        paid_usd = math.fsum(known_costs)
+
+    return {
+        "requests": len(requests),
+        "attempts": len(attempts),
+        "answered": len(answers),
+        "tokens": tokens.to_json(),
+        "paid_usd": paid_usd,
+        "possibly_paid_usd": math.fsum(record.held_usd for record in attempts),
+    }
+
+
+def _latencies(ordered_s: Sequence[float]) -> dict[str, float | None]:
+    """Return percentiles by nearest rank, so that each is the latency of an actual call."""
+    percents = {"median": 50, "p90": 90, "p99": 99, "longest": 100}
+    if not ordered_s:
+        return dict.fromkeys(percents)
+
+    latencies: dict[str, float | None] = {}
+    for name, percent in percents.items():
+        rank = max(math.ceil(percent * len(ordered_s) / 100), 1)
+        latencies[name] = round(ordered_s[rank - 1], 3)
+
+    return latencies

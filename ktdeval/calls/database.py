@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -61,6 +61,11 @@ class EpisodeRows:
     calls: list[CallRecord]  #: in their order
     replies: list[ReplyRow]  #: those that its calls were answered with, by key
 
+    def add_to(self, sql: sqlite3.Connection) -> None:
+        """Write them in a transaction that the caller has begun."""
+        sql.executemany(_ADD_REPLY, self.replies)
+        sql.executemany(_ADD_CALL, [call.to_row() for call in self.calls])
+
 
 # a tuple: a row of the database
 class LogIdentity(NamedTuple):
@@ -90,7 +95,7 @@ _ALL_REPLIES = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies ORDER BY key"  #
 _CALLS_OF = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE episode = ? ORDER BY number"  # noqa: S608 - constants
 _REPLIES_OF = f"""SELECT {", ".join(REPLY_COLUMNS)} FROM replies
     WHERE substr(key, 1, {KEY_DIGITS}) IN (SELECT key FROM calls WHERE episode = ?)"""  # noqa: S608 - constants
-_NO_RECORD = "not the record of a call"
+_IDENTITY = "SELECT id, begun_at FROM log"
 # One statement: no other process can write in between. The rows of a view could have no end.
 _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master),
     (SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger'))
@@ -363,8 +368,7 @@ class CallDatabase(Closing):
         """Return the sound reply kept under a key; None where there is none. Raises StoreError
         where the file can't be read.
         """
-        with self._reading, self._reader.explained():
-            rows = self._reader.rows(_FIND_REPLY, key)
+        rows = self._read(_FIND_REPLY, key)
         try:
             return unpack(ReplyRow(*rows[0])) if rows else None
         except DamagedError:
@@ -373,28 +377,20 @@ class CallDatabase(Closing):
 
     def keys(self) -> set[str]:
         """Return the keys of all replies. Errors as of `entry`."""
-        with self._reading, self._reader.explained():
-            return {str(key) for (key,) in self._reader.rows("SELECT key FROM replies")}
+        return {str(key) for (key,) in self._read("SELECT key FROM replies")}
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of all calls as they are stored, in their order. Errors as of `entry`."""
-        with self._reading, self._reader.explained():
-            return self._reader.rows(_ALL_CALLS)
+        return self._read(_ALL_CALLS)
 
     def replies(self, keys: Collection[str]) -> list[ReplyRow]:
         """Return the packed replies under some keys. Errors as of `entry`."""
-        with self._reading, self._reader.explained():
-            found = [self._reader.rows(_FIND_REPLY, key) for key in sorted(keys)]
+        found = [self._read(_FIND_REPLY, key) for key in sorted(keys)]
         return [ReplyRow(*rows[0]) for rows in found if rows]
 
     def records(self, episode: str) -> list[CallRecord]:
         """Return the calls of one episode, in their order. Errors as of `entry`."""
-        with self._reading, self._reader.explained():
-            rows = self._reader.rows(_CALLS_OF, episode)
-        return [
-            record_of(row, f"{self.path}: call {number} of {episode}: {_NO_RECORD}")
-            for number, row in enumerate(rows, start=1)
-        ]
+        return list(_records_in(self._read(_CALLS_OF, episode), self.path, f" of {episode}"))
 
     def put(self, entries: Sequence[CacheEntry]) -> None:
         """Keep replies, durably once this returns; they replace those kept under their keys. Errors
@@ -406,33 +402,41 @@ class CallDatabase(Closing):
         """Write packed replies and rows of calls in one transaction, durably; where it raises
         StoreError, none is in the file.
         """
-        with self._writing, self._writer.explained(), self._writer.transaction():
-            self._writer.sql.executemany(_ADD_REPLY, replies)
-            self._writer.sql.executemany(_ADD_CALL, calls)
+        with self._transaction() as sql:
+            sql.executemany(_ADD_REPLY, replies)
+            sql.executemany(_ADD_CALL, calls)
 
     def replace_episode(self, episode: str, rows: EpisodeRows) -> None:
         """Replace the calls of one episode, and keep their replies; errors as of `write`."""
-        with self._writing, self._writer.explained(), self._writer.transaction():
-            self._writer.sql.execute("DELETE FROM calls WHERE episode = ?", (episode,))
-            self._writer.sql.executemany(_ADD_REPLY, rows.replies)
-            self._writer.sql.executemany(_ADD_CALL, [call.to_row() for call in rows.calls])
+        with self._transaction() as sql:
+            sql.execute("DELETE FROM calls WHERE episode = ?", (episode,))
+            rows.add_to(sql)
 
     def write_episodes(self, episodes: Iterable[EpisodeRows]) -> None:
         """Write calls and replies of many episodes, in their order; errors as of `write`."""
-        with self._writing, self._writer.explained(), self._writer.transaction():
+        with self._transaction() as sql:
             for rows in episodes:
-                self._writer.sql.executemany(_ADD_REPLY, rows.replies)
-                self._writer.sql.executemany(_ADD_CALL, [call.to_row() for call in rows.calls])
+                rows.add_to(sql)
 
     def identity(self, new: LogIdentity) -> LogIdentity:
         """Return the identity that the file was given; where it has none, it is given `new`. Errors
         as of `write`.
         """
+        with self._transaction() as sql:
+            row = sql.execute(_IDENTITY).fetchone()
+            if row is None:
+                sql.execute("INSERT INTO log (id, begun_at) VALUES (?, ?)", new)
+
+        return new if row is None else LogIdentity(*row)
+
+    def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._reading, self._reader.explained():
+            return self._reader.rows(query, *values)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._writing, self._writer.explained(), self._writer.transaction():
-            rows = self._writer.rows("SELECT id, begun_at FROM log")
-            if not rows:
-                self._writer.sql.execute("INSERT INTO log (id, begun_at) VALUES (?, ?)", new)
-        return LogIdentity(*rows[0]) if rows else new
+            yield self._writer.sql
 
     def close(self) -> None:
         """Release the file; safe to call again."""
@@ -446,42 +450,28 @@ def read_records(path: Path) -> Iterator[CallRecord]:
     process left that was killed while it made the file. Raises StoreError: it can't be read, or
     holds a row that is not a call.
     """
-    with _reading(path) as read:
-        rows = read(_ALL_CALLS)
-
-    for number, row in enumerate(rows, start=1):
-        yield record_of(row, f"{path}: call {number}: {_NO_RECORD}")
+    yield from _records_in(_rows_at(path, _ALL_CALLS), path)
 
 
 def read_episode(path: Path, episode: str) -> EpisodeRows:
     """Return what a record of calls has of one episode. Errors as of `read_records`."""
-    with _reading(path) as read:
-        rows = read(_CALLS_OF, episode)
-        replies = read(_REPLIES_OF, episode)
-
-    calls = []
-    for number, row in enumerate(rows, start=1):
-        calls.append(record_of(row, f"{path}: call {number} of {episode}: {_NO_RECORD}"))
-
-    return EpisodeRows(calls, [ReplyRow(*reply) for reply in replies])
+    calls = _records_in(_rows_at(path, _CALLS_OF, episode), path, f" of {episode}")
+    replies = map(ReplyRow._make, _rows_at(path, _REPLIES_OF, episode))
+    return EpisodeRows(list(calls), list(replies))
 
 
 def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
     """Return what a record of calls has of some episodes (or of `canary`, `check`), by their ids;
     a reply that answered several stands with the first. Errors as of `read_records`.
     """
-    wanted = frozenset(labels)
     found: dict[str, EpisodeRows] = {}
     first: dict[str, str] = {}
     for call in read_records(path):
-        if call.episode in wanted:
+        if call.episode in labels:
             found.setdefault(call.episode, EpisodeRows([], [])).calls.append(call)
             first.setdefault(call.key, call.episode)
 
-    with _reading(path) as read:
-        replies = read(_ALL_REPLIES)
-
-    for row in map(ReplyRow._make, replies):
+    for row in map(ReplyRow._make, _rows_at(path, _ALL_REPLIES)):
         episode = first.get(row.key[:KEY_DIGITS])
         if episode is not None:
             found[episode].replies.append(row)
@@ -491,9 +481,7 @@ def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
 
 def count_calls(path: Path, episode: str) -> int:
     """Return how many calls a record has of one episode. Raises StoreError: it can't be read."""
-    with _reading(path) as read:
-        counts = read("SELECT count(*) FROM calls WHERE episode = ?", episode)
-
+    counts = _rows_at(path, "SELECT count(*) FROM calls WHERE episode = ?", episode)
     return sum(count for (count,) in counts)
 
 
@@ -501,26 +489,24 @@ def read_identity(path: Path) -> LogIdentity | None:
     """Return the identity of a run's record of calls; None where it has none. Raises StoreError: it
     can't be read.
     """
-    with _reading(path) as read:
-        rows = read("SELECT id, begun_at FROM log")
-
+    rows = _rows_at(path, _IDENTITY)
     return LogIdentity(*rows[0]) if rows else None
 
 
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[Callable[..., list[tuple[Any, ...]]]]:
-    """Give a function that returns the rows of a query to a run's record of calls; none of a record
-    without tables. Raises StoreError.
+def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of a query to a run's record of calls; none of a record without tables. Raises
+    StoreError.
     """
-    connection = Connection(path, RECORD, read_only=True)
-
-    def read(query: str, *values: Any) -> list[tuple[Any, ...]]:
+    with closing(Connection(path, RECORD, read_only=True)) as connection:
         if connection.is_blank:
             return []
         with connection.explained():
             return connection.rows(query, *values)
 
-    try:
-        yield read
-    finally:
-        connection.close()
+
+def _records_in(
+    rows: Iterable[tuple[Any, ...]], path: Path, whose: str = ""
+) -> Iterator[CallRecord]:
+    """Yield the calls in rows. Raises StoreError: one is not a call."""
+    for number, row in enumerate(rows, start=1):
+        yield record_of(row, f"{path}: call {number}{whose}: not the record of a call")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import UNSET, Meta, UnsetType
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from ktdeval.calls.packaged_prices import Package, packaged_price
 from ktdeval.errors import ConfigError
@@ -25,6 +25,8 @@ from ktdeval.values.yamlio import load_yaml
 NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 
 _MILLION = 1e6
+RatesT = TypeVar("RatesT", "Price", "PriceTier")
+
 _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 
@@ -134,38 +136,29 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
         """
         tiers: tuple[PriceTier, ...] | UnsetType = UNSET
         if self.tiers:
-            tiers = tuple(
-                PriceTier(above=tier.above, **_halved(tier, halves_cache_reads))
-                for tier in self.tiers
-            )
+            tiers = tuple(_halved(tier, halves_cache_reads) for tier in self.tiers)
 
         source = "by batch"
         if self.source:
             source = f"{self.source}, by batch"
 
         rates = _halved(self, halves_cache_reads)
-        return Price(**rates, as_of=self.as_of, source=source, tiers=tiers, batch=True)
+        return replace(rates, source=source, tiers=tiers, batch=True)
 
 
-class _HalvedRates(TypedDict):
-    input: float
-    output: float
-    cache_read: float | None
-    cache_write: float | None
-
-
-def _halved(rates: PriceEntry | PriceTier, halves_cache_reads: bool) -> _HalvedRates:
-    """Return half of each rate, that of reading the cache only where it is halved."""
+def _halved(rates: RatesT, halves_cache_reads: bool) -> RatesT:
+    """Return rates with half of each, that of reading the cache only where it is halved."""
     read = rates.cache_read
     if halves_cache_reads:
         read = _half(read)
 
-    return {
-        "input": rates.input / 2,
-        "output": rates.output / 2,
-        "cache_read": read,
-        "cache_write": _half(rates.cache_write),
-    }
+    return replace(
+        rates,
+        input=rates.input / 2,
+        output=rates.output / 2,
+        cache_read=read,
+        cache_write=_half(rates.cache_write),
+    )
 
 
 def _half(rate: float | None) -> float | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +28,8 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BytesPerToken:
+# a tuple: its values have the places of `PromptBytes`
+class BytesPerToken(NamedTuple):
     """UTF-8 bytes that one token stands for, by kind of character."""
 
     letters: float  #: of ASCII
@@ -50,41 +53,27 @@ class PromptBytes:
     parts: int = 0  #: messages and tools
 
     def __add__(self, other: PromptBytes) -> PromptBytes:
-        return PromptBytes(
-            letters=self.letters + other.letters,
-            spaces=self.spaces + other.spaces,
-            digits=self.digits + other.digits,
-            marks=self.marks + other.marks,
-            scripts=self.scripts + other.scripts,
-            parts=self.parts + other.parts,
-        )
+        return PromptBytes(*map(operator.add, self._counts, other._counts))
 
     def without(self, other: PromptBytes) -> PromptBytes:
         """Return what these have more than others, at least nothing of each kind."""
-        return PromptBytes(
-            letters=max(0, self.letters - other.letters),
-            spaces=max(0, self.spaces - other.spaces),
-            digits=max(0, self.digits - other.digits),
-            marks=max(0, self.marks - other.marks),
-            scripts=max(0, self.scripts - other.scripts),
-            parts=max(0, self.parts - other.parts),
-        )
+        differences = map(operator.sub, self._counts, other._counts)
+        return PromptBytes(*(max(0, difference) for difference in differences))
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        return (self.letters, self.spaces, self.digits, self.marks, self.scripts, self.parts)
 
     @property
     def total(self) -> int:
         """Bytes of all kinds."""
-        return self.letters + self.spaces + self.digits + self.marks + self.scripts
+        return sum(self._counts) - self.parts
 
     def tokens(self, rate: BytesPerToken) -> float:
         """Return the tokens that they come to at this rate."""
-        return (
-            self.letters / rate.letters
-            + self.spaces / rate.spaces
-            + self.digits / rate.digits
-            + self.marks / rate.marks
-            + self.scripts / rate.scripts
-            + self.parts * rate.around
-        )
+        *sizes, parts = self._counts
+        *rates, around = rate
+        return math.fsum(map(operator.truediv, sizes, rates)) + parts * around
 
 
 _RATES = load_yaml(TOKEN_RATES)["rates"]

@@ -1,11 +1,10 @@
-"""Records of model calls: cached replies by request, a record of each attempt, and their sums."""
+"""Records of model calls: cached replies by request, and a record of each attempt."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 import zstandard
 
-from ktdeval.calls.call_counts import ANSWERED, ANSWERS, BATCHED, CACHED, REFUSED, tally_calls
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import (
     USAGE_FIELDS,
@@ -30,34 +28,18 @@ from ktdeval.harness.chat_messages import (
 from ktdeval.harness.traits import model_traits
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
-from ktdeval.values.typed_json import converted, from_plain, to_plain
+from ktdeval.values.typed_json import converted, from_plain
 
-__all__ = [
-    "ANSWERED",
-    "ANSWERS",
-    "BATCHED",
-    "CACHED",
-    "CALL_COLUMNS",
-    "KEY_DIGITS",
-    "NO_EPISODE",
-    "REFUSED",
-    "REPLY_COLUMNS",
-    "CacheEntry",
-    "CallRecord",
-    "DamagedError",
-    "ReplyRow",
-    "Spent",
-    "call_figures",
-    "is_cacheable",
-    "pack",
-    "record_of",
-    "reply_bytes",
-    "reply_of",
-    "request_key",
-    "summarise_calls",
-    "tool_texts",
-    "unpack",
-]  # fmt: skip
+ANSWERED = "answered"
+BATCHED = "batched"
+CACHED = "cached"
+REFUSED = "refused"
+"""Outcomes of a call: answered, answered by the provider's batch interface, taken from the cache, or
+ended in a `ProviderError`.
+
+Any other outcome is a kind of `ModelError`.
+"""
+ANSWERS = frozenset({ANSWERED, BATCHED})  #: Outcomes of an attempt that the provider answered
 
 #: Raise it when equal keys no longer mean equal calls: older replies are then not found
 _KEY_VERSION = 1
@@ -411,120 +393,3 @@ class Spent(msgspec.Struct, frozen=True):
             self.input_tokens + usage.input_tokens,
             self.output_tokens + usage.output_tokens,
         )
-
-
-def summarise_calls(
-    records: Iterable[CallRecord], episodes: Collection[str]
-) -> dict[str, JsonValue] | None:
-    """Return the figures of `call_figures`; None if these episodes made no call."""
-    figures = call_figures(records, episodes)
-    if not figures["requests"]:
-        return None
-
-    return figures
-
-
-def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue]:
-    """Return `provenance.calls` of a card: figures of the calls of some episodes, over all sessions.
-
-    `checks` are the calls outside episodes, which serve the whole run. If a resumed run repeats a
-    request, it counts as one request, answered again from the record.
-    """
-    own: list[CallRecord] = []
-    checks: list[CallRecord] = []
-    for record in records:
-        if record.episode in episodes:
-            own.append(record)
-        elif record.episode in NO_EPISODE:
-            checks.append(record)
-
-    tallies = dict(sorted(tally_calls(own).items()))
-    attempts = [record for record in own if record.outcome != CACHED]
-    answers = [record for record in attempts if record.is_answered]
-    failed = [record for record in attempts if not record.is_answered]
-    batched = sum(record.outcome == BATCHED for record in attempts)
-    tokens = sum((record.usage or Usage() for record in answers), Usage())
-    requests = {(record.episode, record.key) for record in own}
-
-    return {
-        "requests": len(requests),
-        "answered": len(answers),
-        **({"batched": batched} if batched else {}),
-        "cached": sum(tally.cached for tally in tallies.values()),
-        "repeated": sum(tally.repeated for tally in tallies.values()),
-        "unused": sum(tally.unused for tally in tallies.values()),
-        "failed_attempts": _sorted_counts(Counter(record.outcome for record in failed)),
-        "tokens": tokens.to_json(),
-        **_paid(attempts),
-        "latency_s": _latencies(sorted(record.latency_s for record in answers)),
-        "lost_s": round(math.fsum(record.latency_s for record in failed), 3),
-        **_by_model(own),
-        "checks": _check_figures(checks),
-        "episodes": {episode: to_plain(tally) for episode, tally in tallies.items()},
-    }
-
-
-def _by_model(records: Sequence[CallRecord]) -> dict[str, JsonValue]:
-    """Return `models`, the figures of each model that was asked, if there is more than one."""
-    models = sorted({record.model for record in records})
-    if len(models) < 2:
-        return {}
-
-    figures: dict[str, JsonValue] = {}
-    for model in models:
-        own = [record for record in records if record.model == model]
-        requests = {(record.episode, record.key) for record in own}
-        attempts = [record for record in own if record.outcome != CACHED]
-        answers = [record for record in attempts if record.is_answered]
-        tokens = sum((record.usage or Usage() for record in answers), Usage())
-        figures[model] = {
-            "requests": len(requests),
-            "answered": len(answers),
-            "tokens": tokens.to_json(),
-            **_paid(attempts),
-        }
-
-    return {"models": figures}
-
-
-def _sorted_counts(counts: Counter[str]) -> dict[str, JsonValue]:
-    return dict(sorted(counts.items()))
-
-
-def _check_figures(checks: Sequence[CallRecord]) -> dict[str, JsonValue]:
-    """Return the figures of the calls outside episodes."""
-    requests = {(record.episode, record.key) for record in checks}
-    attempts = [record for record in checks if record.outcome != CACHED]
-    return {"requests": len(requests), **_paid(attempts)}
-
-
-def _paid(attempts: Sequence[CallRecord]) -> dict[str, JsonValue]:
-    """Return number and US dollars of attempts.
-
-    `paid_usd` is None if the cost of one reply is unknown: a sum of the others would be too low.
-    """
-    costs = [record.cost_usd for record in attempts if record.is_answered]
-    known_costs = [cost for cost in costs if cost is not None]
-    paid_usd = None
-    if len(known_costs) == len(costs):
-        paid_usd = math.fsum(known_costs)
-
-    return {
-        "attempts": len(attempts),
-        "paid_usd": paid_usd,
-        "possibly_paid_usd": math.fsum(record.held_usd for record in attempts),
-    }
-
-
-def _latencies(ordered_s: Sequence[float]) -> dict[str, float | None]:
-    """Return percentiles by nearest rank, so that each is the latency of an actual call."""
-    percents = {"median": 50, "p90": 90, "p99": 99, "longest": 100}
-    if not ordered_s:
-        return dict.fromkeys(percents)
-
-    latencies: dict[str, float | None] = {}
-    for name, percent in percents.items():
-        rank = max(math.ceil(percent * len(ordered_s) / 100), 1)
-        latencies[name] = round(ordered_s[rank - 1], 3)
-
-    return latencies

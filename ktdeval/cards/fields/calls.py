@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from msgspec import field
 from msgspec.structs import replace
 
-from ktdeval.calls.call_counts import EpisodeCalls
+from ktdeval.calls.call_counts import EpisodeCalls, call_figures
 from ktdeval.calls.prices import PriceEntry
-from ktdeval.calls.record import CallRecord, call_figures
+from ktdeval.calls.record import CallRecord
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.cards.fields.base_types import Count, Counts, EpisodeId, Name, NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import UsageCounts

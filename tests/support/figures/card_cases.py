@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.prices import FREE, Price, PriceEntry
-from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
+from ktdeval.calls.record import ANSWERED, CACHED, CallRecord
 from ktdeval.cards import derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.card_inputs import CardInputs
@@ -148,7 +149,7 @@ def ruined_card() -> dict[str, Any]:
     return derive_card(typed(made)).plain
 
 
-CALLS = summarise_calls(
+CALLS = call_figures(
     [
         CallRecord("2026-01-02T03:04:05Z", spec().id, "a", "rate_limited", 1, 0.5),
         CallRecord(

@@ -16,6 +16,7 @@ from hypothesis import given, strategies as st
 
 import ktdeval_models
 from ktdeval.calls import packaged_prices
+from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.packaged_prices import installed_version
 from ktdeval.calls.prices import (
     Price,
@@ -24,7 +25,7 @@ from ktdeval.calls.prices import (
     find_price,
     load_price_table,
 )
-from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord, summarise_calls
+from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
 from searching import examples
@@ -413,11 +414,6 @@ SUMMARIES: dict[str, tuple[list[CallRecord], dict[str, Any]]] = {
 def test_figures_of_the_calls_of_two_episodes(
     records: list[CallRecord], figures: dict[str, Any]
 ) -> None:
-    made = summarise_calls(records, {"e1", "e2"})
+    made = call_figures(records, {"e1", "e2"})
     assert made is not None
     assert {name: made[name] for name in figures} == figures
-
-
-def test_a_book_without_a_call_of_these_episodes_gives_no_summary() -> None:
-    assert summarise_calls([call("a", episode="check")], {"e1"}) is None
-    assert summarise_calls([], {"e1"}) is None

@@ -27,7 +27,8 @@ from card_cases import (
     remote_card,
     typed,
 )
-from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
+from ktdeval.calls.call_counts import call_figures
+from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards.card_reading import parse_card, validate_card
 from ktdeval.cards.fields.cost import CardPrices, trading_cost
 from ktdeval.cards.fields.coverage import Coverage
@@ -312,7 +313,7 @@ def test_return_per_dollar_is_the_median_over_episodes_or_has_a_reason() -> None
 
 
 def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> None:
-    calls = summarise_calls(
+    calls = call_figures(
         [CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(10, 2), 0.1)],
         {spec().id},
     )

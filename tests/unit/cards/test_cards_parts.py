@@ -14,8 +14,9 @@ from msgspec import structs
 
 from card_cases import PROVENANCE, card, typed
 from compare_cards import make_card
+from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.prices import Price, PriceEntry
-from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
+from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.coverage import Coverage, coverage_rows
@@ -145,7 +146,7 @@ def problems_of(made: Any) -> list[Any]:
 def test_the_tokens_of_an_episode_count_answered_calls(usage: Usage, problem: str | None) -> None:
     record = CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, usage, 0.1)
     made = typed(
-        card() | {"provenance": {**PROVENANCE, "calls": summarise_calls([record], {spec().id})}}
+        card() | {"provenance": {**PROVENANCE, "calls": call_figures([record], {spec().id})}}
     )
 
     assert [words for _, words in problems_of(made)] == ([] if problem is None else [problem])
@@ -155,7 +156,7 @@ def test_tokens_that_are_not_named_are_none() -> None:
     record = CallRecord(
         "2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(50, 10), 0.1
     )
-    calls = summarise_calls([record], {spec().id})
+    calls = call_figures([record], {spec().id})
 
     assert calls is not None
 

@@ -29,11 +29,10 @@ from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
 from ktdeval.calls.client import ClientSettings, EpisodeModel, ModelClient
 from ktdeval.calls.context_window import ContextExceeded
-from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, unwatched
+from ktdeval.calls.pending_call import CallSource, PendingCall, WantedReply, Watch, unwatched
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
-from ktdeval.calls.request_collector import WantedReply
 from ktdeval.calls.retry import RETRYABLE, Notify, is_retryable
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.calls.submitted_batches import BatchedRequest, BatchEntry, BatchFile
@@ -538,18 +537,8 @@ class BatchClient(ModelClient):
                 return None
 
         self._failed[position] = result
-        held_usd = 0.0
-        kind = REFUSED
-        if isinstance(result, ModelError):
-            kind = result.kind
-
-        if isinstance(result, ModelError) and result.may_be_billed:
-            held_usd = self._budget.hold(reservation)
-        else:
-            self._budget.release(reservation)
-
-        self._log.record(self._record(call, kind, held_usd=held_usd), durable=False)
-        return kind
+        self._fail(call, reservation, result, was_sent=True)
+        return result.kind if isinstance(result, ModelError) else REFUSED
 
     def _close(self, batch: _SentBatch, failures: Sequence[str | None]) -> None:
         """Write down that all results of a batch are recorded, and which requests failed."""

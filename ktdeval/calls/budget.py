@@ -73,28 +73,36 @@ def _money(dollars: float) -> str:
     return f"{dollars:.6g}"
 
 
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """Part of the budget that is reserved for one call until it ends; it can end only once.
-
-    `bound`, `tokens` and `dollars` are 0 in a run without limits.
-    """
-
-    request: ModelRequest
-    price: Price | None = None  #: at which the call is billed; None where none is known
-    bound: tuple[int, int] = (0, 0)  #: most tokens of its prompt and of its reply
-    tokens: int = 0
-    dollars: float = 0.0
-    is_open: bool = True
-    is_drawn: bool = False  #: whether it was drawn from the allowance of several processes
-
-
 @dataclass(frozen=True, slots=True)
 class Amount:
     """US dollars and tokens."""
 
     usd: float
     tokens: int
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.usd + other.usd, self.tokens + other.tokens)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.usd - other.usd, self.tokens - other.tokens)
+
+
+NOTHING = Amount(0.0, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """Part of the budget that is reserved for one call until it ends; it can end only once.
+
+    `bound` and `most` are 0 in a run without limits.
+    """
+
+    request: ModelRequest
+    price: Price | None = None  #: at which the call is billed; None where none is known
+    bound: tuple[int, int] = (0, 0)  #: most tokens of its prompt and of its reply
+    most: Amount = NOTHING  #: that it may use
+    is_open: bool = True
+    is_drawn: bool = False  #: whether it was drawn from the allowance of several processes
 
 
 Drawing = Literal["drawn", "later", "never"]
@@ -126,12 +134,9 @@ class Allowance(Protocol):
 class _BudgetUse:
     """What a run has used of its budget, and reserved, over all its models."""
 
-    spent_usd: float
-    spent_tokens: int
-    possibly_usd: float
-    possibly_tokens: int = 0
-    reserved_usd: float = 0.0
-    reserved_tokens: int = 0
+    spent: Amount
+    possibly: Amount
+    reserved: Amount = NOTHING
     out: int = 0  #: calls with a reservation
     stretch: float = 1.0  #: factor on bounds
     allowance: Allowance | None = None
@@ -163,7 +168,7 @@ class Budget:
         self._has_limits = max_cost is not None or max_tokens is not None
         self._queue = FairQueue(stop.check)  # its lock guards all fields that follow
         tokens = spent.input_tokens + spent.output_tokens
-        self._use = _BudgetUse(spent.cost_usd, tokens, spent.possibly_usd)
+        self._use = _BudgetUse(Amount(spent.cost_usd, tokens), Amount(spent.possibly_usd, 0))
 
     @property
     def _is_bounded(self) -> bool:
@@ -183,7 +188,7 @@ class Budget:
         other = copy.copy(self)
         other._price = price
         with self._queue.lock:
-            self._use.spent_usd += spent_usd
+            self._use.spent += Amount(spent_usd, 0)
 
         return other
 
@@ -223,7 +228,7 @@ class Budget:
         if is_sent:
             with self._queue.lock:
                 for reservation in reservations:
-                    self._hold_back(reservation, *self._most(reservation))
+                    self._hold_back(reservation, self._most(reservation))
         else:
             self._queue.wait(lambda: self._take(reservations, _BATCH))
 
@@ -239,10 +244,9 @@ class Budget:
             if not is_first:
                 return None
 
-            tokens = usage.input_tokens + usage.output_tokens
-            self._use.spent_usd += cost or 0.0
-            self._use.spent_tokens += tokens
-            self._settle_drawn(reservation, Amount(cost or 0.0, tokens))
+            used = Amount(cost or 0.0, usage.input_tokens + usage.output_tokens)
+            self._use.spent += used
+            self._settle_drawn(reservation, used)
             if self._is_bounded:
                 reads, writes = reservation.bound
                 self._use.stretch = max(
@@ -260,42 +264,38 @@ class Budget:
         """
         if reservation.is_open and not self._is_bounded:
             reservation.bound = most_tokens(reservation.request)
-            reservation.tokens, reservation.dollars = self._most(reservation)
+            reservation.most = self._most(reservation)
 
         with self._ended(reservation) as is_first:
             if not is_first:
                 return 0.0
 
-            self._use.possibly_usd += reservation.dollars
-            self._use.possibly_tokens += reservation.tokens
-            used = Amount(reservation.dollars, reservation.tokens)
-            self._settle_drawn(reservation, used)
+            self._use.possibly += reservation.most
+            self._settle_drawn(reservation, reservation.most)
 
-        return reservation.dollars
+        return reservation.most.usd
 
     def release(self, reservation: Reservation) -> float:
         """End the reservation of a call that was not made or is not billed; return 0 US dollars."""
         with self._ended(reservation):
-            self._settle_drawn(reservation, Amount(0.0, 0))
+            self._settle_drawn(reservation, NOTHING)
             return 0.0
 
     def _settle_drawn(self, reservation: Reservation, used: Amount) -> None:
         """Settle with the allowance what a call has used of what it had drawn."""
         if reservation.is_drawn and self._use.allowance is not None:
             reservation.is_drawn = False
-            drawn = Amount(reservation.dollars, reservation.tokens)
-            self._use.allowance.settle(drawn, used)
+            self._use.allowance.settle(reservation.most, used)
 
     def _take(self, reservations: Sequence[Reservation], what: str) -> float:
         """Reserve and return 0; return infinity if other calls have to end before. `what`: the call
         or batch, for the error.
         """
         mosts = [self._most(reservation) for reservation in reservations]
-        tokens = sum(most for most, _ in mosts)
-        dollars = math.fsum(most for _, most in mosts)
-        problem = self._problem(tokens, dollars, what)
+        asked = Amount(math.fsum(most.usd for most in mosts), sum(most.tokens for most in mosts))
+        problem = self._problem(asked, what)
         if problem is None and self._use.allowance is not None:
-            drawing = self._use.allowance.draw(Amount(dollars, tokens))
+            drawing = self._use.allowance.draw(asked)
             for reservation in reservations:
                 reservation.is_drawn = drawing == "drawn"
 
@@ -304,12 +304,13 @@ class Budget:
             if drawing == "never":
                 problem = (
                     f"the budget that all workers share is used up: {what} may cost up to"
-                    f" {dollars:.4f} USD and take up to {tokens} tokens (--max-cost, --max-tokens)"
+                    f" {asked.usd:.4f} USD and take up to {asked.tokens} tokens (--max-cost,"
+                    " --max-tokens)"
                 )
 
         if problem is None:
             for reservation, most in zip(reservations, mosts, strict=True):
-                self._hold_back(reservation, *most)
+                self._hold_back(reservation, most)
 
             return 0.0
 
@@ -317,63 +318,60 @@ class Budget:
         if self._use.out == 0 or what == _BATCH:
             raise BudgetError(
                 f"{problem}; raise it and run the same command again to go on",
-                self._needed(tokens, dollars),
+                self._needed(asked),
             )
 
         return math.inf
 
-    def _hold_back(self, reservation: Reservation, tokens: int, dollars: float) -> None:
+    def _hold_back(self, reservation: Reservation, most: Amount) -> None:
         """Reserve what one call may use."""
-        reservation.tokens, reservation.dollars = tokens, dollars
-        self._use.reserved_tokens += tokens
-        self._use.reserved_usd += dollars
+        reservation.most = most
+        self._use.reserved += most
         self._use.out += 1
 
-    def _most(self, reservation: Reservation) -> tuple[int, float]:
-        """Return tokens and US dollars that a call within its bounds may use."""
+    def _most(self, reservation: Reservation) -> Amount:
+        """Return what a call within its bounds may use."""
         reads, writes = (math.ceil(part * self._use.stretch) for part in reservation.bound)
         dollars = 0.0
         if reservation.price is not None:
             dollars = reservation.price.most(reads, writes) * _ROUNDING
 
-        return reads + writes, dollars
+        return Amount(dollars, reads + writes)
 
-    def _problem(self, tokens: int, dollars: float, what: str) -> str | None:
+    def _problem(self, asked: Amount, what: str) -> str | None:
         """Return which limit a further call, or batch of calls, would exceed; None if it fits."""
         max_cost, max_tokens = self._limits
-        spent = self._use.spent_usd + self._use.possibly_usd
-        if max_cost is not None and spent + self._use.reserved_usd + dollars > max_cost:
-            perhaps = ""
-            if self._use.possibly_usd:
-                perhaps = f" ({self._use.possibly_usd:.4f} of it possibly)"
-
+        possibly = self._use.possibly
+        used = self._use.spent + possibly
+        whole = used + self._use.reserved + asked
+        if max_cost is not None and whole.usd > max_cost:
+            perhaps = f" ({possibly.usd:.4f} of it possibly)" if possibly.usd else ""
             return (
-                f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, {what} may"
-                f" cost up to {dollars:.4f}"
+                f"--max-cost {_money(max_cost)} USD: {used.usd:.4f} spent{perhaps}, {what} may"
+                f" cost up to {asked.usd:.4f}"
             )
 
-        used = self._use.spent_tokens + self._use.possibly_tokens
-        if max_tokens is not None and used + self._use.reserved_tokens + tokens > max_tokens:
-            return f"--max-tokens {max_tokens}: {used} used, {what} may take up to {tokens}"
+        if max_tokens is not None and whole.tokens > max_tokens:
+            return (
+                f"--max-tokens {max_tokens}: {used.tokens} used, {what} may take up to"
+                f" {asked.tokens}"
+            )
 
         return None
 
-    def _needed(self, tokens: int, dollars: float) -> dict[str, float]:
+    def _needed(self, asked: Amount) -> dict[str, float]:
         """Return the limits that a further call would exceed, each with the least that lets it be
         made.
         """
         max_cost, max_tokens = self._limits
         needed: dict[str, float] = {}
-        cost = self._use.spent_usd + self._use.possibly_usd + dollars
-        if max_cost is not None and cost > max_cost:
-            needed["max_cost"] = cost
-
-        used = self._use.spent_tokens + self._use.possibly_tokens + tokens
-        if max_tokens is not None and used > max_tokens:
-            needed["max_tokens"] = used
-
+        whole = self._use.spent + self._use.possibly + asked
+        if max_cost is not None and whole.usd > max_cost:
+            needed["max_cost"] = whole.usd
+        if max_tokens is not None and whole.tokens > max_tokens:
+            needed["max_tokens"] = whole.tokens
         if self._use.allowance is not None:
-            needed.update(self._use.allowance.needed(Amount(dollars, tokens)))
+            needed.update(self._use.allowance.needed(asked))
 
         return needed
 
@@ -385,11 +383,10 @@ class Budget:
             reservation.is_open = False
             if was_open and self._is_bounded:
                 self._use.out -= 1
-                self._use.reserved_tokens -= reservation.tokens
-                self._use.reserved_usd -= reservation.dollars
+                self._use.reserved -= reservation.most
                 if self._use.out == 0:
                     # exactly 0: the differences of rounded figures would leave a remainder
-                    self._use.reserved_usd = 0.0
+                    self._use.reserved = NOTHING
 
             yield was_open
             if was_open:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -65,14 +66,6 @@ class ClientSettings:
     context_tokens: int | None = None  #: prompt and reply together; None: as the server says
     #: upper end of the first random wait after a failed attempt; it doubles with each attempt
     backoff_s: float = 1.0
-
-
-class _SharedCall:
-    """Call under way, for threads with the same request that wait for its reply."""
-
-    def __init__(self) -> None:
-        self.landed = threading.Event()
-        self.reply: Reply | None = None
 
 
 class ModelClient:
@@ -136,7 +129,8 @@ class ModelClient:
         self.context = ContextWindow(given_context(settings.context_tokens))  #: what fits the model
 
         self._lock = threading.Lock()  # guards the two fields that follow
-        self._flights: dict[str, _SharedCall] = {}
+        #: replies to come of calls under way, for threads with the same request; None: not to share
+        self._flights: dict[str, Future[Reply | None]] = {}
         self._failures = 0
         self.sent = 0  #: attempts made by this client
         self._paid_replies = resumed.kept
@@ -231,48 +225,46 @@ class ModelClient:
             with self._lock:
                 other = self._flights.get(call.key)
                 if other is None:
-                    own = self._flights[call.key] = _SharedCall()
+                    own = self._flights[call.key] = Future()
 
             if other is None:
                 return self._fly(call, own, began)
 
-            other.landed.wait()  # no need to poll the end of the run: the other thread does
-            if other.reply is not None:
-                return self._reuse(call, other.reply, began)
+            reply = other.result()  # no need to poll the end of the run: the other thread does
+            if reply is not None:
+                return self._reuse(call, reply, began)
 
             # The other call failed, or its reply may not be shared: try again as the one that asks.
             self._stop.check()
 
-    def _fly(self, call: PendingCall, flight: _SharedCall, began: float) -> Reply:
+    def _fly(self, call: PendingCall, flight: Future[Reply | None], began: float) -> Reply:
         """Look into the cache, then ask the provider, while threads with the same key wait."""
+        shared: Reply | None = None
         try:
             paid = self._paid_replies.get(call.position)
             if paid is not None:
                 return self._reuse(call, paid, began)
 
-            cached = self._log.reply(call.key)
-            if cached is not None:
-                flight.reply = cached
-                return self._reuse(call, cached, began)
+            shared = self._log.reply(call.key)
+            if shared is not None:
+                return self._reuse(call, shared, began)
 
             reply = self._ask(call)
             if self._is_shared(reply):
-                flight.reply = reply
+                shared = reply
 
             return reply
         finally:
             with self._lock:
                 del self._flights[call.key]
 
-            flight.landed.set()
+            flight.set_result(shared)
 
     def _reuse(self, call: PendingCall, reply: Reply, began: float) -> Reply:
         """Record a reply that cost nothing, and return it."""
         call.attempts_made = 1
         call.latency_s = time.perf_counter() - began
-        record = self._record(call, CACHED, reply, 0.0)
-        self._log.record(record, durable=False)
-        call.asker.watch(call.request, record, reply)
+        self._note(call, self._record(call, CACHED, reply, 0.0), reply)
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
@@ -316,9 +308,7 @@ class ModelClient:
             self.context.check(call.request, call.size)
         except ContextExceeded as error:
             call.attempts_made = 1
-            record = self._record(call, error.kind)
-            self._log.record(record, durable=False)
-            call.asker.watch(call.request, record, None)
+            self._note(call, self._record(call, error.kind))
             raise ContextExceeded(f"{self._model.provider}/{self._model.name}: {error}") from None
 
     def _count_failure(self, error: ModelError) -> None:
@@ -449,15 +439,11 @@ class ModelClient:
             else:
                 self._budget.release(reservation)
 
-            record = self._record(call, error.kind, held_usd=held_usd)
-            self._log.record(record, durable=held_usd > 0)
-            call.asker.watch(call.request, record, None)
+            self._note(call, self._record(call, error.kind, held_usd=held_usd))
             self._is_reached = self._is_reached or error.kind not in ("connection", "timeout")
         elif was_sent and isinstance(error, ProviderError):
             self._budget.release(reservation)
-            record = self._record(call, REFUSED)
-            self._log.record(record, durable=False)
-            call.asker.watch(call.request, record, None)
+            self._note(call, self._record(call, REFUSED))
         elif was_sent:  # a defect of the adapter: the call may have been billed
             self._budget.hold(reservation)
         else:  # the run ended while the call waited for a slot
@@ -524,6 +510,11 @@ class ModelClient:
     def _is_shared(self, reply: Reply) -> bool:
         """Whether a reply may answer the same request again; not if another model wrote it."""
         return is_cacheable(reply) and not is_other_model(self._model.name, reply.served_by)
+
+    def _note(self, call: PendingCall, record: CallRecord, reply: Reply | None = None) -> None:
+        """Record an attempt that is not paid; durably if it may be billed all the same."""
+        self._log.record(record, durable=record.held_usd > 0)
+        call.asker.watch(call.request, record, reply)
 
     def _record(
         self,

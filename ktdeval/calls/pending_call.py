@@ -59,3 +59,18 @@ class PendingCall:
     def position(self) -> CallPosition:
         """Position in the call log."""
         return self.asker.label, self.key[:KEY_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedReply:
+    """A request without a reply, and who makes it."""
+
+    episode: str
+    step: int
+    key: str  #: of the request
+    request: ModelRequest
+
+    @property
+    def position(self) -> CallPosition:
+        """Position in the record of calls."""
+        return self.episode, self.key[:KEY_DIGITS]

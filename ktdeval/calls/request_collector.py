@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
-from ktdeval.calls.call_log import CallPosition
-from ktdeval.calls.record import KEY_DIGITS
+from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.pending_call import WantedReply
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 
@@ -15,41 +12,10 @@ class NotAsked(KtdevalError):
     """A request has no reply yet; the step that makes it can't go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedReply:
-    """A request without a reply, and who makes it."""
-
-    episode: str
-    step: int
-    key: str  #: of the request
-    request: ModelRequest
-
-    @property
-    def position(self) -> CallPosition:
-        """Position in the record of calls."""
-        return self.episode, self.key[:KEY_DIGITS]
-
-
-class KnowsReplies(Protocol):
-    """Client that knows which requests have a reply (`ktdeval.calls.batch_client.BatchClient`)."""
-
-    def wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
-        """Return a request with its key."""
-
-    def known(self, wanted: WantedReply) -> Reply | None:
-        """Return the reply to a request; None where there is none."""
-
-    def awaits(self, position: CallPosition) -> bool:
-        """Whether the reply to a request is on its way."""
-
-    def can_ask(self, wanted: WantedReply) -> bool:
-        """Whether a request can be asked."""
-
-
 class WantedRequests:
     """Requests without a reply that the steps of a run make; equal ones are asked once."""
 
-    def __init__(self, client: KnowsReplies) -> None:
+    def __init__(self, client: BatchClient) -> None:
         self._client = client
         self._keys: set[str] = set()
         self.found: list[WantedReply] = []
@@ -73,7 +39,7 @@ class WantingModel:
     has none to those that are wanted. `step`: the step that asks.
     """
 
-    def __init__(self, client: KnowsReplies, requests: WantedRequests, episode: str) -> None:
+    def __init__(self, client: BatchClient, requests: WantedRequests, episode: str) -> None:
         self._client = client
         self._requests = requests
         self._episode = episode

@@ -76,7 +76,7 @@ def test_the_most_of_all_requests_is_reserved_together_or_not_at_all() -> None:
     limits = budget(max_cost=3 * MOST * 1.001)
     reserved = limits.reserve_batch(ASKED, HALF)
 
-    assert [each.dollars for each in reserved] == pytest.approx([MOST] * 3)
+    assert [each.most.usd for each in reserved] == pytest.approx([MOST] * 3)
 
     with pytest.raises(BudgetError):  # nothing is left, and nobody waits
         limits.reserve_batch(ASKED[:1], HALF)
@@ -110,7 +110,7 @@ def test_an_ordinary_call_beside_it_is_settled_at_the_ordinary_price() -> None:
 def test_a_batch_that_was_sent_is_reserved_whatever_is_left() -> None:
     limits = budget(max_cost=MOST, max_tokens=1)
     reserved = limits.reserve_batch(ASKED, HALF, is_sent=True)
-    assert sum(each.dollars for each in reserved) == pytest.approx(3 * MOST)
+    assert sum(each.most.usd for each in reserved) == pytest.approx(3 * MOST)
 
 
 @pytest.mark.exhaustive

@@ -227,7 +227,7 @@ def test_a_cost_never_exceeds_what_was_set_aside_for_it_not_even_by_rounding(pri
         reads, writes = reservation.bound
         assert (
             limits.settle(reservation, Usage(reads, writes, 0, reads // 3, reads // 5)) or 0.0
-        ) <= reservation.dollars
+        ) <= reservation.most.usd
 
 
 @pytest.mark.parametrize(

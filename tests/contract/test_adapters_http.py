@@ -328,11 +328,15 @@ def test_a_proxy_that_can_not_be_used_is_named_without_its_password(
     assert "ss-word" not in str(caught.value)
 
 
-def test_an_answer_may_be_compressed_with_a_header_in_any_case() -> None:
-    with prepared(
-        Prepared(gzip.compress(json.dumps(ANSWER).encode()), headers={"Content-Encoding": "GZIP"})
-    ) as server:
-        assert ask(model_at(f"{server.address}/v1")).usage.input_tokens == 1
+def test_a_compressed_answer_is_refused_since_it_was_not_asked_for() -> None:
+    packed = gzip.compress(json.dumps(ANSWER).encode())
+    with (
+        prepared(Prepared(packed, headers={"Content-Encoding": "GZIP"})) as server,
+        pytest.raises(ModelError, match="the reply is compressed") as caught,
+    ):
+        ask(model_at(f"{server.address}/v1"))
+
+    assert caught.value.kind == "bad_response"
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -61,7 +61,13 @@ from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_
 from ktdeval_models.remote.request_headers import routing_headers, secret_headers
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.streaming_support import refuses_stream
-from ktdeval_models.remote.transport import BodyError, HttpAnswer, Transport
+from ktdeval_models.remote.transport import (
+    BodyError,
+    HttpAnswer,
+    HttpRequest,
+    Transport,
+    json_content,
+)
 
 T = TypeVar("T")
 
@@ -357,10 +363,12 @@ class RemoteAdapter:
         url = f"{self.endpoint}{self.path}"
         timeout_s = request.params.timeout_s
         if stream is None:
-            return self.client.post(url, body, timeout_s, self.caller)
+            sent = HttpRequest("POST", url, json_content(body))
+            return self.client.send(sent, timeout_s, self.caller)
 
         asked = {**body, **stream.request_fields}
-        answer = self.client.stream(url, asked, stream.take, timeout_s, self.caller)
+        sent = HttpRequest("POST", url, json_content(asked), stream.take)
+        answer = self.client.send(sent, timeout_s, self.caller)
         if not answer.is_streamed:
             return answer
         return replace(answer, content=self._assembled(stream))
@@ -434,7 +442,7 @@ class RemoteAdapter:
         self.connect()
         assert self.client is not None
         try:
-            answer = self.client.get(url, timeout_s, self.caller)
+            answer = self.client.send(HttpRequest("GET", url), timeout_s, self.caller)
             return self.loads(answer.content) if answer.status == 200 else None
         except (ModelError, ValueError, RecursionError):
             return None

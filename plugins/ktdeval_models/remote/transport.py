@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,16 +17,15 @@ from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls import Caller, bad_response, network_error
 from ktdeval.errors import ProviderError
-from ktdeval.values import JsonValue, dumps_compact
+from ktdeval.values import dumps_compact
 
-#: A larger body, as sent or unpacked, is refused. Real replies are far smaller.
+#: A larger body is refused. Real replies are far smaller.
 MAX_REPLY_BYTES = 16 << 20
 
 # Below the idle timeouts of usual load balancers, above the time between two calls of a step.
 _KEEPALIVE_S = 20.0
 # A host that is there accepts at once; packets to a wrong one may be dropped in silence.
 _CONNECT_S = 20.0
-_ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 _EVENTS = "text/event-stream"
 
 
@@ -44,18 +42,17 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _OutgoingRequest:
-    """A request to send. `take`: reads the body of an answer that is a stream of events; None: it is
-    read whole. `kind`: type of the content, where it is not that of all requests. `most_bytes`: of
-    the answer; 0: as of any.
+class HttpRequest:
+    """A request to send. `take`: reads the body of a success that is a stream of events, as it comes;
+    any other body is read whole. `kind`: type of the content, where it is not that of all requests.
     """
 
     method: str
     url: str
-    content: bytes
+    content: bytes = b""
     take: Take | None = None
     kind: str = ""
-    most_bytes: int = 0
+    max_bytes: int = 0  #: of the answer; 0: as of any
 
 
 @dataclass(frozen=True)
@@ -92,9 +89,8 @@ class Transport:
             self._ssl_context = httpx.create_ssl_context()  # slow, so made once
 
         self._proxy = _proxy_for(endpoint, self._httpcore)
-        host = urlsplit(endpoint).netloc
-        self._headers = [(b"Host", host.encode()), (b"Accept-Encoding", b"gzip, deflate")]
-        self._headers += [(name.encode(), value.encode()) for name, value in headers.items()]
+        own = {"host": urlsplit(endpoint).netloc, "accept-encoding": "identity"}
+        self._headers = {**{name.lower(): value for name, value in headers.items()}, **own}
         self._url: Callable[[str], Any] = lru_cache(self._httpcore.URL)
         self._free: deque[_ConnectionLane] = deque()
         names = ("NetworkError", "ProtocolError", "ProxyError", "UnsupportedProtocol")
@@ -102,49 +98,16 @@ class Transport:
             getattr(self._httpcore, name) for name in names
         )
 
-    def post(
-        self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller
-    ) -> HttpAnswer:
+    def send(self, request: HttpRequest, timeout_s: float, caller: Caller) -> HttpAnswer:
         """Send one request and read the whole response.
 
         `timeout_s` limits all of it: connecting, TLS, sending, waiting, reading to the last byte.
         Only the look-up of the host's name has the system's own limit. Raises ModelError:
-        `timeout`, `connection` or `bad_response`.
+        `timeout`, `connection` or `bad_response`, which a BodyError of `take` is, too.
         """
-        return self._exchange(_OutgoingRequest("POST", url, _encoded_body(body)), timeout_s, caller)
-
-    def stream(
-        self, url: str, body: Mapping[str, JsonValue], take: Take, timeout_s: float, caller: Caller
-    ) -> HttpAnswer:
-        """Send one request, and give `take` the body of a success that is a stream of events, as it
-        comes; any other body is read whole. Limit and errors as of `post`; a BodyError of `take` is a
-        `bad_response`.
-        """
-        return self._exchange(
-            _OutgoingRequest("POST", url, _encoded_body(body), take), timeout_s, caller
-        )
-
-    def get(self, url: str, timeout_s: float, caller: Caller) -> HttpAnswer:
-        """Send a GET request; limit and errors as of `post`."""
-        return self._exchange(_OutgoingRequest("GET", url, b""), timeout_s, caller)
-
-    def send(
-        self, url: str, content: bytes, kind: str, timeout_s: float, caller: Caller
-    ) -> HttpAnswer:
-        """Send a POST request whose content is of another type than JSON, such as a file; limit and
-        errors as of `post`.
-        """
-        return self._exchange(_OutgoingRequest("POST", url, content, kind=kind), timeout_s, caller)
-
-    def load(self, url: str, most_bytes: int, timeout_s: float, caller: Caller) -> HttpAnswer:
-        """Get a file of at most so many bytes; limit and errors as of `post`."""
-        outgoing = _OutgoingRequest("GET", url, b"", most_bytes=most_bytes)
-        return self._exchange(outgoing, timeout_s, caller)
-
-    def _exchange(self, outgoing: _OutgoingRequest, timeout_s: float, caller: Caller) -> HttpAnswer:
         own: Mapping[str, str] = {}
         if self._sign is not None:
-            own = self._sign(outgoing.method, outgoing.url, outgoing.content)
+            own = self._sign(request.method, request.url, request.content)
 
         try:
             lane = self._free.pop()
@@ -156,7 +119,7 @@ class Transport:
         # Raised outside of the handlers: the traceback then has no link to the library's error,
         # whose message is not filtered for secrets.
         try:
-            return self._send(lane, outgoing, own)
+            return self._exchange(lane, request, own)
         except BodyError as error:
             failure = bad_response(caller, str(error))
         except self._httpcore.ConnectTimeout:
@@ -171,54 +134,47 @@ class Transport:
 
         raise failure
 
-    def _send(
-        self, lane: _ConnectionLane, outgoing: _OutgoingRequest, own: Mapping[str, str]
+    def _exchange(
+        self, lane: _ConnectionLane, request: HttpRequest, own: Mapping[str, str]
     ) -> HttpAnswer:
-        content = outgoing.content
-        headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
-        if outgoing.kind:
-            headers = [each for each in headers if each[0].lower() != b"content-type"]
-            headers.append((b"Content-Type", outgoing.kind.encode()))
+        headers = {**self._headers, "content-length": str(len(request.content))}
+        if request.kind:
+            headers["content-type"] = request.kind
 
-        headers += [(name.encode(), value.encode()) for name, value in own.items()]
-        request = self._httpcore.Request(
-            outgoing.method, self._url(outgoing.url), headers=headers, content=content
+        pairs = [*headers.items(), *own.items()]
+        outgoing = self._httpcore.Request(
+            request.method,
+            self._url(request.url),
+            headers=[(name.encode(), value.encode()) for name, value in pairs],
+            content=request.content,
         )
-        response = lane.connection_to(request.url.origin).handle_request(request)
+        response = lane.connection_to(outgoing.url.origin).handle_request(outgoing)
 
         try:
             received = {}
             for name, value in response.headers:
                 received[name.lower().decode("latin-1")] = value.decode("latin-1")
 
-            encoding = received.get("content-encoding", "")
+            if received.get("content-encoding", "identity").lower() not in ("", "identity"):
+                raise BodyError("the reply is compressed, which it was not asked to be")
+
             is_events = received.get("content-type", "").lower().startswith(_EVENTS)
-            if outgoing.take is not None and is_events and 200 <= response.status < 300:
-                self._pass_on(response, encoding, outgoing.take)
+            if request.take is not None and is_events and 200 <= response.status < 300:
+                any(map(request.take, self._chunks(response)))  # until it needs no more
                 return HttpAnswer(response.status, received, b"", is_streamed=True)
 
-            most = outgoing.most_bytes or MAX_REPLY_BYTES
-            content = _unpacked(self._read(response, most), encoding, most)
+            content = self._read(response, request.max_bytes or MAX_REPLY_BYTES)
             return HttpAnswer(response.status, received, content)
         finally:
             response.close()
 
-    def _pass_on(self, response: Any, encoding: str, take: Take) -> None:
-        """Give `take` a body as it comes, uncompressed, until it needs no more."""
-        unpacker = _unpacker(encoding)
-        for chunk in self._chunks(response):
-            if take(
-                chunk if unpacker is None else _unpacked_chunk(unpacker, chunk, MAX_REPLY_BYTES)
-            ):
-                return
-
-    def _read(self, response: Any, most: int) -> bytes:
+    def _read(self, response: Any, max_bytes: int) -> bytes:
         chunks = []
         size = 0
         for chunk in self._chunks(response):
             size += len(chunk)
-            if size > most:
-                raise BodyError(f"the reply is longer than {most >> 20} MiB")
+            if size > max_bytes:
+                raise BodyError(f"the reply is longer than {max_bytes >> 20} MiB")
 
             chunks.append(chunk)
 
@@ -231,45 +187,9 @@ class Transport:
             raise BodyError("the reply ends early") from error
 
 
-def _encoded_body(body: Mapping[str, JsonValue]) -> bytes:
-    return dumps_compact(body).encode("utf-8", "surrogatepass")
-
-
-def _unpacker(encoding: str) -> Any:
-    """Return what unpacks a compressed body in pieces; None where it is not compressed. Raises
-    BodyError: the compression is not known.
-    """
-    if encoding.lower() in ("", "identity"):
-        return None
-    if encoding.lower() not in ("gzip", "deflate"):
-        raise BodyError("the reply can't be unpacked")
-    return zlib.decompressobj(_ZLIB_OR_GZIP)
-
-
-def _unpacked_chunk(unpacker: Any, chunk: bytes, most: int) -> bytes:
-    """Return the next bytes of a body uncompressed. Raises BodyError as of `_unpacked`."""
-    try:
-        unpacked: bytes = unpacker.decompress(chunk, most + 1)
-    except zlib.error as error:
-        raise BodyError("the reply can't be unpacked") from error
-
-    if len(unpacked) > most:
-        raise BodyError("the reply can't be unpacked")
-    return unpacked
-
-
-def _unpacked(content: bytes, encoding: str, most: int) -> bytes:
-    """Return a body uncompressed. Raises BodyError if it is not compressed as its header says, or
-    is too large uncompressed.
-    """
-    unpacker = _unpacker(encoding)
-    if unpacker is None:
-        return content
-
-    unpacked = _unpacked_chunk(unpacker, content, most)
-    if not unpacker.eof:
-        raise BodyError("the reply can't be unpacked")
-    return unpacked
+def json_content(value: Any) -> bytes:
+    """Return a JSON value as the content of a request."""
+    return dumps_compact(value).encode("utf-8", "surrogatepass")
 
 
 def http_libraries() -> tuple[ModuleType, ModuleType]:
@@ -293,28 +213,25 @@ class _CallClock:
 class _TimedStream:
     """Network stream for httpcore whose waits end at the clock's deadline; the timeouts that it is
     called with have no effect.
-
-    Written bytes are sent when the answer is read, so head and body of a request leave together.
-    That is half the packets, which on a busy machine saves a good part of a call's time.
     """
 
     def __init__(self, stream: Any, clock: _CallClock, httpcore: ModuleType) -> None:
         self._stream = stream
         self._clock = clock
         self._httpcore = httpcore
-        self._unsent: list[bytes] = []
         self.close = stream.close
         self.get_extra_info = stream.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:  # noqa: ARG002 - the clock says
-        if self._unsent:
-            self._send()
         if time.monotonic() >= self._clock.until:
             raise self._httpcore.ReadTimeout
         return self._stream.read(max_bytes, self._clock.left())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
-        self._unsent.append(buffer)
+        self._clock.is_sent = True
+        # A server may answer and close before it has read all: the answer says why.
+        with suppress(self._httpcore.WriteError):
+            self._stream.write(buffer, self._clock.left())
 
     def start_tls(
         self,
@@ -324,14 +241,6 @@ class _TimedStream:
     ) -> _TimedStream:
         encrypted = self._stream.start_tls(ssl_context, server_hostname, self._clock.left())
         return _TimedStream(encrypted, self._clock, self._httpcore)
-
-    def _send(self) -> None:
-        data = b"".join(self._unsent)
-        self._unsent.clear()
-        self._clock.is_sent = True
-        # A server may answer and close before it has read all: the answer says why.
-        with suppress(self._httpcore.WriteError):
-            self._stream.write(data, self._clock.left())
 
 
 class _TimedBackend:

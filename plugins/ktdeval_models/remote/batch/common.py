@@ -32,6 +32,7 @@ from ktdeval.calls import (
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.values import JsonValue, dumps_compact
+from ktdeval_models.remote.transport import HttpRequest, json_content
 
 if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
@@ -74,7 +75,7 @@ class AdapterBatches:
 
     def size(self, request: ModelRequest) -> int:
         """Return how many bytes a request takes in a batch, its id and address included."""
-        return len(_bytes(self.adapter.encode(request))) + 200
+        return len(json_content(self.adapter.encode(request))) + 200
 
     # ---- requests
 
@@ -84,30 +85,29 @@ class AdapterBatches:
 
     def load(self, path: str, **query: Any) -> bytes:
         """Return the content at a path below the endpoint."""
-        self.adapter.connect()
-        assert self.adapter.client is not None
         given = {name: value for name, value in query.items() if value is not None}
-        url = f"{self.adapter.endpoint}{path}" + (f"?{urlencode(given)}" if given else "")
-        caller = self.adapter.caller
-        answer = self.adapter.client.load(url, _MOST_RESULT_BYTES, _TIMEOUT_S, caller)
-        return self._content(answer.status, answer.content, answer.headers)
+        where = f"{path}?{urlencode(given)}" if given else path
+        return self._send("GET", where)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON object that answers a JSON body."""
-        return self.post_bytes(path, _bytes(body), "application/json")
+        return self._object(self._send("POST", path, json_content(body), "application/json"))
 
     def post_bytes(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
         """Return the JSON object that answers content of some type."""
+        return self._object(self._send("POST", path, content, kind))
+
+    def _send(self, method: str, path: str, content: bytes = b"", kind: str = "") -> bytes:
+        """Return the content of a success. Raises ModelError, ProviderError."""
         self.adapter.connect()
         assert self.adapter.client is not None
+        caller = self.adapter.caller
         url = f"{self.adapter.endpoint}{path}"
-        answer = self.adapter.client.send(url, content, kind, _TIMEOUT_S, self.adapter.caller)
-        return self._object(self._content(answer.status, answer.content, answer.headers))
-
-    def _content(self, status: int, content: bytes, headers: Mapping[str, str]) -> bytes:
-        if 200 <= status < 300:
-            return content
-        raise error_of(refusal_of(status, content, headers), self.adapter.caller)
+        request = HttpRequest(method, url, content, kind=kind, max_bytes=_MOST_RESULT_BYTES)
+        answer = self.adapter.client.send(request, _TIMEOUT_S, caller)
+        if 200 <= answer.status < 300:
+            return answer.content
+        raise error_of(refusal_of(answer.status, answer.content, answer.headers), caller)
 
     def _object(self, content: bytes) -> dict[str, Any]:
         """Return a JSON object. An `error` in one that names a batch is the batch's; any other is
@@ -175,7 +175,7 @@ class AdapterBatches:
         """Return the reply in what a request would have been answered with by itself; errors as of
         `RemoteModel.reply`.
         """
-        return self.adapter.answered(status, _bytes(answer), request)
+        return self.adapter.answered(status, json_content(answer), request)
 
     def cancelled(self) -> ModelError:
         """Return the error of a request that was cancelled before it began."""
@@ -276,7 +276,3 @@ def _same(one: Result, other: Result) -> bool:
     if isinstance(one, Reply) or isinstance(other, Reply):
         return one == other
     return str(one) == str(other)
-
-
-def _bytes(value: Any) -> bytes:
-    return dumps_compact(value).encode("utf-8", "surrogatepass")

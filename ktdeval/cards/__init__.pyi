@@ -90,8 +90,11 @@ from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.served import served_words as served_words
 from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
-from ktdeval.cards.fields.warning_labels import label_word as label_word
-from ktdeval.cards.fields.words import metric_word as metric_word
+from ktdeval.cards.fields.words import (
+    card_words as card_words,
+    label_word as label_word,
+    metric_word as metric_word,
+)
 from ktdeval.cards.metric_tables import (
     NEVER_SHOWN as NEVER_SHOWN,
     PARTS as PARTS,
@@ -159,5 +162,4 @@ from ktdeval.cards.table_types import (
     word_grid as word_grid,
 )
 from ktdeval.cards.text_wrapping import folded_texts as folded_texts
-from ktdeval.cards.words_file import card_words as card_words
 from ktdeval.masking.mask_config import MaskKind as MaskKind

@@ -7,46 +7,22 @@ headline without the records.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
-from msgspec import defstruct
 from msgspec.structs import replace
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.all_fields import AnyField, fields_of
+from ktdeval.cards.fields.all_fields import CardField, fields_of
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.fact_types import Definition
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
 
 AnyCard = TradingCard | ScoringCard
 
 C = TypeVar("C", TradingCard, ScoringCard)
-
-
-def card_type(declared: type[C]) -> type[C]:
-    """Return the type of cards of a kind: the class that declares its fields, with those of
-    `FIELDS` besides that it does not declare.
-    """
-    kind = "trading" if issubclass(declared, TradingCard) else "scoring"
-    further = [one for one in fields_of(kind) if one.name not in declared.__struct_fields__]
-    return _extended(declared, tuple(further)) if further else declared
-
-
-@cache  # cards of one kind are of one type
-def _extended(declared: type[C], further: tuple[AnyField, ...]) -> type[C]:
-    names = [(one.name, one.type) for one in further]
-    extended = defstruct(
-        declared.__name__,
-        names,
-        bases=(declared,),
-        module=declared.__module__,
-        frozen=True,
-        kw_only=True,
-    )
-    return cast("type[C]", extended)
 
 
 def assemble_card(
@@ -66,7 +42,7 @@ def assemble_card(
 
     facts = facts_type(**{name: gathered[name] for name in facts_type.__struct_fields__})
     basis = DerivationBasis(facts, sources.inputs.price, definitions or {})
-    return card_type(declared)(**gathered, **_derived(fields, basis))
+    return declared(**gathered, **_derived(fields, basis))
 
 
 def derive_fields(card: C) -> C:
@@ -81,7 +57,7 @@ def derive_fields(card: C) -> C:
     return replace(card, **_derived(fields_of(card.kind), basis))
 
 
-def _derived(fields: list[AnyField], basis: DerivationBasis[Any]) -> dict[str, Any]:
+def _derived(fields: list[CardField], basis: DerivationBasis[Any]) -> dict[str, Any]:
     return {field.name: field.derive(basis) for field in fields if field.derive is not None}
 
 
@@ -94,5 +70,12 @@ def card_problems(card: AnyCard) -> Iterator[Problem]:
 def card_rows(card: AnyCard, table: Literal["run", "activity"]) -> Iterator[Row]:
     """Yield the rows of one table of a printed card."""
     for field in fields_of(card.kind):
-        if field.table == table:
-            yield from field.rows(getattr(card, field.name), card)
+        if field.table != table:
+            continue
+
+        value = getattr(card, field.name)
+        text = field.text(value, card)
+        if text:
+            yield field_label(field.name), text
+
+        yield from field.rows(value, card)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.cards.assembly import card_problems, card_type, derive_fields
+from ktdeval.cards.assembly import card_problems, derive_fields
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.fields.base_types import Problem, strict_json
 from ktdeval.cards.fields.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
@@ -73,7 +73,7 @@ class CardKind:
 _BUILT_IN = {
     "trading": CardKind(
         name="trading",
-        type=card_type(TradingCard),
+        type=TradingCard,
         schema=SCHEMA_FOLDER / "result-card-v1.json",
         problems=card_problems,
         derive=derive_fields,
@@ -82,7 +82,7 @@ _BUILT_IN = {
     ),
     "scoring": CardKind(
         name="scoring",
-        type=card_type(ScoringCard),
+        type=ScoringCard,
         schema=SCHEMA_FOLDER / "scoring-card-v1.json",
         problems=card_problems,
         derive=derive_fields,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episodes import missing_notes
-from ktdeval.cards.fields.warning_labels import label_word
+from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.table_types import Grid, Report, clean, word_grid
 
 

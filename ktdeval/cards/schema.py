@@ -1,5 +1,5 @@
 """JSON Schemas of cards, generated from their types: `python -m ktdeval.cards.schema` writes those
-of the suite, and the words of their fields.
+of the suite.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ from typing import Any, get_args
 
 import msgspec
 
-from ktdeval.cards.assembly import card_type
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.fields.base_types import Figure
-from ktdeval.cards.words_file import WORDS_FILE, with_tables, words_text
 from ktdeval.values.files import write_atomic
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
-#: Page of the docs with tables of words; only in a checkout
-DOCS_PAGE = Path(__file__).parents[2] / "docs" / "cards.md"
 # Files under `schema/`: the type that each describes, and its name in the schema's id.
 SCHEMAS: dict[str, tuple[type[Card], str]] = {
-    "result-card-v1.json": (card_type(TradingCard), "result-card"),
-    "scoring-card-v1.json": (card_type(ScoringCard), "scoring-card"),
+    "result-card-v1.json": (TradingCard, "result-card"),
+    "scoring-card-v1.json": (ScoringCard, "scoring-card"),
 }
 
 # Docs of a field: `#:` on its line or on those above it, or a line `field: what it is` below the
@@ -128,13 +124,9 @@ def _described_schema(schema: dict[str, Any], part: type) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the schemas, the file of words, and the tables of the docs in a checkout."""
+    """Write the schemas."""
     for file, (type_, name) in SCHEMAS.items():
         write_atomic(SCHEMA_FOLDER / file, dumps_pretty(card_schema(type_, name)))
-
-    write_atomic(WORDS_FILE, words_text())
-    if DOCS_PAGE.exists():
-        write_atomic(DOCS_PAGE, with_tables(DOCS_PAGE.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ktdeval.cards.fields.medians import spread_of
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.recorded_facts import AnyFacts, TradingFacts
 from ktdeval.cards.fields.units import figure_text, unit_word
-from ktdeval.cards.fields.warning_labels import label_word
+from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.table_types import clean, count
 
 HEADLINE_METRICS = ("total_return", "selection_alpha", "sharpe", "max_drawdown")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.failures import FAILURE_WORDS
+from ktdeval.cards.fields.words import read_words
 from ktdeval.cards.table_types import count, tally
 
 _WHERE = "`ktdeval view RUN` shows each step."
@@ -15,7 +15,7 @@ def silence_claim(card: TradingCard | ScoringCard) -> str:
     if coverage.is_undecided:
         failures: dict[str, int] = {}
         for kind, times in card.failures.items():
-            words = FAILURE_WORDS.get(kind)
+            words = read_words().failures.get(kind)
             failures[kind if words is None else words.label] = times
 
         steps = "answer" if isinstance(card, ScoringCard) else "step"

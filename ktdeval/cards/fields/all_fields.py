@@ -1,106 +1,212 @@
-"""All fields of the cards of evaluations."""
+"""All fields of the cards of evaluations, a row of one table each."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from ktdeval.cards.fields.attribution import ATTRIBUTION
-from ktdeval.cards.fields.calibration import CALIBRATION
-from ktdeval.cards.fields.call_settings import CALL, REQUEST_SETTINGS
-from ktdeval.cards.fields.certificate import CERTIFICATE
-from ktdeval.cards.fields.cost import COST
-from ktdeval.cards.fields.coverage import COVERAGE
-from ktdeval.cards.fields.cutoff import KNOWLEDGE_CUTOFF
-from ktdeval.cards.fields.deciders import DECIDERS_FIELD
-from ktdeval.cards.fields.decision_provenance import DECISIONS
-from ktdeval.cards.fields.drift import DRIFT
+from msgspec import UNSET
+from msgspec.structs import asdict
+
+from ktdeval.cards.fields.attribution import derive_attribution
+from ktdeval.cards.fields.base_types import Problem
+from ktdeval.cards.fields.calibration import calibration_text, gather_calibration
+from ktdeval.cards.fields.call_settings import (
+    call_text,
+    gather_call,
+    gather_request_settings,
+    unsent_rows,
+)
+from ktdeval.cards.fields.certificate import attached_rows
+from ktdeval.cards.fields.cost import cost_problems, cost_rows, derive_cost
+from ktdeval.cards.fields.coverage import coverage_rows, derive_coverage
+from ktdeval.cards.fields.cutoff import cutoff_problems, cutoff_words, gather_cutoff
+from ktdeval.cards.fields.deciders import decider_rows
+from ktdeval.cards.fields.decision_provenance import derive_decisions
+from ktdeval.cards.fields.drift import drift_text
 from ktdeval.cards.fields.episodes import (
-    MISSING_SCORING,
-    MISSING_TRADING,
-    SCORING_EPISODES,
-    TRADING_EPISODES,
+    agent_rows,
+    gather_missing_scoring,
+    gather_missing_trading,
+    gather_scoring_episodes,
+    gather_trading_episodes,
+    scoring_problems,
+    trading_problems,
 )
-from ktdeval.cards.fields.excluded_windows import LEFT_OUT
-from ktdeval.cards.fields.failures import FAILURES
-from ktdeval.cards.fields.field import CardField
-from ktdeval.cards.fields.market import SNAPSHOT
-from ktdeval.cards.fields.metric_rules import RULES
-from ktdeval.cards.fields.metrics import METRICS
-from ktdeval.cards.fields.models import AGENT, FURTHER_MODELS, MODEL
-from ktdeval.cards.fields.orders import ORDERS
+from ktdeval.cards.fields.failures import derive_failures
+from ktdeval.cards.fields.market import gather_market, market_text
+from ktdeval.cards.fields.metric_rules import rule_rows
+from ktdeval.cards.fields.metrics import derive_metrics, metric_problems
+from ktdeval.cards.fields.models import (
+    further_problems,
+    further_rows,
+    gather_agent,
+    gather_model,
+    with_args,
+)
+from ktdeval.cards.fields.orders import derive_orders, order_rows
 from ktdeval.cards.fields.plan import (
-    ARTEFACTS,
-    KIND,
-    LIMIT,
-    MASK_KEY,
-    REGISTRATION,
-    SCHEMA_VERSION,
-    SEEDS,
+    gather_mask_key,
+    gather_registration,
+    gather_seeds,
+    registration_text,
 )
-from ktdeval.cards.fields.provenance import PROVENANCE
-from ktdeval.cards.fields.rank_eligibility import RANKABLE
-from ktdeval.cards.fields.reference_policies import REFERENCE
-from ktdeval.cards.fields.roles import ROLES
-from ktdeval.cards.fields.scores import SCORE_ORDER, SCORES
-from ktdeval.cards.fields.target_task import TARGET_TASK
-from ktdeval.cards.fields.task import TASK
-from ktdeval.cards.fields.tokens import USAGE
-from ktdeval.cards.fields.warning_labels import LABELS
-from ktdeval.cards.fields.windows import WINDOWS
+from ktdeval.cards.fields.provenance import provenance_problems, provenance_rows
+from ktdeval.cards.fields.rank_eligibility import derive_rankable
+from ktdeval.cards.fields.reference_policies import gather_references, reference_problems
+from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows
+from ktdeval.cards.fields.scores import gather_scores, order_problems, score_problems
+from ktdeval.cards.fields.target_task import derive_target, target_rows
+from ktdeval.cards.fields.task import gather_task, identity_problems, task_rows
+from ktdeval.cards.fields.tokens import derive_usage, usage_rows
+from ktdeval.cards.fields.warning_labels import derive_labels
+from ktdeval.cards.fields.windows import gather_windows, window_problems, window_rows
+from ktdeval.cards.table_types import Row, tally
 
-AnyField = CardField[Any, Any, Any]
+Kind = Literal["trading", "scoring"]
 
-FIELDS: tuple[AnyField, ...] = (
-    KIND,
-    SCHEMA_VERSION,
+
+def _nothing(value: object, facts: object) -> tuple[()]:
+    return ()
+
+
+def _no_text(value: object, facts: object) -> str:
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class CardField:
+    """One field of a card: a value that is either gathered from a run's records, or derived from the
+    card's own facts. Its type is declared in `ktdeval.cards.card`, its words in `words.json`.
+
+    Functions take its value and the facts of the card.
+    """
+
+    name: str  #: its name in the class of cards
+    gather: Callable[[Any], Any] | None = None  #: its value, from `CardSources`
+    derive: Callable[[Any], Any] | None = None  #: its value, from a `DerivationBasis`
+    only: Kind | None = None  #: the one kind of cards that has it; None: both have
+    text: Callable[[Any, Any], str] = _no_text  #: its row named by its label; empty: none
+    rows: Callable[[Any, Any], Iterable[Row]] = _nothing  #: its other rows on a printed card
+    #: which table these rows are in: that of what ran, or that of what happened
+    table: Literal["run", "activity"] = "run"
+    #: where its value contradicts itself or the facts; what comes earlier in `FIELDS` holds
+    problems: Callable[[Any, Any], Iterable[Problem]] = _nothing
+
+
+FIELDS: tuple[CardField, ...] = (
+    CardField("kind", gather=lambda sources: sources.KIND),
+    CardField("schema_version", gather=lambda sources: 1),
     # what ran
-    TASK,
-    TARGET_TASK,
-    MODEL,
-    AGENT,
-    FURTHER_MODELS,
-    DECIDERS_FIELD,
-    CALL,
-    REQUEST_SETTINGS,
-    KNOWLEDGE_CUTOFF,
-    SNAPSHOT,
-    WINDOWS,
-    LIMIT,
-    SEEDS,
-    MASK_KEY,
-    REGISTRATION,
-    RULES,
-    CERTIFICATE,
+    CardField("task", gather=gather_task, rows=task_rows, problems=identity_problems),
+    CardField("target_task", derive=derive_target, only="scoring", rows=target_rows),
+    CardField("model", gather=gather_model, text=with_args),
+    CardField("agent", gather=gather_agent, text=with_args),
+    CardField(
+        "further_models",
+        gather=lambda sources: list(sources.inputs.further_models),
+        rows=further_rows,
+        problems=further_problems,
+    ),
+    CardField("deciders", gather=lambda sources: list(sources.inputs.deciders), rows=decider_rows),
+    CardField("call", gather=gather_call, text=call_text),
+    CardField("request_settings", gather=gather_request_settings, rows=unsent_rows),
+    CardField(
+        "knowledge_cutoff",
+        gather=gather_cutoff,
+        text=lambda block, facts: cutoff_words(facts),
+        problems=cutoff_problems,
+    ),
+    CardField("snapshot", gather=gather_market, text=market_text),
+    CardField("windows", gather=gather_windows, rows=window_rows, problems=window_problems),
+    CardField("limit", gather=lambda sources: sources.planned[0].limit),
+    CardField("seeds", gather=gather_seeds, text=lambda seeds, facts: ", ".join(map(str, seeds))),
+    CardField("mask_key", gather=gather_mask_key, text=lambda key, facts: key or ""),
+    CardField("registration", gather=gather_registration, text=registration_text),
+    CardField("rules", gather=lambda sources: sources.inputs.rules, only="trading", rows=rule_rows),
+    CardField(
+        "certificate",
+        gather=lambda sources: sources.inputs.certificate,
+        only="trading",
+        rows=attached_rows,
+    ),
     # what was recorded
-    MISSING_TRADING,
-    MISSING_SCORING,
-    TRADING_EPISODES,
-    SCORING_EPISODES,
-    REFERENCE,
-    SCORE_ORDER,
-    SCORES,
-    ARTEFACTS,
+    CardField("missing_episodes", gather=gather_missing_trading, only="trading"),
+    CardField("missing_episodes", gather=gather_missing_scoring, only="scoring"),
+    CardField(
+        "episodes",
+        gather=gather_trading_episodes,
+        only="trading",
+        rows=agent_rows,
+        problems=trading_problems,
+    ),
+    CardField(
+        "episodes",
+        gather=gather_scoring_episodes,
+        only="scoring",
+        rows=agent_rows,
+        problems=scoring_problems,
+    ),
+    CardField("reference", gather=gather_references, only="trading", problems=reference_problems),
+    CardField(
+        "score_order",
+        gather=lambda sources: list(sources.inputs.definitions),
+        only="scoring",
+        problems=order_problems,
+    ),
+    CardField("scores", gather=gather_scores, only="scoring", problems=score_problems),
+    CardField("artefacts", gather=lambda sources: dict(sources.inputs.artefacts)),
     # what follows
-    LABELS,
-    RANKABLE,
-    METRICS,
-    ATTRIBUTION,
-    LEFT_OUT,
+    CardField("labels", derive=derive_labels),
+    CardField("rankable", derive=derive_rankable),
+    CardField("metrics", derive=derive_metrics, only="trading", problems=metric_problems),
+    CardField("attribution", derive=derive_attribution, only="trading"),
+    CardField("left_out", derive=lambda basis: basis.facts.excluded or UNSET, only="trading"),
     # what happened
-    COVERAGE,
-    DECISIONS,
-    ORDERS,
-    CALIBRATION,
-    FAILURES,
-    USAGE,
-    COST,
-    ROLES,
-    DRIFT,
-    PROVENANCE,
+    CardField("coverage", derive=derive_coverage, rows=coverage_rows, table="activity"),
+    CardField(
+        "decisions",
+        derive=derive_decisions,
+        text=lambda decisions, facts: tally(asdict(decisions)),
+        table="activity",
+    ),
+    CardField("orders", derive=derive_orders, only="trading", rows=order_rows, table="activity"),
+    CardField(
+        "calibration",
+        gather=gather_calibration,
+        only="trading",
+        text=calibration_text,
+        table="activity",
+    ),
+    CardField(
+        "failures",
+        derive=derive_failures,
+        text=lambda failures, facts: tally(failures),
+        table="activity",
+    ),
+    CardField("usage", derive=derive_usage, rows=usage_rows, table="activity"),
+    CardField("cost", derive=derive_cost, rows=cost_rows, table="activity", problems=cost_problems),
+    CardField(
+        "roles", derive=derive_roles, rows=role_rows, table="activity", problems=role_problems
+    ),
+    CardField(
+        "drift",
+        gather=lambda sources: sources.inputs.drift,
+        text=drift_text,
+        table="activity",
+    ),
+    CardField(
+        "provenance",
+        gather=lambda sources: sources.inputs.provenance,
+        rows=provenance_rows,
+        table="activity",
+        problems=provenance_problems,
+    ),
 )
 """Fields in the order in which a card is gathered, checked and shown."""
 
 
-def fields_of(kind: str) -> list[AnyField]:
+def fields_of(kind: str) -> list[CardField]:
     """Return the fields of cards of a kind: `trading` or `scoring`."""
-    return [field for field in FIELDS if kind in field.KINDS]
+    return [field for field in FIELDS if field.only in (None, kind)]

@@ -8,10 +8,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.base_types import Figure, Name
-from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError
 from ktdeval.values.typed_json import Value, from_plain
 
@@ -101,12 +99,3 @@ def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
 
     part = entry.detail.get(name)
     return part if isinstance(part, Mapping) else {}
-
-
-WORDS = {
-    "attribution": FieldWords(
-        "attribution", "fraction", "the linked lines of the total return, medians over episodes"
-    ),
-}
-
-ATTRIBUTION = TradingField("attribution", derive=derive_attribution, words=WORDS)

@@ -7,9 +7,7 @@ from typing import Any
 
 from ktdeval.cards.fields.base_types import strict_json, strict_object
 from ktdeval.cards.fields.card_inputs import CardSources
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row, clean
 
 
@@ -24,10 +22,9 @@ def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:
     return settings
 
 
-def call_rows(call: Mapping[str, Any], facts: AnyFacts) -> Iterator[Row]:
-    """Yield the parameters of model calls."""
-    words = [f"{name} {value}" for name, value in sorted(call.items())]
-    yield CALL.words["call"].label, ", ".join(words)
+def call_text(call: Mapping[str, Any], facts: AnyFacts) -> str:
+    """Return the parameters of model calls."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(call.items()))
 
 
 def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
@@ -39,32 +36,3 @@ def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator
 
     if unsent:
         yield "not sent", f"{', '.join(unsent)}: the provider does not take it"
-
-
-CALL = SharedField(
-    "call",
-    gather=gather_call,
-    rows=call_rows,
-    words={
-        "call": FieldWords(
-            "calls",
-            "",
-            "sampling and transport parameters of model calls; for a model with a provider also"
-            " how tools were offered (`tool_protocol`)",
-        )
-    },
-)
-
-REQUEST_SETTINGS = SharedField(
-    "request_settings",
-    gather=gather_request_settings,
-    rows=unsent_rows,
-    words={
-        "sent_as": FieldWords(
-            "sent as",
-            "",
-            "differences of a provider's calls from `call`: fields that are not sent, how a tool"
-            " is forced; null for a model of this machine",
-        )
-    },
-)

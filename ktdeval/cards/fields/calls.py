@@ -17,7 +17,7 @@ from ktdeval.calls.record import CallRecord
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.cards.fields.base_types import Count, Counts, EpisodeId, Name, NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import UsageCounts
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.recomputation_diff import JsonPath
 from ktdeval.cards.table_types import Row, count, dollars
 from ktdeval.errors import CardError
@@ -275,19 +275,19 @@ def call_count_rows(calls: Calls) -> Iterator[Row]:
     """Yield how often the provider was called, what failed, how long it took, what was paid, and
     what it answered with.
     """
-    yield WORDS["provenance.calls.requests"].label, _request_words(calls)
+    yield field_label("provenance.calls.requests"), _request_words(calls)
     if calls.unused:
         openings = max(own.openings for own in calls.episodes.values())
         drawn = f"an episode was opened {openings:,} times, and answered otherwise the last time"
         yield "unused answers", f"{count(calls.unused, 'answer')} that no transcript holds: {drawn}"
 
     if calls.latency_s.median is not None:
-        yield WORDS["provenance.calls.latency_s"].label, _latency_words(calls)
+        yield field_label("provenance.calls.latency_s"), _latency_words(calls)
 
-    yield WORDS["provenance.calls.paid_usd"].label, _payment_words(calls)
+    yield field_label("provenance.calls.paid_usd"), _payment_words(calls)
     if calls.served_by:
         names = [f"{name} ({number:,})" for name, number in calls.served_by.items()]
-        yield WORDS["provenance.calls.served_by"].label, ", ".join(names)
+        yield field_label("provenance.calls.served_by"), ", ".join(names)
 
 
 def _request_words(calls: Calls) -> str:
@@ -324,41 +324,3 @@ def _payment_words(calls: Calls) -> str:
         words += f"; checks of the run {dollars(calls.checks.paid_usd)} USD"
 
     return words
-
-
-WORDS = {
-    "provenance.calls": FieldWords(
-        "calls of the provider",
-        "",
-        "calls of the card's episodes, all sessions of the run together",
-        "cards.md#cost",
-    ),
-    "provenance.calls.requests": FieldWords("requests", "requests", "different requests"),
-    "provenance.calls.attempts": FieldWords(
-        "attempts", "calls", "attempts made, failed ones included"
-    ),
-    "provenance.calls.answered": FieldWords("answered", "calls", "attempts that were answered"),
-    "provenance.calls.batched": FieldWords(
-        "batched", "calls", "attempts that the provider's batch interface answered"
-    ),
-    "provenance.calls.cached": FieldWords(
-        "cached", "replies", "answers of earlier calls, taken from the reply cache"
-    ),
-    "provenance.calls.paid_usd": FieldWords(
-        "paid", "USD", "US dollars of the answered attempts; null where a price is not known"
-    ),
-    "provenance.calls.possibly_paid_usd": FieldWords(
-        "possibly paid", "USD", "US dollars that failed attempts may have been billed, at most"
-    ),
-    "provenance.calls.models": FieldWords(
-        "calls by model", "", "the same counts of each model; absent where one model was asked"
-    ),
-    "provenance.calls.latency_s": FieldWords("latency", "s", "seconds of the answered attempts"),
-    "provenance.calls.lost_s": FieldWords("lost time", "s", "seconds of the failed attempts"),
-    "provenance.calls.served_by": FieldWords(
-        "served by",
-        "",
-        "on cards from before `episodes.served`: answered requests by the model that the provider"
-        " named",
-    ),
-}

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.cards.fields.fact_types import Attachment
-from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.recorded_facts import TradingFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
 from ktdeval.registry.plugin_registry import load_plugins
 
@@ -27,19 +25,3 @@ def attached_rows(certificate: Attachment, facts: TradingFacts) -> Iterator[Row]
     kind = plugins.make("cards", ATTACHED)
     if kind.attached_rows is not None:
         yield from kind.attached_rows(certificate.value)
-
-
-WORDS = {
-    "certificate": FieldWords(
-        "certificate",
-        "",
-        "what the mask's certificate says of this task and market; null with a reason without one",
-    ),
-}
-
-CERTIFICATE = TradingField(
-    "certificate",
-    gather=lambda sources: sources.inputs.certificate,
-    rows=attached_rows,
-    words=WORDS,
-)

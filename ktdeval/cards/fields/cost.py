@@ -13,11 +13,10 @@ from ktdeval.calls.prices import FREE, PriceEntry as PriceEntry, is_free_price
 from ktdeval.cards.fields.base_types import Figure, Name, NonNegative, Problem, add_up
 from ktdeval.cards.fields.calls import Calls, ModelCalls, batch_problem
 from ktdeval.cards.fields.episode_parts import EpisodeTokens, Finished, UsageCounts
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Evaluation, ScoringFacts
 from ktdeval.cards.fields.tokens import not_counted
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, dollars
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed_json import Value
@@ -240,14 +239,14 @@ def _long_prompts(facts: Evaluation, price: PriceEntry | UnsetType) -> str:
 def cost_rows(cost: TokenCost, facts: AnyFacts) -> Iterator[Row]:
     """Yield cost, price and return per dollar."""
     unpaid = uncounted_tokens(facts, cost) or _long_prompts(facts, cost.price)
-    yield WORDS["cost"].label, _cost_words(cost, unpaid)
+    yield field_label("cost"), _cost_words(cost, unpaid)
     if not cost.value or not cost.price:
         return
 
-    yield WORDS["cost.price"].label, _price_words(cost.price)
+    yield field_label("cost.price"), _price_words(cost.price)
     if isinstance(cost, TradingCost) and cost.return_per_usd:
         words = f"not known: {unpaid}" if unpaid else _gain_words(cost.return_per_usd)
-        yield WORDS["cost.return_per_usd"].label, words
+        yield field_label("cost.return_per_usd"), words
 
 
 def _cost_words(cost: TokenCost, unpaid: str) -> str:
@@ -287,32 +286,3 @@ def _price_words(price: PriceEntry) -> str:
     day = f"as of {price.as_of}" if price.as_of else ""
     origin = ", ".join(filter(None, (day, price.source)))
     return f"{words} ({origin})" if origin else words
-
-
-WORDS = {
-    "cost": FieldWords("cost", "USD", "US dollars of the tokens of all replies", "cards.md#cost"),
-    "cost.value": FieldWords("cost", "USD", "US dollars of the tokens, paid now or cached"),
-    "cost.per_episode": FieldWords(
-        "cost per episode", "USD", "US dollars of an episode, median over episodes"
-    ),
-    "cost.return_per_usd": FieldWords(
-        "return per USD",
-        "fraction per USD",
-        "total return of an episode by its own cost, median over episodes",
-    ),
-    "cost.price": FieldWords(
-        "price", "USD a million tokens", "price of the model's tokens, with its day and source"
-    ),
-    "cost.price.batch": FieldWords(
-        "batch price", "", "whether the price is that of the provider's batch interface"
-    ),
-}
-
-COST = SharedField(
-    "cost",
-    derive=derive_cost,
-    rows=cost_rows,
-    table="activity",
-    problems=cost_problems,
-    words=WORDS,
-)

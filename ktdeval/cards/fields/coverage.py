@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.cards.fields.base_types import Count
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
-from ktdeval.cards.fields.words import FieldWords, counted
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count
 from ktdeval.values.typed_json import Value
 
@@ -74,33 +73,4 @@ def coverage_rows(coverage: Coverage, facts: AnyFacts) -> Iterator[Row]:
 
     yield "episodes", f"{coverage.episodes_finished:,} of {coverage.episodes_planned:,} finished"
     decided = f"{coverage.steps_decided:,} of {count(coverage.steps, step)}"
-    yield WORDS["coverage"].label, f"{decided} decided by the model{share}"
-
-
-WORDS = {
-    "coverage": FieldWords(
-        "coverage", "", "how much of the plan was run, and decided by the model"
-    ),
-    **counted(
-        "coverage",
-        "episodes",
-        {
-            "episodes_planned": "episodes of the plan",
-            "episodes_finished": "episodes with a complete record",
-        },
-    ),
-    **counted(
-        "coverage",
-        "steps",
-        {
-            "steps_planned": "steps of the whole plan, missing episodes included",
-            "steps": "steps of the finished episodes",
-            "steps_decided": "of these, steps that the model decided (scoring tasks: samples with a"
-            " valid answer)",
-        },
-    ),
-}
-
-COVERAGE = SharedField(
-    "coverage", derive=derive_coverage, rows=coverage_rows, table="activity", words=WORDS
-)
+    yield field_label("coverage"), f"{decided} decided by the model{share}"

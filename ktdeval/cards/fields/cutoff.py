@@ -27,10 +27,7 @@ from ktdeval.cards.fields.fact_types import (
     SideDays,
     WindowPart,
 )
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, TradingFacts
-from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table_types import Row
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.rules.calendar import parse_day
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
@@ -347,11 +344,6 @@ def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: Cutoff) -> b
 # ---- words
 
 
-def cutoff_rows(block: KnowledgeCutoff | NoCutoff, facts: Evaluation) -> Iterator[Row]:
-    """Yield the row of the model's cutoff."""
-    yield WORDS["knowledge_cutoff"].label, cutoff_words(facts)
-
-
 def cutoff_words(card: Evaluation) -> str:
     """Return words on the model's cutoff and the sides of the days; on a card that records none,
     which of the two states it is.
@@ -404,32 +396,3 @@ def _windows_by_side(block: KnowledgeCutoff) -> str:
             texts.append(f"{side} {', '.join(names)}")
 
     return "; ".join(texts)
-
-
-WORDS = {
-    "knowledge_cutoff": FieldWords(
-        "cutoff",
-        "",
-        "end of the model's training data that the run records: `date` (a day or a month),"
-        " `confidence`, `source`, and of each window the days `before`, `across` and `after` it; or"
-        " one of two states: `none`, nothing was trained; `unknown` (or absent), it is not known",
-        "cutoff.md#the-split-of-days",
-    ),
-    "knowledge_cutoff.windows.before": FieldWords(
-        "before the cutoff", "days", "days whose return ends by the cutoff"
-    ),
-    "knowledge_cutoff.windows.across": FieldWords(
-        "across the cutoff", "days", "days whose return contains the cutoff, or may"
-    ),
-    "knowledge_cutoff.windows.after": FieldWords(
-        "after the cutoff", "days", "days whose return begins at the cutoff or later"
-    ),
-}
-
-KNOWLEDGE_CUTOFF = SharedField(
-    "knowledge_cutoff",
-    gather=gather_cutoff,
-    rows=cutoff_rows,
-    problems=cutoff_problems,
-    words=WORDS,
-)

@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ktdeval.cards.fields.base_types import Problem
-from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.episode_parts import Finished
 from ktdeval.cards.fields.fact_types import DECIDERS, Decider
-from ktdeval.cards.fields.field import SharedField
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count
 from ktdeval.harness.external_acts import ShownKind
 
@@ -69,50 +67,13 @@ def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
         )
 
 
-def gather_deciders(sources: CardSources) -> list[Decider]:
-    """Return the deciders of a run."""
-    return list(sources.inputs.deciders)
-
-
 def decider_rows(deciders: Sequence[Decider], facts: object) -> Iterator[Row]:
     """Yield a row for each decider, and one for what its sandbox showed."""
     for decider in deciders:
         steps = f", {count(decider.steps, 'step')}" if decider.steps else ""
-        yield WORDS["deciders"].label, f"{decider.name}: {decider.words}{steps}"
+        yield field_label("deciders"), f"{decider.name}: {decider.words}{steps}"
         if decider.kind == "sandboxed_program":
             shown = ["the system's programs and libraries"]
             for part in decider.shown:
                 shown.append(f"{_SHOWN[part.kind]} ({count(part.files, 'file')})")
-            yield WORDS["deciders.shown"].label, ", ".join(shown)
-
-
-WORDS = {
-    "deciders": FieldWords(
-        "decided by",
-        "",
-        "who decided, each with its kind: `"
-        + "`, `".join(DECIDERS)
-        + "`; absent on cards from before this field",
-        "cards.md#who-could-look-it-up",
-    ),
-    "deciders.shown": FieldWords(
-        "sandbox showed",
-        "",
-        "what a sandbox showed of the machine besides the system, by number of files and hash of"
-        " their relative paths and sizes",
-        "agents.md#sandbox-and-isolation",
-    ),
-    "episodes.isolation": FieldWords(
-        "ran in",
-        "",
-        "on cards from before `deciders`: steps of an external agent by its walls",
-        "cards.md#labels",
-    ),
-}
-
-DECIDERS_FIELD = SharedField(
-    "deciders",
-    gather=gather_deciders,
-    rows=decider_rows,
-    words={name: words for name, words in WORDS.items() if name.startswith("deciders")},
-)
+            yield field_label("deciders.shown"), ", ".join(shown)

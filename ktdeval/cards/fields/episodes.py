@@ -8,7 +8,7 @@ from itertools import product
 
 from ktdeval.cards.fields.base_types import Problem, add_counts
 from ktdeval.cards.fields.card_inputs import ScoringSources, TradingSources, samples_of
-from ktdeval.cards.fields.deciders import WORDS as DECIDER_WORDS, isolation_problems
+from ktdeval.cards.fields.deciders import isolation_problems
 from ktdeval.cards.fields.decision_provenance import gather_decisions
 from ktdeval.cards.fields.episode_parts import (
     Finished,
@@ -18,14 +18,13 @@ from ktdeval.cards.fields.episode_parts import (
     ScoringEpisode,
     TradingEpisode,
 )
-from ktdeval.cards.fields.field import ScoringField, TradingField
 from ktdeval.cards.fields.metrics import gather_metrics, metrics_of
 from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.recorded_facts import AnyFacts, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.served import served_problems, served_words
-from ktdeval.cards.fields.software_versions import WORDS as MAKER_WORDS, maker_problems, maker_rows
+from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
 from ktdeval.cards.fields.tokens import gather_usage
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.values.config_options import near_matches
@@ -284,7 +283,7 @@ def agent_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[R
     listed = list(episodes)
     answered = served_words(listed)
     if answered:
-        yield WORDS["episodes.served"].label, answered
+        yield field_label("episodes.served"), answered
 
     yield from maker_rows(listed, facts)
 
@@ -293,61 +292,3 @@ def missing_notes(episodes: Iterable[MissingEpisode]) -> Iterator[str]:
     """Yield a line for each planned episode that did not finish."""
     for episode in episodes:
         yield f"missing: window {episode.window or 'none'}, seed {episode.seed}: {episode.error}"
-
-
-WORDS = {
-    "episodes": FieldWords(
-        "episodes",
-        "",
-        "for each finished episode: id, window, seed, steps, decisions, failures, usage; of a"
-        " trading task also days, last NAV, orders, metrics with `detail`; of a scoring task valid"
-        " answers (`answered`)",
-    ),
-    "episodes.final_nav_minor": FieldWords(
-        "final NAV", "minor units", "NAV at the last close, in minor units of the currency"
-    ),
-    "episodes.uncounted": FieldWords(
-        "uncounted replies", "replies", "replies whose tokens the provider did not count"
-    ),
-    "episodes.served": FieldWords(
-        "served by",
-        "replies",
-        "replies by what the provider says that it answered with; `looked_up`: of these, replies for"
-        " which it says that something was looked up",
-    ),
-    "episodes.isolation": DECIDER_WORDS["episodes.isolation"],
-    **MAKER_WORDS,
-}
-
-MISSING_WORDS = {
-    "missing_episodes": FieldWords(
-        "missing episodes",
-        "",
-        "planned episodes without a complete record, with the error; of a scoring task also the"
-        " samples that each would have",
-    ),
-}
-
-TRADING_EPISODES = TradingField(
-    "episodes",
-    gather=gather_trading_episodes,
-    rows=agent_rows,
-    problems=trading_problems,
-    words=WORDS,
-)
-
-SCORING_EPISODES = ScoringField(
-    "episodes",
-    gather=gather_scoring_episodes,
-    rows=agent_rows,
-    problems=scoring_problems,
-    words=WORDS,
-)
-
-MISSING_TRADING = TradingField(
-    "missing_episodes", gather=gather_missing_trading, words=MISSING_WORDS
-)
-
-MISSING_SCORING = ScoringField(
-    "missing_episodes", gather=gather_missing_scoring, words=MISSING_WORDS
-)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from ktdeval.cards.fields.base_types import strict_json
 from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.fact_types import SnapshotPart
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts
-from ktdeval.cards.fields.words import FieldWords
-from ktdeval.cards.table_types import Row
 from ktdeval.errors import CardError
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
 from ktdeval.market.sources.writing_systems import unnamed_scripts
@@ -59,21 +56,8 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
     return from_plain(strict_json("snapshot", fields), SnapshotPart, "card", CardError)
 
 
-def market_rows(snapshot: SnapshotPart | None, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row that names the market."""
-    if snapshot is not None:
-        words = f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
-        yield WORDS["snapshot"].label, words
-
-
-WORDS = {
-    "snapshot": FieldWords(
-        "market",
-        "",
-        "the market: id (SHA-256 over content), whether it is synthetic or a placebo, whether it"
-        " has adjustment factors, benchmark; name, source and repairs made at import are labels"
-        " and no part of the id",
-    ),
-}
-
-SNAPSHOT = SharedField("snapshot", gather=gather_market, rows=market_rows, words=WORDS)
+def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
+    """Return words that name the market; empty without one."""
+    if snapshot is None:
+        return ""
+    return f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"

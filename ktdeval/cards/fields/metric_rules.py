@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.cards.fields.fact_types import TaskPart
-from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.recorded_facts import TradingFacts
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, clean
 from ktdeval.market.rules.fees import duty_rows
 
@@ -45,13 +44,4 @@ def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
 def rule_rows(rules: str, facts: TradingFacts) -> Iterator[Row]:
     """Yield the costs of fills, and the rule set of the metrics."""
     yield costs_row(facts.task, facts.snapshot.venues)
-    yield WORDS["rules"].label, rules
-
-
-WORDS = {
-    "rules": FieldWords("rules", "", "rule set of the metrics, `strict` or `paper`", "metrics.md"),
-}
-
-RULES = TradingField(
-    "rules", gather=lambda sources: sources.inputs.rules, rows=rule_rows, words=WORDS
-)
+    yield field_label("rules"), rules

@@ -12,10 +12,8 @@ from msgspec.structs import asdict, replace
 
 from ktdeval.cards.fields.base_types import Count, Counts, Name, Number, Problem
 from ktdeval.cards.fields.fact_types import Definition
-from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, OverEpisodes, Quartiles, aggregate
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
@@ -173,18 +171,3 @@ def metric_problems(metrics: Mapping[str, MetricLine], facts: TradingFacts) -> I
             problem = range_problem(entry.value, metrics[name].range)
             if problem:
                 yield (*where, name, "value"), problem
-
-
-WORDS = {
-    "metrics": FieldWords(
-        "metrics",
-        "",
-        "for each metric the median over finished episodes, `n`, the quartiles"
-        " (`interval`, from two episodes on), the episodes where it is undefined by reason, and"
-        " unit, direction, formula and source; `never`: episodes that never reach the figure, which"
-        " count as later than any number (a median among them is null: `never in 3 of 5 episodes`)",
-        "metrics.md",
-    ),
-}
-
-METRICS = TradingField("metrics", derive=derive_metrics, problems=metric_problems, words=WORDS)

@@ -8,9 +8,8 @@ from ktdeval.calls.prices import FREE, is_free_price
 from ktdeval.cards.fields.base_types import Problem, strict_object
 from ktdeval.cards.fields.card_inputs import CardSources
 from ktdeval.cards.fields.fact_types import FurtherModelPart, Pluggable
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
 
 PEOPLE = "human/"  #: Begins the names of models that are people
@@ -60,17 +59,7 @@ def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Ite
 # ---- words
 
 
-def model_rows(model: Pluggable, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the model with its arguments."""
-    yield MODEL.words["model"].label, with_args(model)
-
-
-def agent_rows(agent: Pluggable, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the agent with its arguments."""
-    yield AGENT.words["agent"].label, with_args(agent)
-
-
-def with_args(entry: Pluggable) -> str:
+def with_args(entry: Pluggable, facts: object = None) -> str:
     """Return the name of a model or agent with its arguments."""
     args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
     return f"{entry.name} ({args})" if args else entry.name
@@ -85,35 +74,4 @@ def further_rows(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterato
         if model.price is None:
             words += "; its price is not known"
 
-        yield FURTHER_MODELS.words["further_models"].label, words
-
-
-MODEL = SharedField(
-    "model",
-    gather=gather_model,
-    rows=model_rows,
-    words={"model": FieldWords("model", "", "name and parameters")},
-)
-
-AGENT = SharedField(
-    "agent",
-    gather=gather_agent,
-    rows=agent_rows,
-    words={"agent": FieldWords("agent", "", "name and parameters")},
-)
-
-FURTHER_MODELS = SharedField(
-    "further_models",
-    gather=lambda sources: list(sources.inputs.further_models),
-    rows=further_rows,
-    problems=further_problems,
-    words={
-        "further_models": FieldWords(
-            "further model",
-            "",
-            "models besides the card's own, which the agent asked by name: name, parameters, tool"
-            " protocol, settings of the provider's calls, price and cutoff; absent where there are"
-            " none",
-        )
-    },
-)
+        yield field_label("further_models"), words

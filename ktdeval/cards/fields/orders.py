@@ -8,9 +8,8 @@ from itertools import chain
 
 from ktdeval.cards.fields.base_types import add_counts, add_up
 from ktdeval.cards.fields.episode_parts import Orders
-from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts, rests_on
-from ktdeval.cards.fields.words import FieldWords, counted
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, tally
 from ktdeval.trading.ledger import StepRecord
 
@@ -49,25 +48,5 @@ def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
         "rejected": orders.rejected,
     }
     in_all, _ = rests_on(facts)
-    yield WORDS["orders"].label, f"{orders.submitted:,} submitted: {tally(statuses)}{in_all}"
-    yield WORDS["orders.rules"].label, tally(orders.rules)
-
-
-WORDS = {
-    "orders": FieldWords("orders", "", "orders by what became of them"),
-    **counted(
-        "orders",
-        "orders",
-        {
-            "submitted": "orders of valid submissions",
-            "filled": "orders that were filled whole",
-            "partially_filled": "orders that were filled in part",
-            "rejected": "orders of which nothing was filled",
-        },
-    ),
-    "orders.rules": FieldWords("order rules", "orders", "rejected and cut orders by rule"),
-}
-
-ORDERS = TradingField(
-    "orders", derive=derive_orders, rows=order_rows, table="activity", words=WORDS
-)
+    yield field_label("orders"), f"{orders.submitted:,} submitted: {tally(statuses)}{in_all}"
+    yield field_label("orders.rules"), tally(orders.rules)

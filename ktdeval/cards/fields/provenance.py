@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from ktdeval.cards.fields.base_types import Problem
-from ktdeval.cards.fields.calls import WORDS as CALL_WORDS, call_count_rows, call_problems
+from ktdeval.cards.fields.calls import call_count_rows, call_problems
 from ktdeval.cards.fields.fact_types import Provenance
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
@@ -110,26 +108,3 @@ def provenance_rows(provenance: Provenance, facts: AnyFacts) -> Iterator[Row]:
     """Yield the rows of the calls of a provider."""
     if provenance.calls is not None:
         yield from call_count_rows(provenance.calls)
-
-
-WORDS = {
-    "provenance": FieldWords(
-        "provenance",
-        "",
-        "time, suite version, source revision, wall time, environment, `calls`: the only part in"
-        " which two equal runs may differ",
-    ),
-    "provenance.wall_time_s": FieldWords(
-        "wall time", "s", "seconds that the episodes took together"
-    ),
-    **CALL_WORDS,
-}
-
-PROVENANCE = SharedField(
-    "provenance",
-    gather=lambda sources: sources.inputs.provenance,
-    rows=provenance_rows,
-    table="activity",
-    problems=provenance_problems,
-    words=WORDS,
-)

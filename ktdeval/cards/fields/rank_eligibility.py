@@ -5,12 +5,10 @@ from __future__ import annotations
 from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
 from ktdeval.cards.fields.deciders import unranked_reasons
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.models import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
 from ktdeval.cards.fields.warning_labels import derive_labels
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import count
 from ktdeval.values.typed_json import Value
 
@@ -80,15 +78,3 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
         reasons.append(NEVER_TRADED)
 
     return Rankable(value=not reasons, reasons=reasons)
-
-
-WORDS = {
-    "rankable": FieldWords(
-        MAY_BE_RANKED,
-        "",
-        "whether the card may be ranked, with every reason why not",
-        "cards.md#what-may-be-ranked",
-    ),
-}
-
-RANKABLE = SharedField("rankable", derive=derive_rankable, words=WORDS)

@@ -9,10 +9,8 @@ from msgspec import UNSET
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.card_inputs import TradingSources
 from ktdeval.cards.fields.fact_types import ReferenceMetrics, ReferencePolicy, References
-from ktdeval.cards.fields.field import TradingField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.recorded_facts import TradingFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats import series
 from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
@@ -74,17 +72,3 @@ def _reference_figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, Episode
     yield from metrics.panel.items()
     if metrics.volatility is not UNSET:
         yield "volatility", metrics.volatility
-
-
-WORDS = {
-    "reference": FieldWords(
-        "benchmark buy and hold",
-        "",
-        "by window the index bought at the close before the first day and held, without costs:"
-        " total return, Sharpe ratio, maximum drawdown, volatility",
-    ),
-}
-
-REFERENCE = TradingField(
-    "reference", gather=gather_references, problems=reference_problems, words=WORDS
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import asdict
 
@@ -10,9 +10,7 @@ from ktdeval.calls.prices import PriceEntry
 from ktdeval.cards.fields.base_types import NonNegative, Problem
 from ktdeval.cards.fields.episode_parts import Finished, RoleUsage
 from ktdeval.cards.fields.fact_types import FurtherModelPart
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row, dollars
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 
@@ -123,24 +121,3 @@ def sum_known(amounts: Iterable[float | None]) -> float | None:
         total += amount
 
     return total
-
-
-WORDS: Mapping[str, FieldWords] = {
-    "roles": FieldWords(
-        "roles",
-        "",
-        "calls, failed calls, empty replies, tokens and US dollars by the role of a team that asked"
-        " and the model that was asked; absent where no role asked",
-    ),
-    "roles.usd": FieldWords("cost of a role", "USD", "US dollars of a role's tokens"),
-    "episodes.roles": FieldWords("roles", "", "the same counts of one episode, without cost"),
-}
-
-ROLES = SharedField(
-    "roles",
-    derive=derive_roles,
-    rows=role_rows,
-    table="activity",
-    problems=role_problems,
-    words=WORDS,
-)

@@ -8,9 +8,7 @@ from typing import Any, SupportsIndex
 from ktdeval.cards.fields.base_types import Problem, strict_json
 from ktdeval.cards.fields.card_inputs import ScoringSources
 from ktdeval.cards.fields.fact_types import ScoreLine
-from ktdeval.cards.fields.field import ScoringField
 from ktdeval.cards.fields.recorded_facts import ScoringFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.recomputation_diff import is_close
 from ktdeval.errors import CardError, PluginError
 from ktdeval.registry.plugin_boundary import call_foreign
@@ -199,27 +197,3 @@ def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
     for path, recorded, expected in figures:
         if not is_close(recorded, expected):
             yield path, f"recorded {recorded}, {successes} successes of {n} give {expected}"
-
-
-WORDS = {
-    "scores": FieldWords(
-        "scores",
-        "",
-        "for each score of the task, from all answers of the finished episodes together: value,"
-        " number of samples, interval, chance level (`baseline`), detail, unit, range, direction,"
-        " formula, source",
-    ),
-}
-
-SCORES = ScoringField("scores", gather=gather_scores, problems=score_problems, words=WORDS)
-
-SCORE_ORDER = ScoringField(
-    "score_order",
-    gather=lambda sources: list(sources.inputs.definitions),
-    problems=order_problems,
-    words={
-        "score_order": FieldWords(
-            "order of scores", "", "names of the scores in the order in which they are shown"
-        ),
-    },
-)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.episode_parts import Finished, Maker, StepMaker
 from ktdeval.cards.fields.provenance import is_version
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
 
 # ---- derived and checked
@@ -61,15 +61,4 @@ def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[R
 
     for maker, count in steps.items():
         code = f"ktdeval {maker.ktdeval}, code {maker.code}, Python {maker.python}"
-        yield WORDS["episodes.made_by"].label, f"{code}: {count} steps"
-
-
-WORDS = {
-    "episodes.made_by": FieldWords(
-        "made by",
-        "",
-        "software that made its steps: version of ktdeval, hash of its code and of all plugins,"
-        " Python; several if the episode was resumed with other code; absent in older records",
-        "cards.md#labels",
-    ),
-}
+        yield field_label("episodes.made_by"), f"{code}: {count} steps"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.cards.fields.base_types import Name, Sha256
-from ktdeval.cards.fields.field import ScoringField
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, ScoringFacts
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import Value
@@ -34,16 +33,4 @@ def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None
 def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[Row]:
     """Yield the row of the task that a scoring task asks about."""
     if target is not None:
-        yield WORDS["subject"].label, f"{target.name} ({target.hash[:12]})"
-
-
-WORDS = {
-    "subject": FieldWords(
-        "subject",
-        "",
-        "name and hash of the trading task that a scoring task asks about; its whole config is in"
-        " `task.config.subject_config`; null without one",
-    ),
-}
-
-TARGET_TASK = ScoringField("target_task", derive=derive_target, rows=target_rows, words=WORDS)
+        yield field_label("subject"), f"{target.name} ({target.hash[:12]})"

@@ -8,9 +8,8 @@ from typing import Any
 from ktdeval.cards.fields.base_types import Problem, strict_json
 from ktdeval.cards.fields.card_inputs import CardSources, TradingSources
 from ktdeval.cards.fields.fact_types import TaskPart, TradingTaskPart, WindowPart
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts
-from ktdeval.cards.fields.words import FieldWords
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, clean
 from ktdeval.errors import CardError
 from ktdeval.values.hashes import content_hash
@@ -122,7 +121,7 @@ def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
     if variant:
         words += f" ({variant})"
 
-    yield WORDS["task"].label, words
+    yield field_label("task"), words
 
     left_out = task.config.get("left_out")
     if isinstance(left_out, list) and left_out:
@@ -131,17 +130,3 @@ def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
     data_card = task.config.get("data_card")
     if isinstance(data_card, Mapping) and data_card.get(IDENTIFIABLE):
         yield IDENTIFIABLE, clean(str(data_card[IDENTIFIABLE]))
-
-
-WORDS = {
-    "task": FieldWords(
-        "task",
-        "",
-        "name, version, mask, mode, and the resolved config with its SHA-256; prompts enter by"
-        " their hashes",
-    ),
-}
-
-TASK = SharedField(
-    "task", gather=gather_task, rows=task_rows, problems=identity_problems, words=WORDS
-)

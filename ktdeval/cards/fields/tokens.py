@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.cards.fields.base_types import add_up
 from ktdeval.cards.fields.episode_parts import Finished, UsageCounts
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
-from ktdeval.cards.fields.words import FieldWords, counted
+from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count
 from ktdeval.trading.ledger import CountsRecord
 
@@ -47,11 +46,11 @@ def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
     """Yield the rows of research tool calls, or of submissions of a scoring card, and of tokens."""
     if facts.kind == "trading":
         words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
-        yield WORDS["usage.tool_calls"].label, words
+        yield field_label("usage.tool_calls"), words
     else:
-        yield WORDS["usage.submissions"].label, f"{usage.submissions:,}"
+        yield field_label("usage.submissions"), f"{usage.submissions:,}"
 
-    yield WORDS["usage"].label, _token_words(usage, facts)
+    yield field_label("usage"), _token_words(usage, facts)
 
 
 def _token_words(usage: UsageCounts, facts: AnyFacts) -> str:
@@ -74,32 +73,3 @@ def _token_words(usage: UsageCounts, facts: AnyFacts) -> str:
 def _parts_of(counts: Mapping[str, int]) -> str:
     texts = [f"{number:,} {name}" for name, number in counts.items() if number]
     return f" ({', '.join(texts)})" if texts else ""
-
-
-WORDS = {
-    "usage": FieldWords(
-        "tokens", "", "tokens, tool calls and submissions of the finished episodes"
-    ),
-    **counted(
-        "usage",
-        "tokens",
-        {
-            "input_tokens": "tokens of the prompts, those of the provider's cache included",
-            "output_tokens": "tokens of the replies, reasoning included",
-            "reasoning_tokens": "of the output, tokens of reasoning",
-            "cache_read_tokens": "of the input, tokens read from the provider's prompt cache",
-            "cache_write_tokens": "of the input, tokens written to the provider's prompt cache",
-        },
-    ),
-    **counted(
-        "usage",
-        "calls",
-        {
-            "tool_calls": "research tool calls",
-            "tool_calls_valid": "of these, calls that parsed and were made",
-            "submissions": "how many times the model was asked to submit",
-        },
-    ),
-}
-
-USAGE = SharedField("usage", derive=derive_usage, rows=usage_rows, table="activity", words=WORDS)

@@ -2,36 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
+from ktdeval.cards.fields.words import FigureUnit, read_words
 from ktdeval.cards.table_types import UNDEFINED, clean
-
-
-@dataclass(frozen=True, slots=True)
-class FigureUnit:
-    """How figures of a unit are shown."""
-
-    shown: str  #: word beside the figure; empty where it has none
-    decimals: int
-    factor: int = 1  #: by which figures are multiplied
-
-
-UNITS = {
-    "fraction": FigureUnit("%", 2, 100),
-    "fraction per year": FigureUnit("% a year", 2, 100),
-    "ratio": FigureUnit("", 3),
-    "annualised ratio": FigureUnit("annualised", 3),
-    "per year": FigureUnit("per year", 2),
-    "index": FigureUnit("", 4),
-    "probability": FigureUnit("", 4),
-    "score": FigureUnit("", 4),
-    "count": FigureUnit("", 0),
-}
-"""Units with a rule of their own; `fraction of …` is shown as `fraction`, and `annualised ratio
-over …` as `annualised ratio` with what it is over.
-"""
-
-OTHER_DECIMALS = 4  #: Decimals of figures in any other unit, which is shown by its name
 
 
 def is_fraction(unit: str) -> bool:
@@ -47,18 +21,19 @@ def unit_word(unit: str) -> str:
 
 
 def unit_of(unit: str) -> FigureUnit:
-    """Return how figures of a unit are shown."""
-    if unit in UNITS:
-        return UNITS[unit]
+    """Return how figures of a unit are shown, with the word beside them."""
+    units = read_words().units
+    if unit in units:
+        return units[unit]
     if is_fraction(unit):
-        return UNITS["fraction"]
+        return units["fraction"]
 
-    annualised = UNITS["annualised ratio"]
+    annualised = units["annualised ratio"]
     if unit.startswith("annualised ratio over "):
         base = unit.removeprefix("annualised ratio ")
         return replace(annualised, shown=f"{annualised.shown}, {base}")
 
-    return FigureUnit(unit, OTHER_DECIMALS)
+    return replace(units["other"], shown=unit)
 
 
 def figure_text(unit: str, value: float | None, sign: str = "") -> str:

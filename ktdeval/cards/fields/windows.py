@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.card_inputs import CardSources, days_of
 from ktdeval.cards.fields.fact_types import WindowPart
-from ktdeval.cards.fields.field import SharedField
 from ktdeval.cards.fields.recorded_facts import AnyFacts
-from ktdeval.cards.fields.words import FieldWords
 from ktdeval.cards.table_types import Row, count
 
 
@@ -49,12 +47,3 @@ def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]
     if spans or limited:
         name = "windows" if spans else "episodes"
         yield name, ", ".join(filter(None, (spans, limited)))
-
-
-WORDS = {
-    "windows": FieldWords("windows", "", "name, first and last day (both included), trading days")
-}
-
-WINDOWS = SharedField(
-    "windows", gather=gather_windows, rows=window_rows, problems=window_problems, words=WORDS
-)

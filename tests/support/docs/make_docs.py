@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs_board import kinds_table, systems_table
+from docs_cards import deciders_table, decisions_table, fields_table, labels_table
 from docs_dependencies import dependencies_table
 from docs_nav import llms_text
 from docs_packages import DOCS, FOLDER, package_pages
@@ -38,6 +39,12 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
     "CONTRIBUTING.md": {"tests": tests_table},
+    "docs/cards.md": {
+        "fields": fields_table,
+        "labels": labels_table,
+        "decisions": decisions_table,
+        "deciders": deciders_table,
+    },
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
     "docs/papers/index.md": {"figures": paper_figures},

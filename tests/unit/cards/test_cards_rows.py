@@ -13,8 +13,8 @@ from msgspec import UNSET, structs
 from card_cases import CALLS, card, remote_card, typed
 from ktdeval.calls.prices import FREE, Price, PriceEntry, PriceTier
 from ktdeval.cards.fields.attribution import derive_attribution
-from ktdeval.cards.fields.calibration import calibration_rows
-from ktdeval.cards.fields.call_settings import call_rows, unsent_rows
+from ktdeval.cards.fields.calibration import calibration_text
+from ktdeval.cards.fields.call_settings import call_text, unsent_rows
 from ktdeval.cards.fields.calls import (
     Calls,
     batch_problem,
@@ -34,7 +34,7 @@ from ktdeval.cards.fields.cutoff import (
     sides,
     window_words,
 )
-from ktdeval.cards.fields.drift import drift_rows
+from ktdeval.cards.fields.drift import drift_text
 from ktdeval.cards.fields.episode_parts import MissingEpisode, Orders, StepMaker, UsageCounts
 from ktdeval.cards.fields.episodes import missing_notes
 from ktdeval.cards.fields.fact_types import (
@@ -243,7 +243,7 @@ def test_all_models_of_a_card_are_asked_alike(
 
 
 def test_settings_of_calls_are_listed_and_those_that_are_not_sent() -> None:
-    assert list(call_rows({"top_p": 1.0, "seed": 3}, None)) == [("calls", "seed 3, top_p 1.0")]
+    assert call_text({"top_p": 1.0, "seed": 3}, None) == "seed 3, top_p 1.0"
     assert list(unsent_rows(None, None)) == []
     assert list(unsent_rows({"omit": None}, None)) == []
     assert list(unsent_rows({"omit": ["b"], "not_sent": ["a"]}, None)) == [
@@ -561,11 +561,11 @@ def test_a_drift_is_a_row_with_its_noise(changes: dict[str, Any], end: str) -> N
         "served_by_changed": False,
     }
 
-    rows = list(drift_rows(Drift(**{**fields, **changes}), None))
+    shown = drift_text(Drift(**{**fields, **changes}), None)
 
     words = "0.250 between start and end over 1 question, 0.125 within one round"
 
-    assert rows == [("drift", f"{words} (0 equal, 1 different){end}")]
+    assert shown == f"{words} (0 equal, 1 different){end}"
 
 
 def counts(**given: int) -> UsageCounts:
@@ -638,14 +638,14 @@ def test_counts_of_all_episodes_say_so_where_figures_rest_on_fewer(is_short: boo
     calibration = structs.replace(facts.calibration, n=1_234, no_fill=2, no_next_open=0)
 
     (submitted, rules) = order_rows(structs.replace(orders(2, 1), rules={"cash": 4}), facts)
-    (judged,) = calibration_rows(calibration, facts)
+    judged = calibration_text(calibration, facts)
 
     of_all = ", in all 2 episodes" if is_short else ""
     of_pooled = ", in the 1 of 2 episodes that figures rest on" if is_short else ""
 
     assert submitted == ("orders", f"3 submitted: filled 2, partially_filled 1{of_all}")
     assert rules == ("order rules", "cash 4")
-    assert judged == ("calibration", f"1,234 orders judged; left out: no_fill 2{of_pooled}")
+    assert judged == f"1,234 orders judged; left out: no_fill 2{of_pooled}"
 
 
 @pytest.mark.parametrize(

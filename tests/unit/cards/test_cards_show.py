@@ -13,8 +13,7 @@ from rich.console import Console
 
 from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.fields.metric_rules import costs_row
-from ktdeval.cards.fields.warning_labels import label_word
-from ktdeval.cards.fields.words import METRIC_WORDS, metric_word
+from ktdeval.cards.fields.words import METRIC_WORDS, label_word, metric_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import (

@@ -1,4 +1,4 @@
-"""Words of a card's fields: one file for docs and pages, made from the modules of the fields."""
+"""Words of a card's fields: one file for printed cards, docs and pages."""
 
 from __future__ import annotations
 
@@ -6,33 +6,25 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from ktdeval.cards import card_words
 from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.cards.fields.units import figure_text, unit_word
-from ktdeval.cards.fields.warning_labels import LABEL_WORDS, Label, TradingLabel
-from ktdeval.cards.schema import DOCS_PAGE
-from ktdeval.cards.words_file import (
-    WORDS_FILE,
-    card_fields,
-    field_words,
-    with_tables,
-    words_text,
-)
+from ktdeval.cards.fields.warning_labels import Label, TradingLabel
+from ktdeval.cards.fields.words import read_words
 from ktdeval.trading.types import PROVENANCES
 
 
-def test_the_file_of_words_and_the_docs_are_current() -> None:
-    """`python -m ktdeval.cards.schema` writes them."""
-    assert WORDS_FILE.read_text(encoding="utf-8") == words_text()
-    page = DOCS_PAGE.read_text(encoding="utf-8")
-    assert with_tables(page) == page
-
-
 def test_every_field_label_and_provenance_has_words() -> None:
-    assert card_fields().keys() <= field_words().keys()
-    assert set(LABEL_WORDS) == {*get_args(Label), *get_args(TradingLabel)}
+    declared = [*structs.fields(TradingCard), *structs.fields(ScoringCard)]
+    assert {field.encode_name for field in declared} <= read_words().fields.keys()
+    assert set(read_words().labels) == {*get_args(Label), *get_args(TradingLabel)}
     assert tuple(card_words()["provenance"]) == PROVENANCES
+
+    kinds = read_words().fields["deciders"].meaning
+    assert all(f"`{kind}`" in kinds for kind in DECIDERS)
 
     for group in ("fields", "labels", "provenance", "failures"):
         for name, words in card_words()[group].items():
@@ -47,18 +39,13 @@ def parts_of(type_: Any, name: str) -> list[Any]:
     return [part for inner in get_args(type_) for part in parts_of(inner, name)]
 
 
-@pytest.mark.parametrize("path", list(field_words()))
+@pytest.mark.parametrize("path", list(read_words().fields))
 def test_every_path_with_words_is_a_field_of_a_card(path: str) -> None:
     types: list[Any] = [TradingCard, ScoringCard]
     for name in path.split("."):
         types = [part for type_ in types for part in parts_of(type_, name)]
 
     assert types
-
-
-def test_a_page_without_a_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="no table fields"):
-        with_tables("# A page")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ from ktdeval.harness.external_session import (
     RefusedAct as RefusedAct,
     act_outside as act_outside,
 )
+from ktdeval.harness.feedback import in_words as in_words
 from ktdeval.harness.forced_tool_calls import ask_forced as ask_forced, ask_in_words as ask_in_words
 from ktdeval.harness.known_texts import KnownTexts as KnownTexts
 from ktdeval.harness.minimal_submission import smallest_value as smallest_value
@@ -94,7 +95,6 @@ from ktdeval.harness.research_then_submit import (
     offered_tools as offered_tools,
     research as research,
 )
-from ktdeval.harness.schema_check import in_words as in_words
 from ktdeval.harness.stance_form import (
     HoldRule as HoldRule,
     Rebuild as Rebuild,

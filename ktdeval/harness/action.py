@@ -18,7 +18,6 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.reading import is_no_arguments, with_side_words
-from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.harness.step_schema import orders_of, with_schema
 from ktdeval.market.venues.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
@@ -358,9 +357,6 @@ def read_valid(
     else:
         if spelled is not None:
             value = spelled(value)
-        if plainly_follows(value, validator.schema):
-            return value, None
-
         problems = schema_problems(value, validator)
         feedback = _invalid("schema", problems) if problems else None
         return value, feedback

@@ -5,7 +5,7 @@ protocols of models.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
@@ -57,13 +57,8 @@ class Opaque:
     signed_words: str = ""
 
     def to_json(self) -> JsonValue:
-        """Return a JSON object."""
-        value: dict[str, JsonValue] = {"provider": self.provider, "data": self.data}
-        if self.has_words:
-            value["has_words"] = True
-        if self.signed_words:
-            value["signed_words"] = self.signed_words
-        return value
+        """Return a JSON object without empty fields."""
+        return _shown_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +85,7 @@ class ToolCall:
 
     def to_json(self) -> JsonValue:
         """Return a JSON object, without the opaque field where there is none."""
-        value: dict[str, JsonValue] = {
-            "id": self.id,
-            "name": self.name,
-            "arguments": self.arguments,
-        }
-        if self.opaque is None:
-            return value
-        return {**value, "opaque": self.opaque.to_json()}
+        return _shown_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +109,7 @@ class Message:
 
     def to_json(self) -> JsonValue:
         """Return a JSON object without empty fields."""
-        value: dict[str, JsonValue] = {"role": self.role, "content": self.content}
-        if self.tool_calls:
-            value["tool_calls"] = [call.to_json() for call in self.tool_calls]
-
-        if self.tool_call_id is not None:
-            value["tool_call_id"] = self.tool_call_id
-
-        if self.opaque is not None:
-            value["opaque"] = self.opaque.to_json()
-
-        return value
+        return _shown_fields(self)
 
 
 NO_TOOL = ""
@@ -224,17 +202,11 @@ class Usage:
 
     def to_json(self) -> dict[str, int]:
         """Return all five counts by name."""
-        return {name: getattr(self, name) for name in USAGE_FIELDS}
+        return asdict(self)
 
 
 NO_USAGE = Usage()
-USAGE_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-)
+USAGE_FIELDS = tuple(part.name for part in fields(Usage))
 """The counts of `Usage`, in its order; step records and cards have them under the same names."""
 
 
@@ -275,27 +247,32 @@ class Reply:
         return Message("assistant", self.content, self.tool_calls, opaque=self.opaque)
 
     def to_json(self) -> JsonValue:
-        """Return a JSON object without empty fields."""
+        """Return a JSON object without empty fields, but for content and finish reason."""
         value: dict[str, JsonValue] = {"content": self.content, "finish_reason": self.finish_reason}
-        if self.tool_calls:
-            value["tool_calls"] = [call.to_json() for call in self.tool_calls]
+        return {**value, **_shown_fields(self)}
 
-        if self.reasoning:
-            value["reasoning"] = self.reasoning
 
-        if self.usage != NO_USAGE:
-            value["usage"] = self.usage.to_json()
+def _shown_fields(value: Any) -> dict[str, JsonValue]:
+    """Return the fields of a part of a conversation as JSON, without those that have their default;
+    of tokens all.
+    """
+    shown: dict[str, JsonValue] = {}
+    for part in fields(value):
+        own = getattr(value, part.name)
+        if not part.compare or own in (part.default, []):
+            continue
 
-        if self.served_by:
-            value["served_by"] = self.served_by
+        if isinstance(own, tuple | list):
+            shown[part.name] = [_plain(item) for item in own]
+        else:
+            shown[part.name] = _plain(own)
 
-        if self.notes:
-            value["notes"] = list(self.notes)
+    return shown
 
-        if self.opaque is not None:
-            value["opaque"] = self.opaque.to_json()
 
-        return value
+def _plain(value: Any) -> JsonValue:
+    plain: JsonValue = value.to_json() if hasattr(value, "to_json") else value
+    return plain
 
 
 def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
@@ -308,7 +285,13 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     if problem:
         raise PluginError(problem)
 
-    texts = _texts_of(reply)
+    texts: list[Any] = []
+
+    def note(text: Any) -> Any:
+        texts.append(text)
+        return text
+
+    _with_texts(reply, note)
     for text in texts:
         if not isinstance(text, str):
             raise PluginError(
@@ -320,18 +303,8 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     if problem:
         raise ModelError("bad_response", f"the reply {problem}")
 
-    if [change(text) for text in texts] == texts:
-        return reply
-
-    return replace(
-        reply,
-        content=change(reply.content),
-        reasoning=change(reply.reasoning),
-        served_by=change(reply.served_by),
-        notes=tuple(change(note) for note in reply.notes),
-        tool_calls=tuple(_changed_call(call, change) for call in reply.tool_calls),
-        opaque=_changed_opaque(reply.opaque, change),
-    )
+    changed: Reply = _with_texts(reply, change)
+    return changed
 
 
 def _type_problem(reply: Any) -> str:
@@ -354,24 +327,9 @@ def _type_problem(reply: Any) -> str:
     return ""
 
 
-def _texts_of(reply: Reply) -> list[str]:
-    texts = [reply.content, reply.reasoning, reply.served_by, *reply.notes]
-    opaques = [reply.opaque]
-    for call in reply.tool_calls:
-        texts += (call.id, call.name, call.arguments)
-        opaques.append(call.opaque)
-
-    for opaque in opaques:
-        if opaque is not None:
-            texts += (opaque.data, opaque.signed_words)
-
-    return texts
-
-
 def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
     """Return how a reply is larger than any that can be read; empty where it is not."""
-    counts = {} if reply.usage is NO_USAGE else reply.usage.to_json()
-    for name, count in counts.items():
+    for name, count in reply.usage.to_json().items():
         if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT:
             return f"counts {name} that no call has"
 
@@ -381,15 +339,29 @@ def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
     return ""
 
 
-def _changed_call(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
-    opaque = _changed_opaque(call.opaque, change)
-    return ToolCall(change(call.id), change(call.name), change(call.arguments), opaque)
+_TEXTS: Mapping[type, tuple[str, ...]] = {
+    Reply: ("content", "reasoning", "served_by", "notes", "tool_calls", "opaque"),
+    ToolCall: ("id", "name", "arguments", "opaque"),
+    Opaque: ("data", "signed_words"),
+}
+"""Fields of a reply and its parts that hold texts."""
 
 
-def _changed_opaque(opaque: Opaque | None, change: Callable[[str], str]) -> Opaque | None:
-    if opaque is None:
-        return None
-    return replace(opaque, data=change(opaque.data), signed_words=change(opaque.signed_words))
+def _with_texts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a reply, or a part of one, with `change` made to each text of it."""
+    names = next((names for kind, names in _TEXTS.items() if isinstance(value, kind)), None)
+    if names is None:
+        return change(value)
+
+    changed: dict[str, Any] = {}
+    for name in names:
+        part = getattr(value, name)
+        if name in ("notes", "tool_calls"):
+            changed[name] = tuple(_with_texts(item, change) for item in part)
+        elif part is not None or name != "opaque":
+            changed[name] = _with_texts(part, change)
+
+    return replace(value, **changed)
 
 
 def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:
@@ -411,9 +383,6 @@ def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:
 
         taken.add(call_id)
         calls.append(call)
-
-    if calls == list(reply.tool_calls):
-        return reply
 
     return replace(reply, tool_calls=tuple(calls))
 

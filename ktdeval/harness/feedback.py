@@ -1,5 +1,5 @@
-"""Feedback to a submission that breaks its schema: the place and the rule of each problem; and to a
-reply that was cut.
+"""Feedback to a submission that breaks its schema: the place and the rule of each problem, in words;
+and to a reply that was cut.
 
 It never quotes what the model wrote.
 """
@@ -15,13 +15,23 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from ktdeval.harness.chat_messages import Reply
-from ktdeval.harness.schema_check import in_words
 from ktdeval.values.kinds import Schema
 from ktdeval.values.strict_json import JsonValue
 
 CUT = "That reply was cut {where}, before its end: be shorter this time."
 MAX_PROBLEMS = 5
 _CHOICES = ("anyOf", "oneOf")
+
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_LENGTHS = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"))
 
 Problem = dict[str, str]
 
@@ -182,3 +192,62 @@ def _rule(error: ValidationError) -> str:
         return f"must have no fields but {', '.join(allowed)}"
 
     return f"must be {in_words(schema)}"
+
+
+# ---- rules in words
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """Return what a schema asks of a value: `a whole number from 1 to 100`, `one of BUY, SELL`."""
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            alternatives = [_alternative_in_words(branch) for branch in schema[word]]
+            return " or ".join(dict.fromkeys(alternatives))
+
+    words = _kinds_in_words(schema.get("type", "value"))
+    words += _bounds_in_words(schema)
+    for least, most, unit in _LENGTHS:
+        if least in schema or most in schema:
+            words += " of" + _span(schema.get(least), schema.get(most), f" {unit}")
+
+    if "pattern" in schema:
+        words += f", in the form {schema['pattern']}"
+
+    return words
+
+
+def _alternative_in_words(schema: Mapping[str, Any]) -> str:
+    if "required" in schema:
+        return f"an object with {', '.join(schema['required'])}"
+
+    return in_words(schema)
+
+
+def _kinds_in_words(kinds: str | Sequence[str]) -> str:
+    names = [kinds] if isinstance(kinds, str) else kinds
+    return " or ".join(_KINDS.get(name, f"a {name}") for name in names)
+
+
+def _bounds_in_words(schema: Mapping[str, Any]) -> str:
+    if "exclusiveMinimum" not in schema:
+        return _span(schema.get("minimum"), schema.get("maximum"), "")
+
+    words = f" above {schema['exclusiveMinimum']}"
+    if "maximum" in schema:
+        words += f" and at most {schema['maximum']}"
+
+    return words
+
+
+def _span(least: Any, most: Any, unit: str) -> str:
+    if least is None and most is None:
+        return ""
+    if least is None:
+        return f" at most {most}{unit}"
+    if most is None:
+        return f" at least {least}{unit}"
+
+    return f" {least} to {most}{unit}" if unit else f" from {least} to {most}"

@@ -95,8 +95,6 @@ def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
             call = replace(call, name=wrapped["name"])
         calls.append(call)
 
-    if calls == list(reply.tool_calls):
-        return reply
     return replace(reply, tool_calls=tuple(calls))
 
 

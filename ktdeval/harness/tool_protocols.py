@@ -15,7 +15,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 from ktdeval.harness.chat_messages import (
@@ -53,7 +52,6 @@ _ANSWER_RULES = (
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_REMEMBERED = 256  # offers of tools
 
 
 def encode(request: ModelRequest) -> ModelRequest:
@@ -69,7 +67,7 @@ def encode(request: ModelRequest) -> ModelRequest:
     if protocol == "native" or not _needs_encoding(request):
         return request
 
-    offer = _offer(request, protocol)
+    offer = _offer(request)
     form = protocol
     if not request.tools:
         # The reply will be plain text, so earlier replies must not suggest a JSON envelope.
@@ -154,38 +152,25 @@ class _ToolOffer:
     response_schema: Mapping[str, JsonValue] | None  #: schema of the reply, if it needs one
 
 
-def _offer(request: ModelRequest, protocol: ToolProtocol) -> _ToolOffer:
-    tools: list[JsonValue] = [
-        [tool.name, tool.description, tool.parameters] for tool in request.tools
-    ]
-    return _make_offer(_json([tools, request.tool_choice, request.response_schema]), protocol)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _make_offer(key: str, protocol: ToolProtocol) -> _ToolOffer:
-    """Return the offer of some tools.
-
-    The key of the cache is their text. Objects would not do: each episode creates its own equal
-    ones, and an agent may change a schema.
-    """
-    tools_json, forced, schema = json.loads(key)
-    tools = [ToolSpec(*tool) for tool in tools_json]
+def _offer(request: ModelRequest) -> _ToolOffer:
+    is_text = request.params.tool_protocol == "text"
+    tools = request.tools
+    schema = request.response_schema
     rules = []
-
     if tools:
-        rules.append(_TEXT_RULES if protocol == "text" else _SCHEMA_RULES)
+        rules.append(_TEXT_RULES if is_text else _SCHEMA_RULES)
         rules.append(_TOOLS_HEADING)
         rules.extend(map(_description, tools))
 
-    if protocol == "text" and schema is not None:
-        when = "A reply that calls no tool" if tools else "Your reply"
-        rules.append(_ANSWER_RULES.format(when=when, schema=_json(schema)))
+    if is_text:
+        if schema is not None:
+            when = "A reply that calls no tool" if tools else "Your reply"
+            rules.append(_ANSWER_RULES.format(when=when, schema=_json(schema)))
+        schema = None
+    elif tools:
+        schema = _envelope_schema(tools, request.tool_choice, schema)
 
-    reply_schema = None
-    if protocol == "json_schema":
-        reply_schema = _envelope_schema(tools, forced, schema) if tools else schema
-
-    return _ToolOffer("\n\n".join(rules), reply_schema)
+    return _ToolOffer("\n\n".join(rules), schema)
 
 
 def _description(tool: ToolSpec) -> str:
@@ -194,7 +179,7 @@ def _description(tool: ToolSpec) -> str:
 
 
 def _envelope_schema(
-    tools: Sequence[ToolSpec], forced: str | None, schema: Schema | None
+    tools: Sequence[ToolSpec], forced: str | None, schema: Mapping[str, JsonValue] | None
 ) -> Schema:
     """Return the JSON Schema of a reply with content and calls.
 

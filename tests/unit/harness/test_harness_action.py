@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.schema_check import plainly_follows
 from ktdeval.trading.types import Order
 from masking_market import BASE_ROW, MARKET, guard_of, lens_of
 from searching import examples
@@ -58,42 +57,6 @@ SCHEMAS = [
     action_schema(CONFIG, whole_shares=whole, shorts=shorts, limits=limits)
     for whole, shorts, limits in product((True, False), repeat=3)
 ]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-@given(ACTIONS, st.sampled_from(SCHEMAS))
-def test_what_follows_a_schema_at_a_glance_follows_it(value, schema):
-    assert not plainly_follows(value, schema) or jsonschema.Draft202012Validator(schema).is_valid(
-        value
-    )
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_plain_action_is_known_at_a_glance(schema):
-    assert plainly_follows(
-        json.loads(text_of(order(), order(side="SELL", target_weight=None, shares=200))), schema
-    )
-    assert plainly_follows({"orders": [], "overall_reason": ""}, schema)
-
-
-@pytest.mark.parametrize(
-    ("value", "schema"),
-    [
-        (1, {"type": ["integer", "null"]}),
-        (1, {"multipleOf": 1}),
-        ("a", {"pattern": "a"}),
-        ({"a": 1}, {"additionalProperties": {"type": "integer"}}),
-        ({"a": 1}, {"oneOf": [{"required": ["a"]}, {"minProperties": 2}]}),
-        ({"a": 1}, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
-        ({"a": 1, "b": 1}, {"anyOf": [{"required": ["c"]}, {"multipleOf": 2}]}),
-        ([1], {"items": False}),
-        (True, {"type": "integer"}),
-        (1, {"enum": [1]}),
-    ],
-)
-def test_a_rule_that_is_not_plain_is_left_to_the_validator(value, schema):
-    assert not plainly_follows(value, schema)
 
 
 FIELDS = {

@@ -31,7 +31,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import ktdeval.harness.step_session
+import ktdeval.harness.step_tools
 import ktdeval.runner.episodes.episode
 import ktdeval.runner.episodes.episode_execution
 import ktdeval.runner.execution.run
@@ -151,7 +151,7 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
             (ktdeval.runner.execution.run, "run_episode", "episode"),
             (ktdeval.runner.execution.run, "write_cards", "cards"),
             (Bookkeeper, "book", "settle"),
-            (ktdeval.harness.step_session, "call", "arguments"),
+            (ktdeval.harness.step_tools, "call", "arguments"),
             (ktdeval.runner.records.episode_journal, "encode_canonical", "encode"),
             (Journal, "append", "sync"),
             (RunFolder, "complete", "compact"),

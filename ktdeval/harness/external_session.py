@@ -9,8 +9,8 @@ comes back then must be what is on record.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,8 +141,9 @@ class ExternalSession:
                 if self._session.withhold(tool.name) != tool.name:
                     raise self._refused("identity_in_tool_name")
 
-            sent, withheld = self._cleared(request)
-            return self._asked(sent, withheld)
+            before = self._texts_withheld
+            sent = self._cleared(request)
+            return self._asked(sent, self._texts_withheld - before)
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Call a research tool. A call that fails gives feedback. Raises RefusedAct; KtdevalError:
@@ -158,11 +159,8 @@ class ExternalSession:
                 raise self._refused("tool_budget_spent")
 
             call = replace(call, arguments=self._meant(call.name, call.arguments))
-            try:
+            with self._ending_step():
                 result = self._session.call_tool(call)
-            except BaseException as error:
-                self._end(error)
-                raise
 
             act = Act(
                 kind="tool",
@@ -227,11 +225,10 @@ class ExternalSession:
 
         return RefusedAct(kind)
 
-    def _cleared(self, request: ModelRequest) -> tuple[ModelRequest, int]:
-        """Return the request with identities withheld in its texts, and in how many texts of the
-        step that is new. The model's own turns are cleared by the session.
+    def _cleared(self, request: ModelRequest) -> ModelRequest:
+        """Return the request with identities withheld in its texts; what is known in it passes the
+        leak guard. The model's own turns are cleared by the session.
         """
-        before = self._texts_withheld
         messages = []
         for message in request.messages:
             if message.role == "system":
@@ -240,49 +237,40 @@ class ExternalSession:
                 message = replace(message, content=self._without_identities(message.content))
             messages.append(message)
 
-        tools = []
-        for tool in request.tools:
-            if self._known.has_tool(tool):
-                tools.append(tool)
-                continue
-            description = self._without_identities(tool.description)
-            parameters = self._cleared_schema(tool.parameters)
-            tools.append(ToolSpec(tool.name, description, parameters))
-
+        tools = tuple(self._cleared_tool(tool) for tool in request.tools)
         schema = request.response_schema
         if schema is not None:
             schema = self._cleared_schema(schema)
-
-        sent = replace(
-            request, messages=tuple(messages), tools=tuple(tools), response_schema=schema
-        )
-        return sent, self._texts_withheld - before
+        return replace(request, messages=tuple(messages), tools=tools, response_schema=schema)
 
     def _cleared_prompt(self, text: str) -> str:
         """Return a system prompt with identities withheld, but for lines that are known."""
         cleared = self._known.cleared_prompt(text, self._without_identities)
-        return self._without_identities(text) if cleared is None else cleared
+        if cleared is None:
+            return self._without_identities(text)
 
-    def _let_known_pass(self, sent: ModelRequest) -> None:
-        """Let the leak guard pass what is known in a cleared request, and no other text."""
-        for tool in sent.tools:
-            if self._known.has_tool(tool):
-                self._session.let_pass(tool=tool)
-        for message in sent.messages:
-            if message.role == "system":
-                cleared = self._known.cleared_prompt(message.content, self._session.withhold)
-                if cleared == message.content:
-                    self._session.let_pass(prompt=cleared)
+        self._session.let_pass(prompt=cleared)
+        return cleared
+
+    def _cleared_tool(self, tool: ToolSpec) -> ToolSpec:
+        """Return a tool with identities withheld; one that is known as it is."""
+        if self._known.has_tool(tool):
+            self._session.let_pass(tool=tool)
+            return tool
+
+        description = self._without_identities(tool.description)
+        return ToolSpec(tool.name, description, self._cleared_schema(tool.parameters))
 
     def _cleared_schema(self, schema: Mapping[str, JsonValue]) -> JsonObject:
         """Return a schema with identities withheld. Its dialect is left out: the address of one
         reads as a month, and no model needs it.
         """
-        cleared = self._cleared_value(
-            {key: value for key, value in schema.items() if key != "$schema"}
-        )
-        if not isinstance(cleared, dict):
-            return {"type": "object"}
+        return self._cleared_object({key: schema[key] for key in schema if key != "$schema"})
+
+    def _cleared_object(self, value: Mapping[str, JsonValue]) -> JsonObject:
+        cleared: dict[str, JsonValue] = {}
+        for key, item in value.items():
+            cleared[self._without_identities(key)] = self._cleared_value(item)
         return cleared
 
     def _cleared_value(self, value: JsonValue) -> JsonValue:
@@ -292,10 +280,7 @@ class ExternalSession:
         if isinstance(value, str):
             return self._without_identities(value)
         if isinstance(value, Mapping):
-            cleared: dict[str, JsonValue] = {}
-            for key, item in value.items():
-                cleared[self._without_identities(key)] = self._cleared_value(item)
-            return cleared
+            return self._cleared_object(value)
         if isinstance(value, Sequence):
             return [self._cleared_value(item) for item in value]
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -314,9 +299,10 @@ class ExternalSession:
         return known
 
     def _asked(self, sent: ModelRequest, withheld: int) -> Reply:
-        """Ask the model with a cleared request."""
+        """Ask the model with a cleared request, in which so many texts of the step have identities
+        withheld that had not been sent before.
+        """
         self._calls += 1
-        self._let_known_pass(sent)
         tools: tuple[OfferedTool, ...] | UnsetType = UNSET
         if sent.tools != self._tools:
             tools = tuple(map(_offered, sent.tools))
@@ -332,12 +318,10 @@ class ExternalSession:
         act = Act(kind="ask", tools=tools, response_schema=schema, withheld=withheld, settings=own)
         self.last_call_error = None
         try:
-            reply = self._session.ask(sent)
+            with self._ending_step(ModelError):
+                return self._session.ask(sent)
         except ModelError as error:
             self.last_call_error = error
-            raise
-        except BaseException as error:
-            self._end(error)
             raise
         finally:
             # An exchange is on record where the call failed, too.
@@ -345,11 +329,17 @@ class ExternalSession:
             self._offered.update((tool.name, tool) for tool in sent.tools)
             self._acts.append(act)
 
-        return reply
-
-    def _end(self, error: BaseException) -> None:
-        self.error = error
-        self._tell_over()
+    @contextmanager
+    def _ending_step(self, *passing: type[BaseException]) -> Iterator[None]:
+        """End the step where an act raises anything but the errors that pass."""
+        try:
+            yield
+        except passing:
+            raise
+        except BaseException as error:
+            self.error = error
+            self._tell_over()
+            raise
 
     def _tell_over(self) -> None:
         """Call `when_over`, once."""
@@ -396,7 +386,7 @@ class ExternalSession:
     def _replay_call(self, act: Act, request: ModelRequest) -> None:
         """Ask again; a call that failed fails again, and the agent went on."""
         with suppress(ModelError):
-            self._asked(request, act.withheld)
+            self._asked(self._cleared(request), act.withheld)
 
 
 def _offered(tool: ToolSpec) -> OfferedTool:

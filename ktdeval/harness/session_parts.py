@@ -13,6 +13,7 @@ from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
+from ktdeval.values.strict_json import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +56,22 @@ class SessionParts:
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the research tools as offered to a model: the same objects at every step."""
         return tuple(tool.spec for tool in self.tools)
+
+    @cached_property
+    def field_names(self) -> frozenset[str]:
+        """Names of all fields within the schemas of the tools."""
+        names: set[str] = set()
+        rest: list[JsonValue] = [dict(self.form.tool.parameters)]
+        rest += [dict(tool.parameters) for tool in self.tools]
+        while rest:
+            part = rest.pop()
+            match part:
+                case dict():
+                    properties = part.get("properties")
+                    if isinstance(properties, dict):
+                        names |= properties.keys()
+                    rest += part.values()
+                case list():
+                    rest += part
+
+        return frozenset(names)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ktdeval.harness.chat_messages import Message, Opaque, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.observation.state_rows import as_object
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.strict_json import dumps_canonical, loads_strict
 
 _Calls = tuple[tuple[str, str], ...]
 
@@ -19,32 +19,12 @@ def _named(calls: Sequence[ToolCall]) -> _Calls:
     return tuple((call.id, call.name) for call in calls)
 
 
-def _field_names(schema: JsonValue) -> frozenset[str]:
-    """Return the names of all fields within JSON Schemas."""
-    names: set[str] = set()
-    rest = [schema]
-    while rest:
-        part = rest.pop()
-        match part:
-            case dict():
-                properties = part.get("properties")
-                if isinstance(properties, dict):
-                    names |= properties.keys()
-                rest += part.values()
-            case list():
-                rest += part
-
-    return frozenset(names)
-
-
 class LeakClearance:
     """What of a step's messages and tools has passed the leak guard, and in which form."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._offered = {parts.form.tool.name, *(tool.name for tool in parts.tools)}
-        schemas = [parts.form.tool.parameters, *(tool.parameters for tool in parts.tools)]
-        self._fields = _field_names([dict(schema) for schema in schemas])
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
         self._of_calls: dict[_Calls, Opaque | None] = {}
@@ -61,23 +41,23 @@ class LeakClearance:
             # Conversations beside each other may number their calls alike: then none is known.
             self._of_calls[calls] = reply.opaque if is_new else None
 
-    def clear_tool(self, spec: ToolSpec) -> None:
+    def clear_tool(self, tool: ToolSpec) -> None:
         """Check the description of a tool, once in an episode."""
-        if self._parts.cleared_specs.get(spec.name) == spec:
+        if self._parts.cleared_specs.get(tool.name) == tool:
             return
-        text = dumps_canonical([spec.name, spec.description, spec.parameters])
+        text = dumps_canonical([tool.name, tool.description, tool.parameters])
         self._parts.guard.check(text, "the description of a tool")
-        self.let_pass(spec)
+        self.let_pass(tool)
 
-    def let_pass(self, spec: ToolSpec | None = None, prompt: str = "") -> None:
+    def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
         """Take a tool or a system prompt as cleared, for the episode."""
         if prompt:
             self._parts.cleared_prompts.add(prompt)
-        if spec is None:
+        if tool is None:
             return
         # A copy: an agent could change a schema in place.
-        parameters = as_object(loads_strict(dumps_canonical(spec.parameters)))
-        self._parts.cleared_specs[spec.name] = ToolSpec(spec.name, spec.description, parameters)
+        parameters = as_object(loads_strict(dumps_canonical(tool.parameters)))
+        self._parts.cleared_specs[tool.name] = ToolSpec(tool.name, tool.description, parameters)
 
     def withhold(self, text: str) -> str:
         """Return a text with hidden identities withheld."""
@@ -108,9 +88,6 @@ class LeakClearance:
         opaque = self._clear_opaque(
             message.opaque or self._of_calls.get(_named(message.tool_calls))
         )
-        if (content, calls, opaque) == (message.content, message.tool_calls, message.opaque):
-            return message
-
         return replace(message, content=content, tool_calls=calls, opaque=opaque)
 
     def _check(self, message: Message) -> Message:
@@ -122,14 +99,9 @@ class LeakClearance:
         if is_system:
             prompts.add(message.content)
 
-        given_id = message.tool_call_id
-        if given_id is None:
+        if message.tool_call_id is None:
             return message
-
-        cleared_id = self._clear_id(given_id)
-        if cleared_id == given_id:
-            return message
-        return replace(message, tool_call_id=cleared_id)
+        return replace(message, tool_call_id=self._clear_id(message.tool_call_id))
 
     def _clear_call(self, call_: ToolCall) -> ToolCall:
         name = call_.name
@@ -137,7 +109,7 @@ class LeakClearance:
         if not is_offered and self.withhold(name) != name:
             name = "withheld"
 
-        arguments = self._parts.guard.redact_json(call_.arguments, self._fields)
+        arguments = self._parts.guard.redact_json(call_.arguments, self._parts.field_names)
         return ToolCall(self._clear_id(call_.id), name, arguments, self._clear_opaque(call_.opaque))
 
     def _clear_opaque(self, opaque: Opaque | None) -> Opaque | None:
@@ -149,7 +121,7 @@ class LeakClearance:
         if self.withhold(opaque.signed_words) != opaque.signed_words:
             return None
         if opaque.has_words:
-            data = self._parts.guard.redact_json(opaque.data, self._fields)
+            data = self._parts.guard.redact_json(opaque.data, self._parts.field_names)
             return replace(opaque, data=data)
         return opaque
 

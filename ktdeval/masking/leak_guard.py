@@ -75,7 +75,7 @@ class LeakGuard:
         return self._withhold_in_json(text, fields)
 
     def _redacted_json(self, text: str, fields: frozenset[str]) -> str:
-        if not self._names_identity(text, fields):
+        if not self._holds_identity(text, fields):
             return text
 
         try:
@@ -84,11 +84,11 @@ class LeakGuard:
             return self.redact(text)
 
         cleaned = render_json(self._redact_value(value, fields))
-        if self._names_identity(cleaned, fields):
+        if self._holds_identity(cleaned, fields):
             return render_json({"arguments": WITHHELD})
         return cleaned
 
-    def _names_identity(self, text: str, fields: frozenset[str]) -> bool:
+    def _holds_identity(self, text: str, fields: frozenset[str]) -> bool:
         """Whether JSON holds an identity, the names of these fields apart."""
         hits = self._index.find(text, "answer")
         names = _spans_of_names(text, fields) if hits else []

@@ -109,7 +109,8 @@ def test_a_request_that_names_a_further_model_asks_that_one_and_is_recorded_with
     session, own = session_of(Reply("own"), Reply("own again"))
     quick = Scripted(Reply("quick"))
     named = NamedModel(quick, CallParams(temperature=0.3, tool_protocol="text"))
-    session._parts = replace(session._parts, name="lab/deep", further={"lab/quick": named})
+    parts = replace(session._parts, name="lab/deep", further={"lab/quick": named})
+    session = GuardedSession(parts, 0, BASE_ROW)
 
     asked = [ModelRequest(HELLO, model=name) for name in (None, "lab/quick", "lab/deep")]
 

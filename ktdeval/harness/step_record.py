@@ -1,0 +1,111 @@
+"""Record of one step: its calls of models, its counts and failures, and what agents outside did."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval.errors import ModelError
+from ktdeval.harness.agent import StepCounts
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, encodable
+from ktdeval.harness.external_acts import ExternalRecord
+from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_schema import OfferedSchemas
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import Value
+
+# What an agent may call a reply that a content filter emptied
+_OF_FILTERED = frozenset({"empty_reply", "no_submission", "no_signal"})
+
+
+class TranscriptEntry(Value):
+    """Conversation of one step."""
+
+    step: int  #: its number
+    #: one JSON object for each model call. `kept` is how many messages of the call before begin
+    #: this one too, `sent` the messages after these as they were sent, `tools` the names of the
+    #: tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError);
+    #: `schemas` of those whose schema is this step's own, by name, where it is not the one recorded
+    #: last; `role` where a role of a team asked, `model` where a further model was asked.
+    exchanges: tuple[dict[str, JsonValue], ...]
+    #: arguments of the submit tool that the decision took as they were; None where there are none
+    submission: str | None
+    #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or
+    #: `error`; absent without one
+    embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
+    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts
+    #: nothing
+    predicted: dict[str, float] | UnsetType = UNSET
+    #: what an agent outside of this code did; absent of others
+    external: ExternalRecord | UnsetType = UNSET
+
+
+class StepRecorder:
+    """Record of one step while it goes on."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._guard = parts.guard
+        self._offered = OfferedSchemas((*parts.specs, parts.form.tool))
+        self._messages: tuple[Message, ...] = ()  # of the latest call
+        self._is_filtered = False  # whether a content filter stopped the latest reply
+        self.counts = StepCounts()
+        self.exchanges: list[dict[str, JsonValue]] = []
+        self.embedded: list[dict[str, JsonValue]] = []
+        self.external: ExternalRecord | UnsetType = UNSET
+        self.last_failure = ""  #: kind of the last submission that was not accepted
+
+    def begin_call(self, sent: ModelRequest) -> dict[str, JsonValue]:
+        """Begin the record of a call and return it; messages that begin the call before, too, are
+        counted instead of repeated.
+        """
+        number_before = 0
+        for earlier, message in zip(self._messages, sent.messages):
+            if earlier is not message and earlier != message:
+                break
+            number_before += 1
+
+        self._messages = sent.messages
+        exchange: dict[str, JsonValue] = {
+            "kept": number_before,
+            "sent": [message.to_json() for message in sent.messages[number_before:]],
+            "tools": [spec.name for spec in sent.tools],
+            "tool_choice": sent.tool_choice,
+            "seed": sent.params.seed,
+        }
+        if schemas := self._offered.changed(sent.tools):
+            exchange["schemas"] = schemas
+        if sent.role is not None:
+            exchange["role"] = self._guard.redact(encodable(sent.role))
+        if sent.model is not None:
+            exchange["model"] = sent.model
+
+        self.exchanges.append(exchange)
+        return exchange
+
+    def fail_call(self, record: dict[str, JsonValue], error: ModelError) -> None:
+        """Put the failure of a call on its record, and count it."""
+        record["error"] = error.kind
+        self.counts.fail(f"model_{error.kind}")
+
+    def count_reply(self, reply: Reply) -> None:
+        """Count a reply's tokens and what is wrong with it."""
+        self.counts.add_reply(reply)
+        self._is_filtered = reply.finish_reason == "content_filter"
+
+    def count_failure(self, kind: str) -> None:
+        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name. What
+        a content filter took away is counted as that alone.
+        """
+        if self._is_filtered and kind in _OF_FILTERED:
+            return
+        self.last_failure = kind
+        self.counts.fail(kind)
+
+    def keep_acts(self, record: ExternalRecord) -> None:
+        """Put the acts of an agent outside on the step's record. Its submissions count as asked
+        for.
+        """
+        self.external = record
+        submissions = [act for act in record.acts if act.kind == "submit"]
+        self.counts.submissions += len(submissions)
+        if submissions:  # what failed after the last one is no submission
+            self.last_failure = submissions[-1].failure

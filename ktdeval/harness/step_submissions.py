@@ -1,0 +1,128 @@
+"""Submissions of one step: read by the task's form, held to its rules, compared with the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from msgspec import UNSET, structs
+
+from ktdeval.harness.action import breaking
+from ktdeval.harness.added_fields import without_added
+from ktdeval.harness.agent import Decision, Submission
+from ktdeval.harness.chat_messages import Reply, ToolSpec
+from ktdeval.harness.reading import canonical_form
+from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.step_record import StepRecorder
+from ktdeval.trading.rule_breaches import RuleBreach
+from ktdeval.trading.types import DECIDED, Action
+
+
+class SubmissionPort:
+    """Submissions of one step. `breaches` names the orders of an action that break a rule as known
+    now: they are the answer to such a submission.
+    """
+
+    def __init__(
+        self,
+        parts: SessionParts,
+        recorder: StepRecorder,
+        breaches: Callable[[Action], Sequence[RuleBreach]] | None,
+    ) -> None:
+        self._form = parts.form
+        self._redact = parts.guard.redact  # a ledger may be quoted
+        self._recorder = recorder
+        self._breaches = breaches
+        self._received: set[str] = set()  # arguments of the model's calls, as received
+        self._accepted: list[tuple[str, Submission]] = []
+        self.tool = parts.form.tool  #: the tool to submit with in this step
+
+    def receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
+        """Keep the arguments of a reply's calls, as the model wrote them and, of a submission, as
+        its tool reads them.
+        """
+        for call in reply.tool_calls:
+            self._received.add(call.arguments)
+            offered = [tool for tool in tools if tool.name == call.name]
+            self._received.add(without_added(call.arguments, offered, self.tool))
+
+    def read_text(self, text: str) -> str | None:
+        """Return the arguments of the submit tool that a reply without a call stands for; None
+        where the form takes no plain text.
+        """
+        if not text.strip():
+            return None
+
+        arguments = self._form.arguments_of(text)
+        if arguments is not None:
+            self._received.add(arguments)
+        return arguments
+
+    def parse(self, text: str) -> Submission:
+        """Validate the arguments of the submit tool. Reasons come back with hidden identities
+        withheld.
+        """
+        reading = self._form.read(text)
+        counts = self._recorder.counts
+        counts.unmask_attempts += reading.unmask_attempts
+        submission = reading.submission
+        if submission.action is None:
+            if submission.failure is not None:
+                self._recorder.count_failure(submission.failure)
+            return submission
+
+        for _ in range(reading.unknown_assets):
+            counts.fail("unknown_asset")
+
+        breaches = () if self._breaches is None else self._breaches(submission.action)
+        if breaches:
+            self._recorder.count_failure("constraint")
+            return breaking(breaches)
+
+        action = []
+        for order in submission.action:
+            action.append(structs.replace(order, reason=self._redact(order.reason)))
+
+        submission = replace(
+            submission,
+            action=tuple(action),
+            overall_reason=self._redact(submission.overall_reason),
+            stock_ids=tuple(map(self._redact, submission.stock_ids)),
+        )
+        self._accepted.append((text, submission))
+        return submission
+
+    def written_text(self, decision: Decision) -> str | None:
+        """Return the arguments of the submission that the decision took unchanged, and that the
+        model wrote; None for a hold, or after any change.
+        """
+        return self.taken_text(decision, self._is_received)
+
+    def taken_text(
+        self, decision: Decision, is_of_model: Callable[[str], bool] = bool
+    ) -> str | None:
+        """Return the arguments of the last submission that the decision took, of those that pass."""
+        if decision.provenance not in DECIDED:
+            return None
+
+        for text, submission in reversed(self._accepted):
+            same_action = submission.action == decision.action
+            same_reason = submission.overall_reason == decision.overall_reason
+            if same_action and same_reason and is_of_model(text):
+                return text
+
+        return None
+
+    def _is_received(self, text: str) -> bool:
+        """Whether a submission is what the model wrote. An agent outside may have read it and
+        written it again: then its meaning counts.
+        """
+        if text in self._received:
+            return True
+        if self._recorder.external is UNSET:
+            return False
+
+        meaning = canonical_form(text, plain_numbers=True)
+        return any(
+            canonical_form(received, plain_numbers=True) == meaning for received in self._received
+        )

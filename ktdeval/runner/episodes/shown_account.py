@@ -17,6 +17,7 @@ much of a buy the cash covers, and outside A-shares the margin and the smallest 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import structs
 
@@ -103,7 +104,12 @@ class SeenBooks:
         positions = tuple(map(self._known_position, record.positions))
         opened_minor = self.account.cash_minor + sum(action.cash_minor for action in actions)
         opened_minor += sum(charge.cash_minor for charge in charges)
-        cash_minor = opened_minor + sum(_flow_minor(order) for order in orders)
+        flows = [
+            _flow_minor(_bought(order), order.notional_minor, order.fee_minor)
+            for order in orders
+            if order.filled_shares
+        ]
+        cash_minor = opened_minor + sum(flows)
         holdings_minor = sum(position.value_minor for position in positions)
         self.last = structs.replace(
             record,
@@ -298,20 +304,20 @@ class SeenBooks:
     def _fill_ticks(self, asset: int, true_ticks: int) -> int:
         return self._ticks(asset, true_ticks, *bar_of_fill(self._rules.scales[asset], self._row))
 
+    def _known_fill(self, asset: int, bought: int, true_ticks: int) -> dict[str, Any]:
+        """Return notional, fee and duties of a fill at its price as known; a sale is below 0."""
+        ticks = self._fill_ticks(asset, true_ticks)
+        terms = self._tape.rules_on(self._row).terms[asset]
+        notional_minor, fee_minor = cost(abs(bought), ticks, terms, bought < 0)
+        duties = duties_of(abs(bought), notional_minor, terms, bought < 0)
+        return {"notional_minor": notional_minor, "fee_minor": fee_minor, "duties": duties}
+
     def _known_order(self, order: OrderRecord) -> OrderRecord:
         if order.code is None or not order.filled_shares:
             return order
 
         asset = self._columns[order.code]
-        ticks = self._fill_ticks(asset, order.price_ticks)
-        is_sell = order.side == "SELL"
-        terms = self._tape.rules_on(self._row).terms[asset]
-        notional_minor, fee_minor = cost(order.filled_shares, ticks, terms, is_sell)
-        duties = duties_of(order.filled_shares, notional_minor, terms, is_sell)
-
-        return structs.replace(
-            order, notional_minor=notional_minor, fee_minor=fee_minor, duties=duties
-        )
+        return structs.replace(order, **self._known_fill(asset, _bought(order), order.price_ticks))
 
     def _known_action(self, action: CorporateActionRecord) -> CorporateActionRecord:
         """Factor change with the fraction of a step paid at the mark as known."""
@@ -327,24 +333,14 @@ class SeenBooks:
 
     def _known_charge(self, charge: ChargeRecord) -> ChargeRecord:
         asset = self._columns[charge.code]
-        day = self._tape.day(self._row)
-        terms = day.rules.terms[asset]
-
         if charge.kind == "borrow":
-            interest = interest_minor(
-                charge.shares, self._mark_ticks(asset, self._row - 1), asset, day
-            )
+            mark = self._mark_ticks(asset, self._row - 1)
+            interest = interest_minor(charge.shares, mark, asset, self._tape.day(self._row))
             return structs.replace(charge, cash_minor=-interest)
 
-        ticks = self._fill_ticks(asset, charge.price_ticks)
-        is_sell = charge.shares < 0
-        notional_minor, fee_minor = cost(abs(charge.shares), ticks, terms, is_sell)
-        change_minor = -notional_minor - fee_minor
-        if is_sell:
-            change_minor = notional_minor - fee_minor
-
-        duties = duties_of(abs(charge.shares), notional_minor, terms, is_sell)
-        return structs.replace(charge, cash_minor=change_minor, fee_minor=fee_minor, duties=duties)
+        fill = self._known_fill(asset, charge.shares, charge.price_ticks)
+        cash_minor = _flow_minor(charge.shares, fill.pop("notional_minor"), fill["fee_minor"])
+        return structs.replace(charge, cash_minor=cash_minor, **fill)
 
     def _known_position(self, position: PositionRecord) -> PositionRecord:
         asset = self._columns[position.code]
@@ -359,8 +355,7 @@ class SeenBooks:
         for order in record.orders:
             if order.code is not None and order.filled_shares:
                 asset = self._columns[order.code]
-                bought = order.filled_shares if order.side == "BUY" else -order.filled_shares
-                shares[asset] = shares.get(asset, 0) - bought
+                shares[asset] = shares.get(asset, 0) - _bought(order)
 
         day = self._tape.day(self._row)
         total = 0
@@ -375,13 +370,14 @@ class SeenBooks:
         return total
 
 
-def _flow_minor(order: OrderRecord) -> int:
-    """Change in cash of an order."""
-    if not order.filled_shares:
-        return 0
-    if order.side == "SELL":
-        return order.notional_minor - order.fee_minor
-    return -order.notional_minor - order.fee_minor
+def _bought(order: OrderRecord) -> int:
+    """Return the shares that an order has bought; below 0 of a sale."""
+    return -order.filled_shares if order.side == "SELL" else order.filled_shares
+
+
+def _flow_minor(bought: int, notional_minor: int, fee_minor: int) -> int:
+    """Return the change in cash of a fill; a sale is below 0."""
+    return (notional_minor if bought < 0 else -notional_minor) - fee_minor
 
 
 def _weight(worth: int, nav: int) -> float:

@@ -1,11 +1,10 @@
 """Append-only journal of an episode, and compressed lines: a record is either wholly on disk or was
 never written.
 
-A journal is synced after each line, so that no paid step is lost, or by groups of lines, where the
-steps since the last sync can be played again for nothing and give the same bytes. Each line of such
-a journal states how many lines before it were on disk (`synced`). A power cut can leave holes in
-what was not: a broken line that no other states to be on disk is cut off with all after it. A
-broken line that was on disk is corruption, as in any other journal.
+A journal is synced after each line, so that no paid step is lost, or by groups of lines, where steps
+can be played again for nothing and give the same bytes. A power cut can leave holes in lines that
+were not synced: in such a journal, a broken line is cut off with all after it. In any other, it is
+corruption.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, get_args
 
 import msgspec
 import zstandard
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.errors import StoreError, explained
@@ -58,7 +57,8 @@ class JournalEntry(Value, Generic[R]):
     shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
     wall_s: float = 0.0  #: seconds that it took
     made_by: Maker | None = None  #: what made it; None in records without it
-    #: lines before it that were on disk when it was written; absent where each line is synced
+    #: lines before it that were on disk when it was written; an earlier version wrote it where lines
+    #: were synced by groups
     synced: int | UnsetType = UNSET
 
 
@@ -93,13 +93,13 @@ class _NoKeeper:
 
 class Journal(Closing, Generic[T]):
     """JSON lines of one type. Each is durable (fdatasync) before `append` returns, or with
-    `most_unsynced` above 1 the first of so many; these are lines of `JournalEntry`. `is_own` says
+    `most_unsynced` above 1 the last of so many, whose steps can be played again. `is_own` says
     whether an entry can have its index.
 
     A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it
     belonged to is simply run again. A line that is broken anywhere else is corruption: StoreError,
-    and the file is left as it is; but for lines that were not synced yet, which are cut off with
-    all after them. `keeper` keeps each entry, too, before `append` returns.
+    and the file is left as it is; but with `most_unsynced` above 1 a line with a hole is cut off
+    with all after it. `keeper` keeps each entry, too, before `append` returns.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class Journal(Closing, Generic[T]):
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
         keep = 0
-        is_grouped = self._most_unsynced > 1
-        for entry, size in _whole_entries(self.path, type_, is_grouped):
+        may_have_holes = self._most_unsynced > 1
+        for entry, size in _whole_entries(self.path, type_, may_have_holes):
             number = len(self.recovered) + 1
             if is_own is not None and not is_own(number - 1, entry):
                 raise StoreError(_corrupt(self.path, number))
@@ -148,9 +148,6 @@ class Journal(Closing, Generic[T]):
         """Write one entry, durably as the class says. Raises StoreError where it can't be written;
         all before that is on disk stays, and the same command resumes.
         """
-        if self._most_unsynced > 1:
-            entry = cast("T", structs.replace(cast("Entry", entry), synced=self._synced))
-
         data = encode_canonical(entry).encode() + b"\n"
         try:
             done = 0
@@ -281,42 +278,16 @@ def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _whole_entries(path: Path, type_: type[T], is_grouped: bool = False) -> Iterator[tuple[T, int]]:
-    """Yield whole entries with the bytes of their lines, up to what a power cut took.
-
-    `is_grouped`: whether the journal is known to be synced by groups. Raises StoreError: a line
-    that was on disk is broken.
+def _whole_entries(
+    path: Path, type_: type[T], may_have_holes: bool = False
+) -> Iterator[tuple[T, int]]:
+    """Yield whole entries with the bytes of their lines, up to a hole where there may be one. Raises
+    StoreError: a line is broken.
     """
     for number, line in _read_whole_lines(path):
-        try:
-            entry = _decode_line(path, number, line, type_)
-        except StoreError:
-            if _was_on_disk(path, number, is_grouped):
-                raise
+        if may_have_holes and b"\0" in line:  # the bytes of a hole, which no JSON has
             return
-
-        yield entry, len(line)
-
-
-class _Marked(msgspec.Struct):
-    """Part of a line that states how many were on disk; absent where each line is synced."""
-
-    synced: int | UnsetType = UNSET
-
-
-def _was_on_disk(path: Path, broken: int, is_grouped: bool) -> bool:
-    """Whether a broken line was on disk before it broke: it is JSON, which no hole in it leaves (the
-    bytes of a hole are zeros), or other lines of its journal state it. Without any, only the line of
-    a journal that is not synced by groups was.
-    """
-    marks: dict[int, int | UnsetType] = {}
-    for number, line in _read_whole_lines(path):
-        with contextlib.suppress(StoreError):
-            marks[number] = decode_json(line, _Marked, str(path)).synced
-
-    if not marks:
-        return not is_grouped
-    return broken in marks or any(mark is UNSET or mark >= broken for mark in marks.values())
+        yield _decode_line(path, number, line, type_), len(line)
 
 
 def _corrupt(path: Path, number: int) -> str:

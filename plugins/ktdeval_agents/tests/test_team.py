@@ -656,7 +656,7 @@ def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
     return SimpleNamespace(
         path=Path("run"),
         manifest=specs,
-        is_complete=lambda _: finished,
+        complete_specs=lambda: episodes if finished else [],
         load_transcript=lambda _: talks,
     )
 

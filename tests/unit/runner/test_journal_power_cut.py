@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from ktdeval.errors import StoreError
 from ktdeval.harness.step_session import TranscriptEntry
@@ -55,14 +54,10 @@ def play(path: Path, most_unsynced: int, steps: int = STEPS) -> Iterator[int]:
             yield step + 1
 
 
-def steps_in(path: Path) -> list[JournalEntry[AnswerRecord]]:
-    return [structs.replace(each, synced=entry(0).synced) for each in read_journal(path, ENTRY)]
-
-
-def promised(path: Path) -> int:
-    """Lines of a journal that it states to be on disk."""
-    marks = [each.synced for each in read_journal(path, ENTRY)]
-    return max((mark for mark in marks if isinstance(mark, int)), default=0)
+def steps_in(path: Path, most_unsynced: int = GROUP) -> list[JournalEntry[AnswerRecord]]:
+    """Steps that a journal still has when it is opened to go on."""
+    with Journal(path, ENTRY, most_unsynced=most_unsynced) as journal:
+        return journal.recovered
 
 
 @pytest.fixture
@@ -83,8 +78,7 @@ def test_after_a_cut_anywhere_the_journal_resumes_and_has_all_that_was_on_disk(
     appended = 0
 
     def taken() -> Path:
-        on_disk = appended if most_unsynced == 1 else promised(folder / "j")
-        left.append((tmp_path / "left", on_disk))
+        left.append((tmp_path / "left", appended // most_unsynced * most_unsynced))
         return tmp_path / "left"
 
     with disk.watched([cut_at], taken):
@@ -94,7 +88,7 @@ def test_after_a_cut_anywhere_the_journal_resumes_and_has_all_that_was_on_disk(
     disk.close()
     assert len(left) <= 1  # none where the journal ended before the cut
     for image, on_disk in left:
-        recovered = steps_in(image / "j") if (image / "j").exists() else []
+        recovered = steps_in(image / "j", most_unsynced) if (image / "j").exists() else []
         assert len(recovered) >= on_disk
         assert recovered == [entry(step) for step in range(len(recovered))]
 
@@ -111,25 +105,19 @@ def holed(line: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("broken", range(STEPS))
-def test_a_hole_is_cut_off_unless_a_later_line_states_that_it_was_on_disk(
-    tmp_path: Path, broken: int
-) -> None:
+def test_a_hole_is_cut_off_where_steps_can_be_played_again(tmp_path: Path, broken: int) -> None:
     path = tmp_path / "j"
     list(play(path, GROUP))
     lines = lines_of(path)
     lines[broken] = holed(lines[broken])
     path.write_bytes(b"".join(lines))
 
-    if broken < STEPS - GROUP:  # the last lines are the first to state the group before them
-        with pytest.raises(StoreError, match=f"j:{broken + 1}: the journal is corrupt here"):
-            Journal(path, ENTRY, most_unsynced=GROUP)
+    with pytest.raises(StoreError, match="corrupt"):
+        list(read_journal(path, ENTRY))
 
-        with pytest.raises(StoreError, match="corrupt"):
-            list(read_journal(path, ENTRY))
-    else:
-        assert len(steps_in(path)) == broken
-        list(play(path, GROUP))
-        assert steps_in(path) == [entry(step) for step in range(STEPS)]
+    assert len(steps_in(path)) == broken
+    list(play(path, GROUP))
+    assert steps_in(path) == [entry(step) for step in range(STEPS)]
 
 
 @pytest.mark.parametrize("broken", range(STEPS))
@@ -140,9 +128,8 @@ def test_a_journal_that_is_synced_line_by_line_takes_no_hole(tmp_path: Path, bro
     lines[broken] = holed(lines[broken])
     path.write_bytes(b"".join(lines))
 
-    for most_unsynced in (1, GROUP):  # the latter: it was begun by a version without groups
-        with pytest.raises(StoreError, match=f"j:{broken + 1}: the journal is corrupt here"):
-            Journal(path, ENTRY, most_unsynced=most_unsynced)
+    with pytest.raises(StoreError, match=f"j:{broken + 1}: the journal is corrupt here"):
+        Journal(path, ENTRY)
 
 
 def test_a_line_that_is_json_but_no_step_is_corrupt_also_where_it_was_not_synced(
@@ -157,18 +144,22 @@ def test_a_line_that_is_json_but_no_step_is_corrupt_also_where_it_was_not_synced
         Journal(path, ENTRY, most_unsynced=GROUP)
 
 
-def test_a_step_that_reached_outside_of_the_process_is_on_disk_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    with Journal(path, ENTRY, most_unsynced=GROUP) as journal:
+def test_a_step_that_reached_outside_of_the_process_is_on_disk_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("ktdeval.runner.records.episode_journal._sync_data", synced.append)
+    with Journal(tmp_path / "j", ENTRY, most_unsynced=GROUP) as journal:
         journal.append(entry(0))
+        assert len(synced) == 0
         journal.append(entry(1, embedded=({"texts": [], "error": "server"},)))
+        assert len(synced) == 1
         journal.append(entry(2))
 
-    marks = [each.synced for each in read_journal(path, ENTRY)]
-    assert marks == [0, 0, 2]
+    assert len(synced) == 1
 
 
-def test_lines_that_a_killed_process_left_are_synced_before_a_later_line_states_it(
+def test_lines_that_a_killed_process_left_are_synced_when_the_journal_is_opened(
     folder: Path, tmp_path: Path
 ) -> None:
     disk = Disk(folder, random.Random(1))
@@ -199,4 +190,5 @@ def test_a_journal_that_can_not_be_synced_keeps_what_is_on_disk(
         with pytest.raises(StoreError, match="Input/output error; all 4 finished records are kept"):
             journal.append(entry(GROUP + 3))
 
+    monkeypatch.undo()
     assert len(steps_in(path)) == GROUP

@@ -224,8 +224,10 @@ values = st.recursive(
 @examples(20)
 @given(st.lists(st.dictionaries(st.text(), values)), values)
 def test_a_transcript_has_the_bytes_of_its_entries_in_any_surroundings(
-    tmp_path_factory, exchanges, memory
+    tmp_path_factory, schemas, memory
 ):
+    call = {"kept": 0, "sent": [], "tools": [], "tool_choice": None, "seed": 0, "error": "timeout"}
+    exchanges = [{**call, "schemas": own} for own in schemas]
     folder = RunFolder.create(claim_folder(tmp_path_factory.mktemp("run")), MANIFEST)
     entry = TranscriptEntry(step=0, exchanges=tuple(exchanges), submission=None)
     with folder.open_journal(SPEC, ENTRY) as journal:

@@ -57,10 +57,7 @@ def evaluate_given(
 
     Raises KtdevalError or KeyboardInterrupt.
     """
-    prepared = prepare_run(config, plugins, StopSignal())
-    try:
+    with prepare_run(config, plugins, StopSignal()) as prepared:
         plan = prepared.plan
         model_of = prepare(PlannedEpisodes(plan.specs, plan.tasks, prepared.snapshot))
         return execute_run(replace(prepared, access=_GivenAccess(model_of)))
-    finally:
-        prepared.close()

@@ -77,7 +77,7 @@ from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
 from ktdeval.values.config_options import lasting_data, user_path
-from ktdeval.values.files import check_output
+from ktdeval.values.files import Closing, check_output
 from ktdeval.values.strict_json import JsonValue
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
@@ -96,7 +96,7 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class PreparedRun:
+class PreparedRun(Closing):
     """Planned run with an open, locked folder and access to its model; `close` it."""
 
     config: RunConfig
@@ -106,6 +106,11 @@ class PreparedRun:
     folder: RunFolder
     access: ModelAccess
     stop: StopSignal
+
+    @property
+    def factory(self) -> EpisodeFactory:
+        """Factory of its episodes."""
+        return EpisodeFactory(self.plan.tasks, self.plugins, self.snapshot)
 
     def close(self) -> None:
         """Write what is still to be written, and unlock the folder for other processes."""
@@ -235,16 +240,10 @@ class _RunModels:
         """The run's own model where it is behind a network."""
         return as_remote(self.own)
 
-    def people(self, own_name: str) -> list[str]:
-        """Return the names of those that are people."""
-        named = [(own_name, self.own)]
-        named += [(each.choice.name, each.model) for each in self.further]
-        return [name for name, model in named if model_traits(model).is_person]
-
 
 def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _RunModels:
     """Return the models of a run, connected where they are behind a network, and checked where they
-    are people.
+    are people. Raises KtdevalError: one can't be asked.
     """
     own = own_model(config, plugins)
     further = further_models(config, plugins)
@@ -252,12 +251,16 @@ def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = N
         further = offered(further, shared.further_protocols)
 
     models = _RunModels(own, run_price(config, own), further)
-    for name in models.people(config.model):
-        check_person(name, config, is_shared=shared is not None)
+    named = [(config.model, own), *((each.choice.name, each.model) for each in further)]
+    for name, model in named:
+        if model_traits(model).is_person:
+            check_person(name, config, is_shared=shared is not None)
 
-    _connect(config.model, plugins, models.remote)
-    for each in models.further:
-        _connect(each.choice.name, plugins, each.remote)
+    for name, model in named:
+        remote = as_remote(model)
+        if remote is not None:
+            plugin = plugins.owner("models", plugins.model_spec_name(name)[0])
+            connect(remote, f"model {name} of plugin {plugin}")
 
     return models
 
@@ -282,14 +285,6 @@ def _open_access(
     most_errors = None if is_free else config.max_failures
     protocol = local_protocol(config, models.own)
     return ModelAccess(models.own, most_errors, protocol, models.further)
-
-
-def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
-    """Connect a model behind a network. Raises KtdevalError: it can't be asked."""
-    if remote is None:
-        return
-    plugin = plugins.owner("models", plugins.model_spec_name(name)[0])
-    connect(remote, f"model {name} of plugin {plugin}")
 
 
 def _create_folder(
@@ -345,7 +340,8 @@ def run_manifest(
 ) -> RunManifest:
     """Return what a run writes before its first step.
 
-    `recorded`: the same run, if it was begun before; its cutoff stays unless a new one is given.
+    `recorded`: the same run, if it was begun before; its cutoff and its registration stay unless
+    new ones are given.
     """
     cutoff: CutoffEntry | NoCutoff
     if config.knowledge_cutoff is None and recorded is not None:
@@ -358,9 +354,9 @@ def run_manifest(
     if snapshot is not None:
         data = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
 
-    settings: Mapping[str, JsonValue] | None = None
-    if remote is not None:
-        settings = _settings_of(remote)
+    registration = None if recorded is None else recorded.manifest.registration
+    if config.registration is not None:
+        registration = load_drawn_key(config.registration).id
 
     return RunManifest(
         data=data,
@@ -369,9 +365,9 @@ def run_manifest(
         rules=config.rules,
         specs=plan.specs,
         price=price,
-        request_settings=settings,
+        request_settings=_settings_of(remote),
         knowledge_cutoff=cutoff,
-        registration=_registration_of(config, recorded),
+        registration=registration,
     )
 
 
@@ -388,30 +384,20 @@ def _with_further(
     if config.knowledge_cutoff is None and recorded is None:
         cutoff = latest_cutoff([cutoff, *(each.cutoff for each in models)])
 
-    facts = further_facts(models)
+    facts = {}
+    for each in models:
+        facts[each.choice.asked_as] = FurtherFacts(
+            price=each.price,
+            request_settings=_settings_of(each.remote),
+            knowledge_cutoff=each.cutoff,
+        )
+
     return replace(manifest, further_models=facts, knowledge_cutoff=cutoff)
 
 
-def further_facts(models: Sequence[RunModel]) -> dict[str, FurtherFacts]:
-    """Return what a manifest records of further models, by the names that the agent asks them
-    by.
-    """
-    facts = {}
-    for each in models:
-        settings: Mapping[str, JsonValue] | None = None
-        if each.remote is not None:
-            settings = _settings_of(each.remote)
-
-        facts[each.choice.asked_as] = FurtherFacts(
-            price=each.price, request_settings=settings, knowledge_cutoff=each.cutoff
-        )
-
-    return facts
-
-
-def _settings_of(remote: RemoteModel) -> Mapping[str, JsonValue] | None:
-    """Return how a model's calls are put to its provider."""
-    settings = remote.settings()
+def _settings_of(remote: RemoteModel | None) -> Mapping[str, JsonValue] | None:
+    """Return how a model's calls are put to its provider; None for a model of this machine."""
+    settings = None if remote is None else remote.settings()
     return settings if isinstance(settings, Mapping) else None  # as `connect` has checked
 
 
@@ -428,15 +414,6 @@ def drawn_key_of(config: RunConfig) -> DrawnKey | None:
             " --registration out"
         )
     return load_drawn_key(config.registration)
-
-
-def _registration_of(config: RunConfig, recorded: RunFolder | None) -> str | None:
-    """Return the id of a run's registration; a resumed run keeps the one that it had."""
-    if config.registration is not None:
-        return load_drawn_key(config.registration).id
-    if recorded is not None:
-        return recorded.manifest.registration
-    return None
 
 
 def execute_run(run: PreparedRun) -> RunResult:
@@ -460,7 +437,7 @@ def _executed(run: PreparedRun) -> RunResult:
         run.access.begin(run.folder.check_claim)
 
     if run.access.batches is not None:
-        ask_in_batches(run.access.batches, run.folder, _factory(run), run.stop, work, run.plugins)
+        ask_in_batches(run.access.batches, run.folder, run.factory, run.stop, work, run.plugins)
 
     outcomes = _outcomes(run, work)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
@@ -468,11 +445,8 @@ def _executed(run: PreparedRun) -> RunResult:
         run.access.finish(run.folder.check_claim)
 
     errors = {outcome.spec.id: outcome.error or "" for outcome in failed}
-    tasks = []
-    for task in run.plan.tasks.values():
-        if any(map(run.folder.is_complete, run.plan.specs_of(task.name))):
-            tasks.append(task)
-
+    carded = {spec.task for spec in run.plan.specs if run.folder.is_complete(spec)}
+    tasks = [task for task in run.plan.tasks.values() if task.name in carded]
     run.access.flush()
     cards = write_cards(run.folder, tasks, run.snapshot, run.plugins, errors)
 
@@ -504,11 +478,8 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
 
     Raises KtdevalError or KeyboardInterrupt.
     """
-    prepared = prepare_run(config, plugins, StopSignal())
-    try:
+    with prepare_run(config, plugins, StopSignal()) as prepared:
         return execute_run(prepared)
-    finally:
-        prepared.close()
 
 
 def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
@@ -517,7 +488,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
 
     Its second argument is the fence of the episode; without one, that of the whole run folder.
     """
-    factory = _factory(run)
+    factory = run.factory
     outside = outside_of(run.config, run.plugins, run.folder.path, run.folder.files, run.stop.check)
     maker = own_maker(run.plugins)
     emit_lock = threading.Lock()
@@ -547,10 +518,6 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
         return run_episode(spec, context)
 
     return execute
-
-
-def _factory(run: PreparedRun) -> EpisodeFactory:
-    return EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
 
 
 def check_run_output(config: RunConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -105,22 +105,10 @@ class RunManifest:
 
     def to_json(self) -> JsonValue:
         """Return the manifest as written."""
+        facts = {name: getattr(self, name) for name in _FACTS}
+        facts["data"] = None if self.data is None else from_plain(self.data, DataSource, "data")
         episodes = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
-        file = ManifestFile(
-            version=MANIFEST_VERSION,
-            data=None if self.data is None else from_plain(self.data, DataSource, "data"),
-            snapshot=self.snapshot,
-            metrics=self.metrics,
-            rules=self.rules,
-            price=self.price,
-            request_settings=self.request_settings,
-            episodes=episodes,
-            knowledge_cutoff=self.knowledge_cutoff,
-            call_log=self.call_log,
-            registration=self.registration,
-            further_models=dict(self.further_models),
-        )
-        return to_plain(file)
+        return to_plain(ManifestFile(version=MANIFEST_VERSION, episodes=episodes, **facts))
 
     @classmethod
     def load(cls, path: Path) -> RunManifest:
@@ -157,19 +145,10 @@ class RunManifest:
 
             specs.append(spec)
 
-        return cls(
-            data=structs.asdict(file.data) if file.data and file.snapshot else None,
-            snapshot=file.snapshot or None,
-            metrics=file.metrics,
-            rules=file.rules,
-            specs=tuple(specs),
-            price=file.price,
-            request_settings=file.request_settings,
-            knowledge_cutoff=file.knowledge_cutoff,
-            call_log=file.call_log,
-            registration=file.registration,
-            further_models=file.further_models,
-        )
+        facts = {name: getattr(file, name) for name in _FACTS}
+        facts["data"] = structs.asdict(file.data) if file.data and file.snapshot else None
+        facts["snapshot"] = file.snapshot or None
+        return cls(specs=tuple(specs), **facts)
 
 
 def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
@@ -203,6 +182,9 @@ class ManifestFile(Value, omit_defaults=True):
     registration: ContentHash | None = None
     further_models: dict[str, FurtherFacts] = msgspec.field(default_factory=dict)
 
+
+_FACTS = tuple(each.name for each in fields(RunManifest) if each.name != "specs")
+"""Facts of a manifest that its file has under the same names."""
 
 FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "task": lambda spec: spec.task,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import numpy as np
 from msgspec import Meta
@@ -141,13 +141,19 @@ def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
 
     test = sequential_signs(values, rule.looks, rule.spending, rule.alpha, rule.test)
     last = test.looks[-1]
-    shift = hodges_lehmann(values[: last.windows]).value
+    return _answer_at(values[: last.windows], test.settled_at, test.sign, last.used)
+
+
+def _answer_at(
+    values: np.typing.NDArray[np.float64], settled_at: int | None, sign: int, used: float
+) -> Answer:
+    """Return the answer from the differences [n] that the last look took."""
     return Answer(
-        windows=last.windows,
-        settled_at=test.settled_at,
-        sign=_sign_of(test.sign),
-        shift=shift,
-        used=last.used,
+        windows=len(values),
+        settled_at=settled_at,
+        sign=cast("Literal[-1, 0, 1]", sign),
+        shift=hodges_lehmann(values).value,
+        used=used,
     )
 
 
@@ -177,20 +183,10 @@ def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64])
         low = interval.low[windows - 1]
         high = interval.high[windows - 1]
         if low > 0 or high < 0:
-            shift = hodges_lehmann(values[:windows]).value
-            sign = _sign_of(1 if low > 0 else -1)
-            return Answer(
-                windows=windows, settled_at=number, sign=sign, shift=shift, used=rule.alpha
-            )
+            sign = 1 if low > 0 else -1
+            return _answer_at(values[:windows], number, sign, rule.alpha)
 
-    shift = hodges_lehmann(values[: made[-1]]).value
-    return Answer(windows=made[-1], settled_at=None, sign=0, shift=shift, used=rule.alpha)
-
-
-def _sign_of(value: int) -> Literal[-1, 0, 1]:
-    if value > 0:
-        return 1
-    return -1 if value < 0 else 0
+    return _answer_at(values[: made[-1]], None, 0, rule.alpha)
 
 
 def shared_days(windows: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:

@@ -120,24 +120,23 @@ def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | No
 
 def _models_of_run(manifest: RunManifest) -> Iterator[StatedModel]:
     """Yield the models of all episodes, each once."""
-    stated: list[StatedModel] = []
+    seen: list[StatedModel] = []
     for spec in manifest.specs:
         own = StatedModel(
             "", spec.model, spec.model_args, manifest.request_settings, manifest.price
         )
-        stated.append(own)
+        stated = [own]
         for model in spec.further_models:
             facts = manifest.further_models[model.asked_as]
             where = f"further_models.{model.asked_as}."
-            stated.append(
-                StatedModel(where, model.name, model.args, facts.request_settings, facts.price)
+            further = StatedModel(
+                where, model.name, model.args, facts.request_settings, facts.price
             )
+            stated.append(further)
 
-    seen: list[StatedModel] = []
-    for each in stated:
-        if each not in seen:
-            seen.append(each)
-            yield each
+        new = [each for each in stated if each not in seen]
+        seen += new
+        yield from new
 
 
 def _models_of_card(card: TradingCard | ScoringCard) -> Iterator[StatedModel]:

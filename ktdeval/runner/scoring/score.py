@@ -18,7 +18,7 @@ from msgspec import structs
 import ktdeval
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.stop_flag import Fence, no_fence
-from ktdeval.cards.card import Card, ScoringCard, TradingCard
+from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import (
     ATTACHED,
     attached_block,
@@ -288,7 +288,8 @@ def _trading_inputs(
 ) -> CardInputs:
     names = tuple(dict.fromkeys((*task.metrics, *folder.manifest.metrics)))
     market = str(complete[0].snapshot)
-    attached = _run_certificate(folder.path)
+    path = folder.path / CERTIFICATE
+    certificate = load_card(path, ATTACHED) if path.exists() else None
 
     return CardInputs(
         **vars(inputs),
@@ -299,7 +300,7 @@ def _trading_inputs(
             spec.id: RecordedTranscript(partial(folder.load_transcript, spec)) for spec in complete
         },
         plugins=plugins.owners("metrics", names),
-        certificate=attached_block(task.mask, inputs.task, market, attached, plugins),
+        certificate=attached_block(task.mask, inputs.task, market, certificate, plugins),
     )
 
 
@@ -325,11 +326,6 @@ def _scoring_inputs(
     return ScoringInputs(
         **vars(inputs), answers=answers, samples=samples, scores=scores, definitions=task.scores
     )
-
-
-def _run_certificate(folder: Path) -> Card | None:
-    path = folder / CERTIFICATE
-    return load_card(path, ATTACHED) if path.exists() else None
 
 
 def keep_certificate(folder: Path, certificate: str | None) -> None:

@@ -221,9 +221,10 @@ def verify_card(
         check_ran(folder, task, plugins, complete[0])
 
     records = verify_records(folder, task, plugins, snapshot, tell)
-    findings = [*records.findings, *_artefact_findings(folder, card.artefacts)]
-    if not is_published:
-        findings += _declared_findings(folder, card)
+    findings = [*records.findings, *_file_findings(folder, card)]
+    if is_declared(card.model.name) and not is_published:
+        declared = str(card.model.args.get("sha256"))
+        findings += _hash_findings(DECLARED_FILE, folder.path / DECLARED_FILE, declared)
 
     findings += provenance_findings(path.name, folder, card, complete, is_published)
     findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
@@ -421,41 +422,28 @@ class _EpisodeCheck:
         return f"its replies do not give line {line} of {self.records_file}: {difference}"
 
 
-def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Iterator[str]:
-    record_names = set()
+def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
+    """Yield which records of a card are not those of its run, or have other hashes."""
+    records = set()
     for spec in folder.manifest.specs:
-        for name in (LEDGER, ANSWERS, TRANSCRIPT):
-            record_names.add(f"episodes/{spec.id}/{name}")
+        records |= {f"episodes/{spec.id}/{name}" for name in (LEDGER, ANSWERS, TRANSCRIPT)}
 
-    for name, recorded in artefacts.items():
-        if name not in record_names:  # a path from an untrusted card is never opened
+    for name, recorded in card.artefacts.items():
+        if name in records:
+            yield from _hash_findings(name, run_file(folder.path, name), recorded)
+        else:  # a path from an untrusted card is never opened
             yield f"{name}: is named by the card, but is not a record of this run"
-            continue
-
-        path = run_file(folder.path, name)
-        if not path.is_file():
-            yield f"{name}: is missing"
-            continue
-
-        digest = file_sha256(path)
-        if digest != recorded:
-            yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
 
 
-def _declared_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
-    """Yield how the kept file of declared decisions differs from the one that the run names."""
-    if not is_declared(card.model.name):
-        return
-
-    path = folder.path / DECLARED_FILE
-    recorded = str(card.model.args.get("sha256"))
+def _hash_findings(name: str, path: Path, recorded: str) -> Iterator[str]:
+    """Yield that a file is missing, or has another hash than a card recorded."""
     if not path.is_file():
-        yield f"{DECLARED_FILE}: is missing; the run names the SHA-256 {recorded[:12]}…"
+        yield f"{name}: is missing; the card recorded the SHA-256 {recorded[:12]}…"
         return
 
     digest = file_sha256(path)
     if digest != recorded:
-        yield f"{DECLARED_FILE}: SHA-256 is {digest[:12]}…, the run names {recorded[:12]}…"
+        yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
 
 
 def _with_labels_of(

@@ -5,13 +5,13 @@ Each step is on disk before the next one begins.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from traceback import walk_tb
+from traceback import extract_tb
+from typing import Any
 
 from msgspec import structs
 
@@ -33,6 +33,8 @@ from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.registry.plugin_boundary import described
+from ktdeval.registry.plugin_error_location import place_of
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.episode import TradingEpisode
 from ktdeval.runner.episodes.episode_parts import EpisodeParts, ScoringParts
@@ -61,19 +63,18 @@ class EpisodeFactory:
     ) -> None:
         self._plugins = plugins
         self._snapshot = snapshot
-        self._scoring: dict[str, tuple[ScoringTask, TargetTask | None]] = {}
-        self._trading: dict[str, tuple[Task, tuple[Tool, ...], MarketTape]] = {}
-        tapes: dict[TradingConfig, MarketTape] = {}
+        self._tasks = tasks
+        self._targets: dict[str, TargetTask | None] = {}  # of scoring tasks, by their names
+        self._tools: dict[str, tuple[Tool, ...]] = {}  # of trading tasks, by their names
+        self._tapes: dict[TradingConfig, MarketTape] = {}  # tasks with the same rules share one
         for name, task in tasks.items():
             if is_scoring(task):
-                self._scoring[name] = (task, target_task_of(task, plugins))
+                self._targets[name] = target_task_of(task, plugins)
                 continue
 
-            # Tasks with the same rules share a tape.
-            if task.trading not in tapes:
-                tapes[task.trading] = MarketTape.from_snapshot(self._market, task.trading)
-
-            self._trading[name] = (task, plugins.tools(task.tools), tapes[task.trading])
+            self._tools[name] = plugins.tools(task.tools)
+            if task.trading not in self._tapes:
+                self._tapes[task.trading] = MarketTape.from_snapshot(self._market, task.trading)
 
     def open(
         self,
@@ -87,15 +88,15 @@ class EpisodeFactory:
         what the run gives to agents outside of this code. Raises KtdevalError: task or agent refuse
         the spec.
         """
-        if spec.task not in self._scoring:
+        task: Any = self._tasks[spec.task]
+        if not is_scoring(task):
             trading = self.trading_parts(spec, model, outside)
             return TradingEpisode(spec, replace(trading, further=further))
 
         agent = self._agent(spec, outside)
-        snapshot = None if spec.snapshot is None else self._market
-        parts = ScoringParts(
-            *self._scoring[spec.task], snapshot, model, agent, further=further, outside=outside
-        )
+        target = self._targets[spec.task]
+        market = None if spec.snapshot is None else self._market
+        parts = ScoringParts(task, target, market, model, agent, further=further, outside=outside)
         return ScoringEpisode(spec, parts)
 
     @property
@@ -106,9 +107,7 @@ class EpisodeFactory:
 
     def task(self, name: str) -> Task | ScoringTask:
         """Return one of the tasks."""
-        if name in self._trading:
-            return self._trading[name][0]
-        return self._scoring[name][0]
+        return self._tasks[name]
 
     def compacted(self, name: str) -> EpisodeFactory | None:
         """Return the factory of a task with a compact prompt, named as in `hookspecs.COMPACT`; None
@@ -125,7 +124,9 @@ class EpisodeFactory:
         self, spec: EpisodeSpec, model: Model, outside: Outside = NOT_A_RUN
     ) -> EpisodeParts:
         """Return the parts of a trading episode."""
-        task, tools, tape = self._trading[spec.task]
+        task = self._tasks[spec.task]
+        tools = self._tools[spec.task]
+        tape = self._tapes[task.trading]
         agent = self._agent(spec, outside)
         return EpisodeParts(task, tools, self._market, tape, model, agent, outside=outside)
 
@@ -184,8 +185,7 @@ def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcom
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - see above
-        text = f"{_location(error)}: {type(error).__name__}: {error}"
-        return EpisodeOutcome(spec, text, is_defect=True)
+        return EpisodeOutcome(spec, _describe_defect(error), is_defect=True)
 
     return EpisodeOutcome(spec)
 
@@ -203,25 +203,14 @@ def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
     )
 
 
-def _location(error: BaseException) -> str:
-    """Return file and line of the innermost call outside of Python's own library.
+def _describe_defect(error: BaseException) -> str:
+    """Return type, text and place of an error: the line of a plugin's author, or else its last."""
+    text = described(error)
+    if place_of(error) is not None:
+        return text
 
-    If that is in ktdeval and a plugin called it, the plugin's file and line come first.
-    """
-    plugin = ""
-    location = ""
-    for frame, line in walk_tb(error.__traceback__):
-        package = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if package in sys.stdlib_module_names:
-            continue
-
-        location = f"{Path(frame.f_code.co_filename).name}:{line}"
-        if package != "ktdeval":
-            plugin = location
-
-    if plugin in ("", location):
-        return location
-    return f"{plugin} → {location}"
+    last = extract_tb(error.__traceback__)[-1]
+    return f"{text} ({Path(last.filename).name}:{last.lineno})"
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:

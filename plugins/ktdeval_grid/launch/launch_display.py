@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Protocol
 
 import click
 from rich.console import Console
@@ -17,7 +16,7 @@ from ktdeval_grid.state.status import FoundGrid, GridStatus
 _PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
 
 
-class Watcher(Protocol):
+class Watcher:
     """Shows a launch while it runs."""
 
     def begin(self, found: FoundGrid) -> None:
@@ -25,92 +24,69 @@ class Watcher(Protocol):
 
     def show(self, found: FoundGrid, status: GridStatus) -> None:
         """Show where the grid stands now."""
-
-    def note(self, line: str) -> None:
-        """Show a line that stays."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """End, and leave the terminal as it was."""
 
 
-class LiveWatcher:
+class LiveWatcher(Watcher):
     """One table, drawn anew with each look."""
 
     def __init__(self) -> None:
         # the raw stream, because the table moves the cursor
-        self._console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
-        self._live = Live(console=self._console, auto_refresh=False)
+        console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
+        self._live = Live(console=console, auto_refresh=False)
         self._live.start()
-
-    def begin(self, _found: FoundGrid) -> None:
-        """Do nothing: the table shows all."""
 
     def show(self, _found: FoundGrid, status: GridStatus) -> None:
         """Draw the table."""
         self._live.update(status_table(status), refresh=True)
-
-    def note(self, line: str) -> None:
-        """Print a line above the table."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Leave the last table, and show the cursor."""
         self._live.stop()
 
 
-class PlainWatcher:
-    """A line for each failure and stop, and some for progress."""
+class EventWatcher(Watcher):
+    """Shows units whose state has changed since the last look."""
 
     def __init__(self) -> None:
         self._events = UnitEvents()
-        self._reported = -1
 
     def begin(self, found: FoundGrid) -> None:
         """Pass over what is there before the launch."""
         self._events.news(found)
+
+
+class PlainWatcher(EventWatcher):
+    """A line for each failure and stop, and some for progress."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reported = -1
 
     def show(self, found: FoundGrid, status: GridStatus) -> None:
         """Print what is new."""
         for line in self._events.news(found):
             if line.state in ("failed", "stopped"):
                 unit = " ".join(filter(None, (line.system, line.task, line.window)))
-                self.note(f"{line.state}: {unit} seed {line.seed}: {line.error}")
+                click.echo(f"{line.state}: {unit} seed {line.seed}: {line.error}", err=True)
 
         stride = max(1, -(-status.total.planned // _PLAIN_REPORTS))
         step = status.total.done // stride
         if step != self._reported:
             self._reported = step
-            self.note(headline(status))
-
-    def note(self, line: str) -> None:
-        """Print a line."""
-        click.echo(line, err=True)
-
-    def close(self) -> None:
-        """Do nothing: lines are complete."""
+            click.echo(headline(status), err=True)
 
 
-class JsonWatcher:
+class JsonWatcher(EventWatcher):
     """One JSON object a line on stdout for each unit whose state has changed."""
-
-    def __init__(self) -> None:
-        self._events = UnitEvents()
-
-    def begin(self, found: FoundGrid) -> None:
-        """Pass over what is there before the launch."""
-        self._events.news(found)
 
     def show(self, found: FoundGrid, _status: GridStatus) -> None:
         """Print units with another state."""
         for line in self._events.news(found):
             print_line(line)
-
-    def note(self, line: str) -> None:
-        """Print a line on stderr."""
-        click.echo(line, err=True)
-
-    def close(self) -> None:
-        """Do nothing: lines are complete."""
 
 
 def print_line(line: Value) -> None:

@@ -5,7 +5,6 @@ launching process computes nothing.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import threading
 import time
@@ -17,7 +16,7 @@ from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry import Plugins, call_through
 from ktdeval.task_api import RunningWorkers, WorkerJob, WorkersRunner
 
-_TICK_S = 0.5
+_TICK_S = 0.1
 
 
 def start_workers(plugins: Plugins, runner: str, job: WorkerJob) -> RunningWorkers:
@@ -41,20 +40,19 @@ def start_workers(plugins: Plugins, runner: str, job: WorkerJob) -> RunningWorke
 
 
 def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None) -> list[int]:
-    """Wait until all workers have ended; return their exit codes. `on_tick` is called twice a
-    second, such as to show where the grid stands. The end of a process of this machine is noticed
-    at once.
+    """Wait until all workers have ended; return their exit codes. `on_tick` is called ten times a
+    second, such as to show where the grid stands.
 
     On the first interrupt or termination signal, workers end after the steps under way; on the
     second, at once. Whatever happens, none is left. Raises KeyboardInterrupt after an interrupt.
     """
     signals = _Signals(workers)
     try:
-        with signals.handled() as wait:
+        with signals.handled():
             codes = workers.exit_codes()
             while any(code is None for code in codes):
                 on_tick()
-                wait(_TICK_S)
+                time.sleep(_TICK_S)
                 codes = workers.exit_codes()
     finally:
         workers.close()
@@ -73,25 +71,15 @@ class _Signals:
         self._workers = workers
 
     @contextmanager
-    def handled(self) -> Iterator[Callable[[float], None]]:
-        """Pass signals on to the workers; give what waits so many seconds, or until a signal: that
-        of a child's end among them, where the system has it.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield time.sleep
-            return
-
+    def handled(self) -> Iterator[None]:
+        """Pass signals on to the workers while the block runs."""
         before = {}
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, self._pass_on)
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, self._pass_on)
 
         try:
-            if hasattr(signal, "SIGCHLD"):
-                before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _do_nothing)
-                with _waking() as wait:
-                    yield wait
-            else:
-                yield time.sleep
+            yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -104,30 +92,3 @@ class _Signals:
             self._workers.kill()
         else:
             os._exit(130)
-
-
-def _do_nothing(_number: int, _frame: FrameType | None) -> None:
-    """Handle a signal that is to wake this process, and no more."""
-
-
-@contextmanager
-def _waking() -> Iterator[Callable[[float], None]]:
-    """Give what waits so many seconds, or until a signal that has a handler. A signal that came
-    before it waits is not lost: it stands in the pipe.
-    """
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
-    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-
-    def wait(seconds: float) -> None:
-        ready, _, _ = select.select([reading], [], [], seconds)
-        if ready:
-            os.read(reading, 4096)
-
-    try:
-        yield wait
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(reading)
-        os.close(writing)

@@ -12,13 +12,12 @@ from ktdeval.cli import FilePath, complete_words, example
 from ktdeval.errors import UsageError
 from ktdeval.values import near_matches, shown_path
 from ktdeval_grid.state.grid_control import (
-    DropModel,
-    Pause,
-    RequeueUnits,
-    RestoreModel,
-    Resume,
-    SetConcurrency,
     change_control,
+    drop_model,
+    requeue_units,
+    restore_model,
+    set_concurrency,
+    set_paused,
 )
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import GridRecord
@@ -76,37 +75,37 @@ def _has_right_count(values: Sequence[str], takes: str) -> bool:
 
 
 def _pause(place: GridPlace, _record: GridRecord, _values: Sequence[str]) -> str:
-    change_control(place.store, Pause())
+    change_control(place.store, set_paused(True))
     return f"paused; go on with `ktdeval grid ctl {shown_path(place.root)} resume`"
 
 
 def _resume(place: GridPlace, _record: GridRecord, _values: Sequence[str]) -> str:
-    change_control(place.store, Resume())
+    change_control(place.store, set_paused(False))
     return "resumed"
 
 
 def _concurrency(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
     episodes = click.IntRange(1, _MOST_EPISODES)(values[0])
-    change_control(place.store, SetConcurrency(episodes))
+    change_control(place.store, set_concurrency(episodes))
     return f"{episodes} at once"
 
 
 def _drop(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
     label = _model(record, values[0])
-    change_control(place.store, DropModel(label))
+    change_control(place.store, drop_model(label))
     return f"{label} is dropped; take it up again with `restore {label}`"
 
 
 def _restore(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
     label = _model(record, values[0])
-    change_control(place.store, RestoreModel(label))
+    change_control(place.store, restore_model(label))
     return f"{label} is taken up again"
 
 
 def _requeue(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
     found = reader_of(place.store).look()
     chosen = _failed_units(found, values)
-    change_control(place.store, RequeueUnits(chosen))
+    change_control(place.store, requeue_units(chosen))
     return f"{len(chosen)} to be tried again"
 
 

@@ -1,18 +1,19 @@
 """Control of a grid while it runs: pause, concurrency, dropped models, units to try again.
 
 `control.json` in the grid's store has the whole state; `ktdeval grid ctl` replaces it, and workers
-read it every second. What a command does to the state is a pure function, `apply`. Each state is
-also kept under `controls/`, by number: whoever creates number n has seen number n - 1, so that no
-command of two at once is lost.
+read it every second. What a command does to the state is a pure function. Each state is also kept
+under `controls/`, by number: whoever creates number n has seen number n - 1, so that no command of
+two at once is lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from ktdeval.errors import StoreError
 from ktdeval.stores import Store, StoreUnavailable, encode_value, find_value
@@ -50,67 +51,49 @@ class Control(Value):
         return self.requeued.get(unit, 0) > requeued_before
 
 
-@dataclass(frozen=True)
-class Pause:
-    """Stop after the steps that are under way."""
+Change = Callable[[Control], Control]
+"""What a command does to the control of a grid."""
 
 
-@dataclass(frozen=True)
-class Resume:
-    """Go on after a pause."""
+def set_paused(is_paused: bool) -> Change:
+    """Stop after the steps that are under way, or go on."""
+    return lambda control: replace(control, paused=is_paused)
 
 
-@dataclass(frozen=True)
-class SetConcurrency:
+def set_concurrency(episodes: int) -> Change:
     """Run so many episodes at once, over the whole grid."""
+    return lambda control: replace(control, concurrency=episodes)
 
-    episodes: int
 
-
-@dataclass(frozen=True)
-class DropModel:
+def drop_model(model: str) -> Change:
     """Begin no further unit of a model; those of its units that are done stay."""
 
-    model: str
+    def change(control: Control) -> Control:
+        return replace(control, dropped=tuple(dict.fromkeys([*control.dropped, model])))
+
+    return change
 
 
-@dataclass(frozen=True)
-class RestoreModel:
+def restore_model(model: str) -> Change:
     """Take a dropped model up again."""
 
-    model: str
+    def change(control: Control) -> Control:
+        others = [name for name in control.dropped if name != model]
+        return replace(control, dropped=tuple(others))
+
+    return change
 
 
-@dataclass(frozen=True)
-class RequeueUnits:
+def requeue_units(units: Iterable[str]) -> Change:
     """Try units again that failed."""
 
-    units: tuple[str, ...]
+    def change(control: Control) -> Control:
+        requeued = dict(control.requeued)
+        for unit in units:
+            requeued[unit] = requeued.get(unit, 0) + 1
+        return replace(control, requeued=requeued)
 
-
-Change = Pause | Resume | SetConcurrency | DropModel | RestoreModel | RequeueUnits
-
-
-def apply(control: Control, change: Change) -> Control:
-    """Return the control after a change."""
-    match change:
-        case Pause():
-            return msgspec.structs.replace(control, paused=True)
-        case Resume():
-            return msgspec.structs.replace(control, paused=False)
-        case SetConcurrency(episodes):
-            return msgspec.structs.replace(control, concurrency=episodes)
-        case DropModel(model):
-            dropped = tuple(dict.fromkeys([*control.dropped, model]))
-            return msgspec.structs.replace(control, dropped=dropped)
-        case RestoreModel(model):
-            dropped = tuple(name for name in control.dropped if name != model)
-            return msgspec.structs.replace(control, dropped=dropped)
-        case RequeueUnits(units):
-            requeued = dict(control.requeued)
-            for unit in units:
-                requeued[unit] = requeued.get(unit, 0) + 1
-            return msgspec.structs.replace(control, requeued=requeued)
+    return change
 
 
 def read_control(store: Store) -> Control:
@@ -152,7 +135,7 @@ def change_control(store: Store, change: Change) -> Control:
     """
     before = read_control(store)
     while True:
-        after = msgspec.structs.replace(apply(before, change), serial=before.serial + 1)
+        after = replace(change(before), serial=before.serial + 1)
         if store.create(_numbered(after.serial), encode_value(after)):
             break
 

@@ -18,7 +18,7 @@ from ktdeval_grid.launch.launch_command import LaunchOptions
 from ktdeval_grid.planning.estimate_types import SCENARIOS
 from ktdeval_grid.planning.plan_overrides import RUN_NAMES
 from ktdeval_grid.state.ctl_command import _ACTIONS
-from ktdeval_grid.state.grid_control import Pause, change_control, read_control
+from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
 from terminal import Terminal
 
 
@@ -297,7 +297,7 @@ def test_a_watch_ends_where_nothing_runs(
     is_finished: bool, grid: HandMade, terminal: Terminal
 ) -> None:
     if is_finished:
-        change_control(grid.store, Pause())
+        change_control(grid.store, set_paused(True))
         for _, unit in grid.record.units():
             grid.finish(done(unit.id))
 

@@ -12,34 +12,32 @@ from ktdeval.stores import LocalStore
 from ktdeval_grid.state.grid_control import (
     Change,
     Control,
-    DropModel,
-    Pause,
-    RequeueUnits,
-    RestoreModel,
-    Resume,
-    SetConcurrency,
-    apply,
     change_control,
     control_in_force,
+    drop_model,
     read_control,
+    requeue_units,
+    restore_model,
+    set_concurrency,
+    set_paused,
 )
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ([Pause()], Control(paused=True)),
-        ([Pause(), Resume()], Control()),
-        ([SetConcurrency(8), SetConcurrency(3)], Control(concurrency=3)),
-        ([DropModel("a"), DropModel("b"), DropModel("a")], Control(dropped=("a", "b"))),
-        ([DropModel("a"), DropModel("b"), RestoreModel("a")], Control(dropped=("b",))),
-        ([RequeueUnits(("u", "v")), RequeueUnits(("u",))], Control(requeued={"u": 2, "v": 1})),
+        ([set_paused(True)], Control(paused=True)),
+        ([set_paused(True), set_paused(False)], Control()),
+        ([set_concurrency(8), set_concurrency(3)], Control(concurrency=3)),
+        ([drop_model("a"), drop_model("b"), drop_model("a")], Control(dropped=("a", "b"))),
+        ([drop_model("a"), drop_model("b"), restore_model("a")], Control(dropped=("b",))),
+        ([requeue_units(("u", "v")), requeue_units(("u",))], Control(requeued={"u": 2, "v": 1})),
     ],
 )
 def test_a_command_changes_its_own_field_alone(changes: list[Change], expected: Control) -> None:
     control = Control()
     for change in changes:
-        control = apply(control, change)
+        control = change(control)
 
     assert control == expected
 
@@ -57,8 +55,8 @@ def test_a_grid_without_the_file_runs_as_planned(tmp_path: Path) -> None:
 
 def test_no_command_of_several_at_once_is_lost(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    changes: list[Change] = [RequeueUnits((f"u{number % 3}",)) for number in range(12)]
-    changes += [DropModel("a"), Pause(), SetConcurrency(5)]
+    changes: list[Change] = [requeue_units((f"u{number % 3}",)) for number in range(12)]
+    changes += [drop_model("a"), set_paused(True), set_concurrency(5)]
     threads = [threading.Thread(target=change_control, args=(store, change)) for change in changes]
 
     for thread in threads:
@@ -76,9 +74,11 @@ def test_no_command_of_several_at_once_is_lost(tmp_path: Path) -> None:
 
 def test_a_file_written_by_hand_is_read_and_kept_by_the_next_command(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    change_control(store, DropModel("a"))
+    change_control(store, drop_model("a"))
     (tmp_path / "control.json").write_text('{"paused": true, "serial": 1}')
-    assert change_control(store, SetConcurrency(2)) == Control(paused=True, concurrency=2, serial=2)
+    assert change_control(store, set_concurrency(2)) == Control(
+        paused=True, concurrency=2, serial=2
+    )
 
 
 def test_a_malformed_file_is_refused_with_its_field(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_malformed_file_keeps_the_last_good_state_with_a_warning(
     tmp_path: Path, text: str
 ) -> None:
     store = LocalStore(tmp_path)
-    change_control(store, DropModel("a"))
+    change_control(store, drop_model("a"))
     by_hand = Control(paused=True, dropped=("b",), serial=1)
     (tmp_path / "control.json").write_bytes(text.encode("utf-8", "surrogateescape"))
 
@@ -117,6 +117,6 @@ def test_a_command_does_not_write_over_what_a_hand_has_written_and_nobody_can_re
     store = LocalStore(tmp_path)
     (tmp_path / "control.json").write_text('{"concurrency": 0}')
     with pytest.raises(StoreError, match="fix it, or delete it"):
-        change_control(store, Pause())
+        change_control(store, set_paused(True))
 
     assert (tmp_path / "control.json").read_text() == '{"concurrency": 0}'

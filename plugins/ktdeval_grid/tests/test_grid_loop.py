@@ -13,7 +13,7 @@ from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
-from ktdeval_grid.state.grid_control import DropModel, Pause, SetConcurrency, change_control
+from ktdeval_grid.state.grid_control import change_control, drop_model, set_concurrency, set_paused
 from ktdeval_grid.state.layout import gather_job, open_place
 from ktdeval_grid.state.records import GridRecord, WorkerPaid, paid_key
 from ktdeval_grid.workers.gather_runs import Gathering
@@ -87,7 +87,7 @@ def test_a_worker_runs_as_many_episodes_as_its_plan_or_its_models_allow(
 
 def test_the_control_stands_over_the_plan_and_is_shared_by_live_workers(tmp_path: Path) -> None:
     grid = of_plan(tmp_path, concurrency=2)
-    change_control(grid.store, SetConcurrency(5))
+    change_control(grid.store, set_concurrency(5))
 
     first = worker_of(grid, "a")
     second = worker_of(grid, "b")
@@ -154,7 +154,7 @@ def test_a_worker_of_some_units_claims_no_other(grid: HandMade) -> None:
 
 
 def test_units_of_a_dropped_or_given_up_system_are_not_claimed(grid: HandMade) -> None:
-    change_control(grid.store, DropModel("builtin-momentum"))
+    change_control(grid.store, drop_model("builtin-momentum"))
     worker = worker_of(grid)
     worker.runner.stopped[SECOND] = StoreError("the disk is full")
 
@@ -242,7 +242,7 @@ def test_a_run_is_gathered_once_all_units_of_its_system_have_ended(grid: HandMad
 
 def test_a_system_that_is_given_up_is_gathered_when_nobody_runs_its_units(grid: HandMade) -> None:
     finish(grid, 0, [0])
-    change_control(grid.store, DropModel("builtin-momentum"))
+    change_control(grid.store, drop_model("builtin-momentum"))
     other = worker_of(grid, "other")
     claim = other.board.claim(unit_id(0, 1))
 
@@ -317,7 +317,7 @@ def test_a_worker_whose_units_all_failed_is_over(grid: HandMade) -> None:
 
 
 def test_a_paused_worker_begins_nothing_and_goes_on_after_it(grid: HandMade) -> None:
-    change_control(grid.store, Pause())
+    change_control(grid.store, set_paused(True))
     worker = worker_of(grid)
     running: Any = {}
 

@@ -19,7 +19,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.values import decode_json, encode_canonical
 from ktdeval_grid.planning.plan import GridPlan, plan_of
-from ktdeval_grid.state.grid_control import DropModel, change_control
+from ktdeval_grid.state.grid_control import change_control, drop_model
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import GridRecord, UnitFailed, failed_key
 from ktdeval_grid.state.status import look, reader_of
@@ -335,7 +335,7 @@ def test_a_plan_with_a_budget_of_dollars_runs_free_models(market: Path, tmp_path
 
 
 def test_a_dropped_model_is_not_begun_and_holds_nobody_up(market: Path, tmp_path: Path) -> None:
-    change_control(LocalStore(tmp_path), DropModel("builtin/hold"))
+    change_control(LocalStore(tmp_path), drop_model("builtin/hold"))
 
     report = worked(small(market), tmp_path)
 

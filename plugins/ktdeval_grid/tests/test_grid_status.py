@@ -14,7 +14,7 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values import encode_canonical
 from ktdeval_grid.launch.json_events import UnitEvents
-from ktdeval_grid.state.grid_control import DropModel, Pause, SetConcurrency, change_control
+from ktdeval_grid.state.grid_control import change_control, drop_model, set_concurrency, set_paused
 from ktdeval_grid.state.printed_status import duration, failure_lines, headline, status_lines
 from ktdeval_grid.state.records import WorkerPaid, paid_key
 from ktdeval_grid.state.status import (
@@ -157,8 +157,8 @@ def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMa
 
 
 def test_pause_and_dropped_models_are_shown(grid: HandMade) -> None:
-    change_control(grid.store, Pause())
-    change_control(grid.store, DropModel("builtin-reversal"))
+    change_control(grid.store, set_paused(True))
+    change_control(grid.store, drop_model("builtin-reversal"))
     status = status_of(grid)
 
     assert [model.dropped for model in status.models] == [False, True]
@@ -258,7 +258,7 @@ def test_a_summary_without_a_time_says_no_time_left(grid: HandMade) -> None:
 
 
 def test_a_malformed_control_is_a_warning_under_the_table(grid: HandMade, tmp_path: Path) -> None:
-    change_control(grid.store, Pause())
+    change_control(grid.store, set_paused(True))
     (tmp_path / "control.json").write_text('{"paused": 1}')
     status = status_of(grid)
 
@@ -451,7 +451,7 @@ def test_what_calls_have_cost_is_as_the_furthest_worker_has_it(
 
 
 def test_a_model_whose_full_name_was_dropped_is_shown_as_dropped(grid: HandMade) -> None:
-    change_control(grid.store, DropModel("builtin/reversal"))
+    change_control(grid.store, drop_model("builtin/reversal"))
 
     assert [model.dropped for model in status_of(grid).models] == [False, True]
     assert not status_of(grid).total.dropped
@@ -461,7 +461,7 @@ def test_the_concurrency_is_that_of_the_control_or_else_of_the_plan(tmp_path: Pa
     grid = HandMade(tmp_path, record_of(small_plan(concurrency=4)))
     assert status_of(grid).concurrency == 4
 
-    change_control(grid.store, SetConcurrency(2))
+    change_control(grid.store, set_concurrency(2))
     assert status_of(grid).concurrency == 2
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ktdeval.stores import ClaimBoard, Stat
 from ktdeval.values import encode_canonical
-from ktdeval_grid.state.grid_control import RequeueUnits, change_control
+from ktdeval_grid.state.grid_control import change_control, requeue_units
 from ktdeval_grid.state.layout import bytes_kept, open_place
 from ktdeval_grid.state.records import UnitFailed, failed_key
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
@@ -93,7 +93,7 @@ def test_units_that_failed_before_are_tried_again_and_those_of_this_launch_are_n
 
 def test_a_requeued_unit_is_tried_again_once(tmp_path: Path) -> None:
     fail(tmp_path, "unit", "1")
-    change_control(open_place(tmp_path).store, RequeueUnits(("unit",)))
+    change_control(open_place(tmp_path).store, requeue_units(("unit",)))
     view = view_of(tmp_path, "1")
     view.look(at_once=True)
 

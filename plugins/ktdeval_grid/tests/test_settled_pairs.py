@@ -15,7 +15,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.launch.json_events import UnitEvents
 from ktdeval_grid.state.amend import amendment
-from ktdeval_grid.state.grid_control import Control, DropModel, change_control
+from ktdeval_grid.state.grid_control import Control, change_control, drop_model
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.printed_status import status_lines
 from ktdeval_grid.state.settled_pairs import (
@@ -225,7 +225,7 @@ def test_a_system_ends_when_all_its_pairs_are_settled(
 
 def test_a_dropped_model_holds_up_nobody(tmp_path: Path) -> None:
     grid = _three(tmp_path, [])
-    change_control(grid.store, DropModel("builtin/random"))
+    change_control(grid.store, drop_model("builtin/random"))
 
     assert {unit[:2] for unit in worker_of(grid).view.unrun} == {"00", "01"}
 

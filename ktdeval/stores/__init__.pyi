@@ -1,10 +1,6 @@
 """Public names of stores: keys and files, claims with leases, shared sums."""
 
-from ktdeval.stores.claims import (
-    Claim as Claim,
-    ClaimBoard as ClaimBoard,
-    UnitState as UnitState,
-)
+from ktdeval.stores.claims import Claim as Claim, ClaimBoard as ClaimBoard
 from ktdeval.stores.git_commands import Git as Git, git_around as git_around
 from ktdeval.stores.heartbeats import Heartbeats as Heartbeats, HolderId as HolderId
 from ktdeval.stores.local import LocalStore as LocalStore

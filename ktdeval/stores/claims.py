@@ -12,7 +12,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -34,22 +33,6 @@ class ClaimRecord(Value):
     holder: HolderId
     earlier: list[HolderId]
     released: bool = False
-
-
-@dataclass(frozen=True)
-class UnitState:
-    """State of a unit: done or not, and its latest claim.
-
-    `generation` is 0, and `holder` None, if it was never claimed, or if its claims were compacted
-    after it was done. `expired`: the holder's lease has run out by this observer's clock.
-    """
-
-    unit: str
-    done: bool
-    generation: int
-    holder: HolderId | None
-    released: bool
-    expired: bool
 
 
 class ClaimBoard(Closing):
@@ -103,18 +86,14 @@ class ClaimBoard(Closing):
 
         return claim
 
-    def state(self, unit: str) -> UnitState:
-        """Return the state of a unit."""
+    def holder(self, unit: str) -> HolderId | None:
+        """Return who holds a unit; None if it is done, was never claimed, or can be claimed again
+        since it was released or the holder's lease has run out by this observer's clock.
+        """
         latest = self._latest(unit)
-        is_done = self.is_done(unit)
-        if latest is None:
-            return UnitState(unit, is_done, 0, None, released=False, expired=False)
-
-        is_held = not is_done and not latest.released
-        is_expired = is_held and self.beats.is_expired(latest.holder)
-        return UnitState(
-            unit, is_done, latest.generation, latest.holder, latest.released, is_expired
-        )
+        if latest is None or latest.released or self.is_done(unit):
+            return None
+        return None if self.beats.is_expired(latest.holder) else latest.holder
 
     def done(self, unit: str, data: bytes) -> bool:
         """Record that a unit is done, and return True; False if it was already (then `data` is
@@ -268,11 +247,6 @@ class Claim:
         self._asked_at_s = asked_at_s
         self._is_lost = self._is_lost or not is_ours
         return is_ours
-
-    def renew(self) -> bool:
-        """Write this worker's heartbeat now; return `is_ours`."""
-        self._board.beats.beat()
-        return self.is_ours()
 
     def release(self) -> None:
         """Let others claim the unit at once. Does nothing if it was taken over."""

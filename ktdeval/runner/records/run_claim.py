@@ -134,7 +134,7 @@ class StoreClaim:
             return
 
         # A holder that was killed shows no sign of life for a lease.
-        holder = self._board.state(_UNIT).holder
+        holder = self._board.holder(_UNIT)
         lease = lease_s() if holder is None else holder.lease_s
         end = time.monotonic() + lease * (1 + 2 / _LOOKS)
         while self._claim is None and time.monotonic() < end:

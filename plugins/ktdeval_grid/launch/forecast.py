@@ -13,9 +13,10 @@ from ktdeval.runner import why_not_asked
 from ktdeval.stores import value_name
 from ktdeval.values import encode_canonical
 from ktdeval_grid.launch.driver import Request, read_request
-from ktdeval_grid.planning.estimate import PlannedCell, estimate_grid
+from ktdeval_grid.planning.estimate import estimate_grid
 from ktdeval_grid.planning.estimate_types import GridEstimate
 from ktdeval_grid.planning.plan import System, systems
+from ktdeval_grid.planning.pruning_rules import PlannedCell
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import DONE, GRID
 from ktdeval_grid.state.status import load_record

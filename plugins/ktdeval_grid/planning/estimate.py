@@ -19,20 +19,7 @@ from ktdeval.runner import (
 from ktdeval.task_api import Task
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.planning.plan import GridPlan, System, systems
-from ktdeval_grid.planning.pruning_rules import pruned_by
-
-
-@dataclass(frozen=True)
-class PlannedCell:
-    """One episode of a plan, as rules of pruning see it."""
-
-    model: str
-    agent: str
-    task: str
-    mask: str | None
-    mode: str | None
-    window_name: str | None
-    seed: int
+from ktdeval_grid.planning.pruning_rules import PlannedCell, pruned_by
 
 
 @dataclass

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import Value, from_plain, load_yaml, near_matches
 
 RULES = Path(__file__).parent / "rules.yaml"
@@ -21,36 +23,22 @@ RULES = Path(__file__).parent / "rules.yaml"
 RuleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
 
 
-class PrunableCell(Protocol):
-    """What rules ask about an episode; an `EpisodeSpec` is one."""
+@dataclass(frozen=True)
+class PlannedCell:
+    """One episode of a plan, as rules see it; those of a task without a market have no mask, mode
+    or window.
+    """
 
-    @property
-    def model(self) -> str:
-        """Full name of the model."""
+    model: str
+    agent: str
+    task: str
+    mask: str | None
+    mode: str | None
+    window_name: str | None
+    seed: int
 
-    @property
-    def agent(self) -> str:
-        """Name of the agent."""
 
-    @property
-    def task(self) -> str:
-        """Name of the task."""
-
-    @property
-    def mask(self) -> str | None:
-        """Mask of the task; None where it asks about no market."""
-
-    @property
-    def mode(self) -> str | None:
-        """Decision mode of the task, likewise."""
-
-    @property
-    def window_name(self) -> str | None:
-        """Name of the window, likewise."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the run."""
+PrunableCell = PlannedCell | EpisodeSpec
 
 
 class Cells(Value):

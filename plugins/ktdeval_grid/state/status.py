@@ -175,8 +175,7 @@ class GridWatch:
         """Yield units that a living worker holds."""
         claimed = {stat.key.split("/")[1] for stat in self.store.list(_CLAIMS)}
         for unit in sorted(claimed & units):
-            state = self.board.state(unit)
-            if state.holder is not None and not (state.released or state.expired or state.done):
+            if self.board.holder(unit) is not None:
                 yield unit
 
 

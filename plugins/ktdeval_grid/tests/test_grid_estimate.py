@@ -9,9 +9,10 @@ import pytest
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
 from ktdeval.runner.estimate import Finished, Paid
-from ktdeval_grid.planning.estimate import PlannedCell, _added, _total, estimate_grid
+from ktdeval_grid.planning.estimate import _added, _total, estimate_grid
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.planning.plan import GridPlan, plan_of
+from ktdeval_grid.planning.pruning_rules import PlannedCell
 from ktdeval_grid.state.printed_status import estimate_lines
 
 

@@ -267,11 +267,7 @@ class Worker:
         open_units = [unit for unit in system.units if self._is_open(unit)]
         if self._is_wanted(system):
             return not open_units
-        return not any(self._is_held(unit.id) for unit in open_units)
-
-    def _is_held(self, unit: str) -> bool:
-        state = self.board.state(unit)
-        return state.holder is not None and not (state.released or state.expired or state.done)
+        return not any(self.board.holder(unit.id) is not None for unit in open_units)
 
     def _jobs(self) -> Iterator[GatherJob]:
         """Yield the jobs after the units that can be done now."""

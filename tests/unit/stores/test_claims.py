@@ -67,7 +67,8 @@ def test_a_unit_whose_holder_beats_stays_its_own_for_any_time(of: Workers) -> No
 
     for _ in range(10):
         of.clock.pass_s(LEASE_S - 1)
-        assert claim.renew()
+        one.beats.beat()
+        assert claim.is_ours()
         assert two.claim("u") is None
 
 
@@ -81,10 +82,10 @@ def test_a_unit_is_taken_over_a_lease_after_the_observer_saw_the_last_beat(of: W
 
     of.clock.pass_s(LEASE_S - 1)
     assert two.claim("u") is None
-    assert not two.state("u").expired
+    assert two.holder("u") == one.beats.me
 
     of.clock.pass_s(1)
-    assert two.state("u").expired
+    assert two.holder("u") is None
 
     taken = two.claim("u")
     assert claim is not None
@@ -134,7 +135,7 @@ def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers
 
     assert zombie is not None
     assert taken is not None
-    assert not zombie.renew()
+    assert not zombie.is_ours()
     assert not zombie.finish(b"by one")
 
     zombie.release()
@@ -204,7 +205,7 @@ def test_a_released_unit_is_free_at_once(of: Workers) -> None:
     claim.release()
     two = of.board("two")
 
-    assert two.state("u").released
+    assert two.holder("u") is None
 
     taken = two.claim("u")
     assert taken is not None
@@ -239,8 +240,8 @@ def test_a_unit_that_is_done_is_never_claimed(of: Workers) -> None:
     of.clock.pass_s(10 * LEASE_S)
     assert two.claim("u") is None
 
-    state = two.state("u")
-    assert (state.done, state.expired) == (True, False)
+    assert two.is_done("u")
+    assert two.holder("u") is None
     assert list(two.done_units()) == ["u"]
 
 
@@ -248,7 +249,7 @@ def test_a_claim_of_a_unit_that_was_done_and_compacted_meanwhile_is_given_back(o
     one = of.board("one")
     one.done("u", b"result")
     assert one.claim("u") is None
-    assert one.state("u").released
+    assert one.holder("u") is None
 
 
 def test_a_worker_takes_over_its_own_claims_at_once_if_its_previous_process_ended(

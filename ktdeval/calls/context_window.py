@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from ktdeval.calls.prompt_size import (
     prompt_bytes,
     reply_room,
 )
+from ktdeval.calls.provider_errors import Refusal
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Usage
 from ktdeval.harness.traits import model_traits
@@ -106,43 +107,31 @@ def listed_context(full_name: str, price_table: Path | None) -> Context | None:
 # ---- what a server's refusal says
 
 
-@dataclass(frozen=True)
-class ContextRefusal:
-    """Numbers in a refusal of a prompt that is too long."""
-
-    context: Context | None = None
-    prompt_tokens: int | None = None
-
-
-def read_context_refusal(
-    codes: Collection[str],
-    message: str,
-    numbers: Mapping[str, int],
-) -> ContextRefusal | None:
-    """Return what a refusal says of the context; None where it is about something else.
-
-    codes: its code and type, in lower case; message: its words; numbers: further fields of the
-    error, such as llama.cpp's `n_ctx`.
+def context_exceeded(refusal: Refusal, words: str) -> ContextExceeded | None:
+    """Return the error for a refusal of a prompt that is too long, with what it says of the context;
+    None where it is about something else. `words`: the error's own.
     """
-    words = _read_context_words()
-    is_named = bool(words["codes"] & set(codes))
-    if not is_named and not any(pattern.search(message) for pattern in words["words"]):
+    table = _read_context_words()
+    message = refusal.message
+    is_named = bool(table["codes"] & set(refusal.codes))
+    if not is_named and not any(pattern.search(message) for pattern in table["words"]):
         return None
 
     source = "as the server says in its refusal"
     context = None
-    if (n_ctx := numbers.get("n_ctx")) is not None:
+    # in a comparison, the last number is the limit
+    if (n_ctx := refusal.numbers.get("n_ctx")) is not None:
         context = Context(n_ctx, source, holds_reply=False)
-    elif (tokens := _last_number(words["prompt"], message)) is not None:
+    elif (tokens := _matched_number(table["prompt"], message, -1)) is not None:
         context = Context(tokens, source, holds_reply=False)
-    elif (tokens := _last_number(words["whole"], message)) is not None:
+    elif (tokens := _matched_number(table["whole"], message, -1)) is not None:
         context = Context(tokens, source)
 
-    counted = numbers.get("n_prompt_tokens")
+    counted = refusal.numbers.get("n_prompt_tokens")
     if counted is None:
-        counted = _first_number(words["counted"], message)
+        counted = _matched_number(table["counted"], message, 0)
 
-    return ContextRefusal(context, counted)
+    return ContextExceeded(words, context, counted, refusal.retry_after_s)
 
 
 @cache
@@ -160,16 +149,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(with_numbers, re.IGNORECASE)
 
 
-def _first_number(patterns: list[re.Pattern[str]], message: str) -> int | None:
-    return _matched_number(patterns, message, 0)
-
-
-def _last_number(patterns: list[re.Pattern[str]], message: str) -> int | None:
-    """Return the last number of the first pattern that fits: in a comparison, that is the limit."""
-    return _matched_number(patterns, message, -1)
-
-
 def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -> int | None:
+    """Return a number of the first pattern that fits: its first (0) or its last (-1)."""
     for pattern in patterns:
         if match := pattern.search(message):
             digits = match.groups()[which].replace(",", "")
@@ -237,27 +218,25 @@ class ContextWindow:
         if was_answered and not self._is_given and not self.cuts_prompts:
             return
 
+        room = reply_room(request)
+        estimate = usual * (rate or 1.0)
+        problem = ""
         if refused_from is not None and usual >= refused_from:
-            tokens = round(usual if rate is None else usual * rate)
             problem = (
-                f"a prompt of about {tokens:,} tokens is at least as long as one that the server"
-                f" refused as too long, {_stated(context)}"
+                f"a prompt of about {round(estimate):,} tokens is at least as long as one that the"
+                f" server refused as too long, {_stated(context)}"
             )
-            advice = ways_out(tokens, context, reply_room(request))
-            raise ContextExceeded(f"{problem}; it was not sent; {advice}")
+        elif context is not None:
+            fewest = size.tokens(FEWEST_TOKENS)
+            if rate is None:
+                estimate = fewest
+            if context.cuts_prompts:
+                estimate = max(estimate, fewest)
+            if estimate > context.room(request):
+                problem = does_not_fit(round(estimate), context, room)
 
-        if context is None:
-            return
-
-        fewest = size.tokens(FEWEST_TOKENS)
-        estimate = fewest if rate is None else usual * rate
-        if context.cuts_prompts:
-            estimate = max(estimate, fewest)
-
-        if estimate > context.room(request):
-            tokens = round(estimate)
-            problem = does_not_fit(tokens, context, reply_room(request))
-            advice = ways_out(tokens, context, reply_room(request))
+        if problem:
+            advice = ways_out(round(estimate), context, room)
             raise ContextExceeded(f"{problem}; it was not sent; {advice}")
 
     def explained(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:

@@ -241,12 +241,8 @@ class Connection:
 
         self.sql.execute("PRAGMA synchronous=FULL")
         with self.transaction():
-            if is_new and not self._is_ours():  # another process may have laid it out meanwhile
-                self.sql.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                self.sql.execute(f"PRAGMA user_version={VERSION}")
-
-            for statement in _TABLES:
-                self.sql.execute(statement)
+            # another process may have laid it out meanwhile
+            _lay_out(self.sql, is_new=is_new and not self._is_ours())
 
             # Changes nothing, but as taking the lock alone does not, it finds a file that can't be
             # written before a reply is paid.
@@ -339,12 +335,18 @@ def _blank_file() -> bytes:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         # lets pruning of a cache give space back in parts; only now can it be chosen
         memory.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        memory.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        memory.execute(f"PRAGMA user_version={VERSION}")
-        for statement in _TABLES:
-            memory.execute(statement)
-
+        _lay_out(memory, is_new=True)
         return memory.serialize()
+
+
+def _lay_out(sql: sqlite3.Connection, *, is_new: bool) -> None:
+    """Make the tables that a file lacks, and name the format of a new one."""
+    if is_new:
+        sql.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        sql.execute(f"PRAGMA user_version={VERSION}")
+
+    for statement in _TABLES:
+        sql.execute(statement)
 
 
 class CallDatabase(Closing):

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.context_window import ContextExceeded, read_context_refusal
+from ktdeval.calls.context_window import ContextExceeded, context_exceeded
 from ktdeval.calls.provider_errors import (
     READ_CHARS,
     Refusal,
@@ -341,14 +341,7 @@ def _too_long(refusal: Refusal, status: int, words: str) -> ContextExceeded | No
     is_about_prompt = status in _PROMPT_STATUSES or (
         status == 429 and _NEVER_PASSES.search(refusal.message)
     )
-    if not is_about_prompt:
-        return None
-
-    sizes = read_context_refusal(refusal.codes, refusal.message, refusal.numbers)
-    if sizes is None:
-        return None
-
-    return ContextExceeded(words, sizes.context, sizes.prompt_tokens, refusal.retry_after_s)
+    return context_exceeded(refusal, words) if is_about_prompt else None
 
 
 def _meaning(refusal: Refusal, caller: Caller) -> int:

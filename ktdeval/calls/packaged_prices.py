@@ -7,10 +7,12 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache
-from typing import Any
+from typing import Any, Literal
+
+from ktdeval.values.config_options import option
 
 PRICE_PACKAGE = "genai-prices"
 
@@ -24,15 +26,22 @@ _RATES = {
 _HOURS = 24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Package:
     """How a table of prices asks the package."""
 
-    providers: Mapping[str, str]  #: its name of each provider, by ours
-    looked_up: Mapping[str, str]  #: day on which each version was compared with the vendors' pages
-    #: of providers that bill dollars at some addresses only: by the start of such an address, the
-    #: package's name of the provider there
-    dollars_at: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    providers: Mapping[str, str] = option(help="its name of each provider, by ours")
+    looked_up: Mapping[str, str] = option(
+        factory=dict, help="day on which a version of it was compared with the vendors' pages"
+    )
+    dollars_at: Mapping[str, Mapping[str, str]] = option(
+        factory=dict,
+        help=(
+            "of providers that bill another currency elsewhere: its name of each, by ours and by"
+            " the start of the address"
+        ),
+    )
+    name: Literal["genai-prices"] = option("genai-prices", help="package that is asked")
 
     def priced_as(self, provider: str, address: str) -> str | None:
         """Return the package's name of a provider whose prices hold at an address; None where it

@@ -218,28 +218,12 @@ class _TableEntry(_Rates):
 
 
 @dataclass(frozen=True)
-class _TablePackage:
-    name: Literal["genai-prices"] = option(help="package that is asked before the table's rows")
-    providers: Mapping[str, str] = option(help="its name of each provider, by ours")
-    looked_up: Mapping[str, str] = option(
-        factory=dict, help="day on which a version of it was compared with the vendors' pages"
-    )
-    dollars_at: Mapping[str, Mapping[str, str]] = option(
-        factory=dict,
-        help=(
-            "of providers that bill another currency elsewhere: its name of each, by ours and by"
-            " the start of the address"
-        ),
-    )
-
-
-@dataclass(frozen=True)
 class _PriceTable:
     as_of: str = option(help="day of the look-up")
     source: str = option(help="where the prices were found")
     models: tuple[_TableEntry, ...] = option(help="prices by model")
     currency: Literal["USD"] = option("USD", help="of all prices")
-    package: _TablePackage | None = option(None, help="package whose prices come before the rows")
+    package: Package | None = option(None, help="package whose prices come before the rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,37 +247,20 @@ class PriceTable:
 
 
 def read_price_table(path: Path | str) -> PriceTable:
-    """Read a YAML table of prices, with the package that it names; errors as of
-    `load_price_table`.
-    """
-    table = _read_table(path)
-    rows = _prices_by_pattern(table, path)
-    if table.package is None:
-        return PriceTable(rows)
-
-    package = table.package
-    return PriceTable(rows, Package(package.providers, package.looked_up, package.dollars_at))
-
-
-def load_price_table(path: Path | str) -> dict[str, Price]:
-    """Read a YAML table of prices; return its rows by pattern of PROVIDER/NAME.
+    """Read a YAML table of prices, with the package that it names.
 
     The table has `as_of`, `source`, `currency: USD` and `models`. Each entry of `models` has
     `match` (a pattern such as `openai/gpt-*`, or a list), `input`, `output` and, if they differ
     from the defaults, the other fields of `Price`. Raises ConfigError for a field that is unknown,
     missing, wrong or repeated.
     """
-    return _prices_by_pattern(_read_table(path), path)
-
-
-def _read_table(path: Path | str) -> _PriceTable:
     table = build(_PriceTable, load_yaml(user_path(path)), str(path))
     parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
     if table.package is not None:
         for version, day in table.package.looked_up.items():
             parse_day(day, f"{path}: package: looked_up: {version}: ", ConfigError)
 
-    return table
+    return PriceTable(_prices_by_pattern(table, path), table.package)
 
 
 def _prices_by_pattern(table: _PriceTable, path: Path | str) -> dict[str, Price]:

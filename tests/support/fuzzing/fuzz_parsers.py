@@ -237,7 +237,7 @@ def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
 
 
 def _plans() -> dict[str, Parser]:
-    from ktdeval.calls.prices import load_price_table
+    from ktdeval.calls.prices import read_price_table
     from ktdeval.runner.plans.config import load_config
     from ktdeval_agents.role_graph import load_team
     from ktdeval_board.rules import load_rules
@@ -252,7 +252,7 @@ def _plans() -> dict[str, Parser]:
             ("ktdeval/runner/plans/config.py",),
         ),
         "price table": Parser(
-            of_file(load_price_table, "prices.yaml"),
+            of_file(read_price_table, "prices.yaml"),
             (
                 b"as_of: 2025-01-01\nsource: x\ncurrency: USD\nmodels: [{match: a/*, input: 1, output: 2}]\n",
             ),

@@ -23,7 +23,7 @@ from ktdeval.calls.prices import (
     PriceTier,
     choose_price,
     find_price,
-    load_price_table,
+    read_price_table,
 )
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.errors import ConfigError
@@ -101,7 +101,7 @@ def test_a_price_as_json_names_day_and_source():
 def test_the_best_matching_pattern_counts_with_its_own_or_the_tables_day_and_source(
     table,
 ):
-    prices = load_price_table(table)
+    prices = read_price_table(table).rows
     inputs = {
         "acme/tiny": 1.0,
         "acme/big-new": 10.0,
@@ -130,12 +130,12 @@ def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
 
     table.write_text(TABLE.replace(old, new, 1))
     with pytest.raises(ConfigError, match=problem) as caught:
-        load_price_table(table)
+        read_price_table(table)
 
     assert "\n" not in str(caught.value)
 
     with pytest.raises(ConfigError, match=r"missing\.yaml: can't read"):
-        load_price_table(table.with_name("missing.yaml"))
+        read_price_table(table.with_name("missing.yaml"))
 
 
 # --- which price counts

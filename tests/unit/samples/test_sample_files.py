@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ktdeval.calls.prices import load_price_table
+from ktdeval.calls.prices import read_price_table
 from ktdeval.cards.card_reading import load_card
 from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.registry import load_plugins
@@ -51,7 +51,7 @@ def test_files_that_a_run_names_may_lie_in_the_home_folder(
     (tmp_path / "certificate.json").write_text("[]")
 
     assert [len(read_samples(f"~/rows.{kind}").rows) for kind in ("jsonl", "parquet")] == [2, 1]
-    assert list(load_price_table("~/prices.yaml")) == ["a/b"]
+    assert list(read_price_table("~/prices.yaml").rows) == ["a/b"]
 
     with pytest.raises(CardError, match=r"^~/certificate.json: (?!can't read)"):
         load_card("~/certificate.json")

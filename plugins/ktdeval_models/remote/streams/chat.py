@@ -17,10 +17,7 @@ from ktdeval_models.remote.streams.events import StreamEvent
 
 _DONE: Final = b"[DONE]"
 _REASONING: Final = ("reasoning_content", "reasoning")
-_GROWING: Final = frozenset(
-    ("text", "summary", "data", "signature")
-)  # texts of a detail of reasoning
-_REPLACED: Final = frozenset(("role", "id", "type", "index"))  # texts that are sent again whole
+_REPLACED: Final = frozenset(("role", "type", "index", "format"))  # sent again whole
 
 
 class ChatAssembler(StreamAssembler):
@@ -88,14 +85,9 @@ class ChatAssembler(StreamAssembler):
             self._add_delta(delta)
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
-        for name, value in delta.items():
-            if name == "tool_calls":
-                for call in _as_list(value):
-                    self._add_call(call)
-            elif name == "function_call" and isinstance(value, dict):  # the form before tools
-                self._add_function_call(value)
-            else:
-                _add_field(self._message, name, value)
+        _merge(self._message, {name: delta[name] for name in delta if name != "tool_calls"})
+        for call in _as_list(delta.get("tool_calls")):
+            self._add_call(call)
 
         for name in _REASONING:
             say(self.hear, "thought", delta.get(name))
@@ -122,7 +114,7 @@ class ChatAssembler(StreamAssembler):
 
         call = self._call_of(delta)
         before = call.name
-        call.add(delta)
+        _merge(call.fields, delta)
         number = self._calls.index(call)
         said = _function_of(delta).get("arguments")
         name = call.name.removeprefix(before)
@@ -130,12 +122,6 @@ class ChatAssembler(StreamAssembler):
             self.hear(ReplyPiece("call", said, number, name))
         elif name:
             self.hear(ReplyPiece("call", "", number, name))
-
-    def _add_function_call(self, delta: Mapping[str, Any]) -> None:
-        function = self._message.setdefault("function_call", {})
-        if isinstance(function, dict):
-            for name, value in delta.items():
-                _add_field(function, name, value)
 
     def _call_of(self, delta: Mapping[str, Any]) -> _PartialCall:
         """Return the call that a piece belongs to, or a new one."""
@@ -186,21 +172,6 @@ class _PartialCall:
             return True
         return is_whole and arguments is not None and bool(function.get("arguments"))
 
-    def add(self, delta: Mapping[str, Any]) -> None:
-        """Add a piece."""
-        for name, value in delta.items():
-            if name == "function" and isinstance(value, dict):
-                inner = self.fields.setdefault("function", {})
-                _add_function(inner, value)
-            elif name in ("name", "arguments"):  # beside the id, as some servers write them
-                _add_function(self.fields, {name: value})
-            elif name not in ("id", "index") and value is not None:
-                self.fields[name] = value
-
-        # Some servers send an id of its own with each piece: the first one counts.
-        if delta.get("id") and not self.fields.get("id"):
-            self.fields["id"] = delta["id"]
-
 
 def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
     function = call.get("function")
@@ -213,29 +184,26 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _add_function(function: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add to the name and arguments of a call. A name that is sent again whole counts once."""
-    for name, value in delta.items():
-        if name == "name" and function.get("name") and value in ("", function["name"]):
-            continue
-        _add_field(function, name, value)
-
-
-def _add_field(fields: dict[str, Any], name: str, value: Any) -> None:
-    """Add a piece of a field: texts and lists grow, anything else is replaced. A field that is null
-    in all pieces stays null.
+def _merge(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a piece of an object: texts, lists and objects grow, anything else is replaced. A field
+    that is null in all pieces stays null.
     """
-    before = fields.get(name)
-    if value is None:
-        fields.setdefault(name, None)
-    elif before is None or name in _REPLACED:
-        fields[name] = value
-    elif isinstance(before, str) and isinstance(value, str):
-        fields[name] = before + value
-    elif isinstance(before, str | list) and isinstance(value, str | list):
-        fields[name] = [*_as_parts(before), *_as_parts(value)]
-    else:
-        fields[name] = value
+    for name, value in delta.items():
+        before = fields.get(name)
+        # Some servers send a name again whole, or an id of its own with each piece.
+        is_repeated = bool(before) and (name == "id" or (name == "name" and value in ("", before)))
+        if is_repeated or (value is None and name in fields):
+            continue
+
+        is_growing = before is not None and name not in _REPLACED
+        if is_growing and isinstance(before, dict) and isinstance(value, dict):
+            _merge(before, value)
+        elif is_growing and isinstance(before, str) and isinstance(value, str):
+            fields[name] = before + value
+        elif is_growing and isinstance(before, str | list) and isinstance(value, str | list):
+            fields[name] = [*_as_parts(before), *_as_parts(value)]
+        else:
+            fields[name] = dict(value) if isinstance(value, dict) else value
 
 
 def _joined_details(pieces: Sequence[Any]) -> list[Any]:
@@ -250,10 +218,10 @@ def _joined_details(pieces: Sequence[Any]) -> list[Any]:
             details.append(dict(piece) if isinstance(piece, dict) else piece)
             continue
 
-        is_whole = str(piece.get("format")).startswith("MiniMax")
-        for name, value in piece.items():
-            grows = name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str)
-            last[name] = last[name] + value if grows and not is_whole else value
+        if str(piece.get("format")).startswith("MiniMax"):
+            last |= piece
+        else:
+            _merge(last, piece)
 
     return details
 

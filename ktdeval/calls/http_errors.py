@@ -327,13 +327,21 @@ def error_of(
     if stop is not None:
         return stop
 
-    kind = _KINDS.get(status, "bad_request")
     # An unknown error in the body of a success is retried, like an error of the server.
-    is_of_server = status >= 500 or status < 400
-    if status not in _KINDS and is_of_server:
-        kind = "server"
-
+    kind = failure_kind(status if status >= 400 else 500)
     return ModelError(kind, f"{who}: {quote}", refusal.retry_after_s)
+
+
+def failure_kind(status: int) -> str:
+    """Return the kind of ModelError that an HTTP status means."""
+    return _KINDS.get(status, "server" if status >= 500 else "bad_request")
+
+
+def code_status(code: str) -> int | None:
+    """Return the HTTP status that an error code or type means (`error_codes.csv`); None if it is not
+    known.
+    """
+    return _MEANINGS.get(code) or _MEANINGS_WITHOUT_STATUS.get(code)
 
 
 def _too_long(refusal: Refusal, status: int, words: str) -> ContextExceeded | None:
@@ -396,11 +404,7 @@ def _status_from_codes(codes: Sequence[str]) -> int | None:
         if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600:
             return int(code)
 
-    for code in codes:
-        if code in _MEANINGS_WITHOUT_STATUS:
-            return _MEANINGS_WITHOUT_STATUS[code]
-
-    return None
+    return next(filter(None, map(_MEANINGS_WITHOUT_STATUS.get, codes)), None)
 
 
 def _provider_error(status: int, caller: Caller, quote: str) -> ProviderError | None:

@@ -16,22 +16,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from ktdeval.calls import not_json, one_line, quoted, retry_after_s
+from ktdeval.calls import failure_kind, is_retryable, not_json, one_line, quoted, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values import JsonValue, loads_data
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
 _TIMEOUT_S = 60.0
 _MOST_BYTES = 64 * 2**20
-#: Statuses of HTTP that may be gone at the next attempt, with the kind of error.
-_PASSING = {
-    408: "timeout",
-    429: "rate_limited",
-    500: "server",
-    502: "server",
-    503: "overloaded",
-    504: "timeout",
-}
 _A_MINUTE_S = 60.0
 _PRICES = ("open", "high", "low", "close")
 _KLINE = (
@@ -144,11 +135,9 @@ class WebVendor:
         reply = error.read(500).decode("utf-8", "replace")
         message = one_line(f"{error.reason} {reply}", self.secrets)
         words = f"{where}: HTTP {error.code} {message}"
-        if error.code not in _PASSING:
-            return DataError(words)
-
         headers = {name.lower(): value for name, value in error.headers.items()}
-        return ModelError(_PASSING[error.code], words, retry_after_s(headers))
+        failed = ModelError(failure_kind(error.code), words, retry_after_s(headers))
+        return failed if is_retryable(failed) else DataError(words)
 
 
 class Tushare(WebVendor):

@@ -148,7 +148,7 @@ class Transport:
             headers=[(name.encode(), value.encode()) for name, value in pairs],
             content=request.content,
         )
-        response = lane.connection_to(outgoing.url.origin).handle_request(outgoing)
+        response = lane.pool.handle_request(outgoing)
 
         try:
             received = {}
@@ -267,35 +267,17 @@ class _TimedBackend:
 
 
 class _ConnectionLane:
-    """One connection with its clock, used by one call at a time. A pool of httpcore is used only to
-    make the connection, directly or through a proxy.
-    """
+    """A pool of one connection with its clock, used by one call at a time."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _CallClock()
-        self._connection: Any = None
-        options = {}
-        if proxy is not None:
-            options["proxy"] = proxy
-
-        self._maker = httpcore.ConnectionPool(
+        self.pool: Any = httpcore.ConnectionPool(
             ssl_context=ssl_context,
+            proxy=proxy,
+            max_connections=1,
             keepalive_expiry=_KEEPALIVE_S,
             network_backend=_TimedBackend(httpcore, self.clock),
-            **options,
         )
-
-    def connection_to(self, origin: Any) -> Any:
-        """Return the connection of the previous request, or a new one if it was closed, or idle for
-        too long.
-        """
-        before = self._connection
-        if before is not None and not before.is_closed() and before.has_expired():
-            before.close()
-
-        if before is None or before.is_closed():
-            self._connection = self._maker.create_connection(origin)
-        return self._connection
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ktdeval.calls import BatchResults, BatchState, BatchTag, Result
+from ktdeval.calls import BatchResults, BatchState, BatchTag, Result, code_status
 from ktdeval.harness import ModelRequest
 from ktdeval_models.remote.batch.common import (
     PAGE,
@@ -24,19 +24,6 @@ from ktdeval_models.remote.batch.common import (
 )
 
 _PATH = "/v1/messages/batches"
-#: HTTP statuses of errors by type (https://platform.claude.com/docs/en/api/errors)
-_HTTP = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 _COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
@@ -92,7 +79,7 @@ class AnthropicBatches(AdapterBatches):
             case {"type": "succeeded", "message": message}:
                 return self.read(200, message, request)
             case {"type": "errored", "error": {"error": {"type": str(kind)}} as refusal}:
-                return self.read(_HTTP.get(kind, 500), refusal, request)
+                return self.read(code_status(kind) or 500, refusal, request)
             case {"type": "canceled"}:
                 return self.cancelled()
             case {"type": "expired"}:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -64,7 +64,8 @@ class ResumedCounts:
     unpriced_usd: float = 0.0
 
 
-class _WaitingCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _WaitingCall:
     """A call that is not on disk yet: its episode, its row, and its reply for the cache."""
 
     episode: str

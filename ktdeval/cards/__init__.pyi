@@ -40,14 +40,12 @@ from ktdeval.cards.fields.cost import (
     PriceEntry as PriceEntry,
     card_prices as card_prices,
     episode_cost as episode_cost,
-    usage_cost as usage_cost,
 )
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT
 from ktdeval.cards.fields.cutoff import (
     SEEN as SEEN,
     SPANS as SPANS,
     STATES as STATES,
-    Cutoff as Cutoff,
     card_cutoff as card_cutoff,
     cutoff_words as cutoff_words,
     latest_cutoff as latest_cutoff,
@@ -67,6 +65,7 @@ from ktdeval.cards.fields.episode_parts import (
 )
 from ktdeval.cards.fields.fact_types import (
     SIDES as SIDES,
+    CutoffEntry as CutoffEntry,
     Definition as Definition,
     Drift as Drift,
     Pluggable as Pluggable,

@@ -18,7 +18,6 @@ from ktdeval.cards import (
     dollars,
     load_card,
     not_counted,
-    usage_cost,
 )
 from ktdeval.cli import JsonOptions, RunPath, example, options_of, print_grid
 from ktdeval.errors import UsageError
@@ -67,7 +66,7 @@ class RoleUsage:
         """Return the US dollars of the tokens; None where price or tokens are not known."""
         if price is None or self.uncounted:
             return None
-        return usage_cost(self.usage, price)
+        return price.cost(self.usage)
 
     def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
         """Return the counts by name; `usd` is null where price or tokens are not known."""

@@ -8,7 +8,7 @@ from datetime import date
 
 import numpy as np
 
-from ktdeval.cards import Cutoff, clean, listed_cutoff, parse_cutoff_or_state
+from ktdeval.cards import CutoffEntry, clean, listed_cutoff, parse_cutoff_or_state
 from ktdeval.market import MarketSnapshot
 from ktdeval_audit.decision_days import DatedLog, DatedText
 from ktdeval_audit.findings import Finding, Level
@@ -55,12 +55,12 @@ def cutoff_facts(log: DatedLog, option: str | None) -> tuple[CutoffFacts, ...]:
     return tuple(facts)
 
 
-def _facts(model: str, cutoff: Cutoff | str, days: Sequence[date]) -> CutoffFacts:
-    if not isinstance(cutoff, Cutoff):
+def _facts(model: str, cutoff: CutoffEntry | str, days: Sequence[date]) -> CutoffFacts:
+    if not isinstance(cutoff, CutoffEntry):
         return CutoffFacts(model, cutoff, 0, len(days))
 
     before = sum(np.datetime64(day) <= cutoff.last for day in days)
-    return CutoffFacts(model, cutoff.text, int(before), len(days), cutoff.is_lower_bound)
+    return CutoffFacts(model, cutoff.date, int(before), len(days), cutoff.is_lower_bound)
 
 
 def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
 from ktdeval.cards import (
     SIDES,
     STATES,
-    Cutoff,
+    CutoffEntry,
     TradingEpisode,
     card_cutoff,
     check_match,
@@ -144,7 +144,7 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
     notes: list[str] = []
     for entrant in label(entrants):
         known = _cutoff_of(entrant, dates)
-        if isinstance(known, Cutoff):
+        if isinstance(known, CutoffEntry):
             series = _daily_series(entrant, known)
             notes += [f"{entrant.label}: {reason}" for reason in series.notes]
             rows += _cutoff_rows(entrant, known, series, alpha)
@@ -162,7 +162,7 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
 
 
 def _cutoff_rows(
-    entrant: Entrant, cutoff: Cutoff, series: _DailySeries, alpha: float
+    entrant: Entrant, cutoff: CutoffEntry, series: _DailySeries, alpha: float
 ) -> Iterator[CutoffRow]:
     for figure, by_side in series.figures.items():
         before = by_side[BEFORE]
@@ -181,7 +181,7 @@ def _cutoff_rows(
         yield CutoffRow(
             card=entrant.label,
             model=entrant.card.model.name,
-            cutoff=cutoff.text,
+            cutoff=cutoff.date,
             confidence=cutoff.confidence,
             source=cutoff.source,
             figure=figure,
@@ -198,8 +198,8 @@ def _cutoff_rows(
         )
 
 
-def _cutoff_of(entrant: Entrant, dates: Mapping[str, str]) -> Cutoff | str:
-    """Cutoff given for the system of a card, or recorded on it; or its state (none, unknown).
+def _cutoff_of(entrant: Entrant, dates: Mapping[str, str]) -> CutoffEntry | str:
+    """CutoffEntry given for the system of a card, or recorded on it; or its state (none, unknown).
 
     Raises UsageError: two are given.
     """
@@ -227,7 +227,7 @@ class _DailySeries:
     notes: Sequence[str]  #: figures that there are not, and why
 
 
-def _daily_series(entrant: Entrant, cutoff: Cutoff) -> _DailySeries:
+def _daily_series(entrant: Entrant, cutoff: CutoffEntry) -> _DailySeries:
     market = _market_of(entrant)
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}

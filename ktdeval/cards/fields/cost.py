@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from itertools import chain
+from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
 from ktdeval.calls.prices import FREE, PriceEntry as PriceEntry, is_free_price
-from ktdeval.cards.fields.base_types import Figure, Name, NonNegative, Problem, add_up
+from ktdeval.cards.fields.base_types import Figure, Name, NonNegative, Problem
 from ktdeval.cards.fields.calls import Calls, ModelCalls, batch_problem
-from ktdeval.cards.fields.episode_parts import EpisodeTokens, Finished, UsageCounts
+from ktdeval.cards.fields.episode_parts import Finished, RoleUsage, tokens_of_further
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
-from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Evaluation, ScoringFacts
-from ktdeval.cards.fields.tokens import not_counted
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Evaluation, TradingFacts
+from ktdeval.cards.fields.tokens import derive_usage, not_counted
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, dollars
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
@@ -60,17 +60,19 @@ class CardPrices:
     own: PriceEntry | None
     further: Mapping[str, PriceEntry | None]  #: by the names that the agent asks them by
 
-    def cost(self, tokens: EpisodeTokens) -> float | None:
-        """Return the US dollars of some tokens; None where a price is not known."""
-        own = tokens.usage.tokens
+    def cost(self, usage: Usage, roles: Iterable[RoleUsage]) -> float | None:
+        """Return the US dollars of some tokens; None where a price is not known. `roles`: calls of
+        which those of further models are priced on their own.
+        """
+        own = usage
         total = 0.0
-        for model, usage in tokens.further.items():
+        for model, tokens in tokens_of_further(roles).items():
             price = self.further.get(model)
             if price is None:
                 return None
 
-            total += price.cost(usage)
-            own = own.minus(usage)
+            total += price.cost(tokens)
+            own = own.minus(tokens)
 
         return None if self.own is None else total + self.own.cost(own)
 
@@ -81,102 +83,50 @@ def card_prices(facts: Evaluation, own: PriceEntry | None) -> CardPrices:
 
 
 def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
-    """Return the cost of a card's tokens; of a trading card also what they bought."""
+    """Return the US dollars of the tokens of the replies of a card's finished episodes, paid now or
+    cached; of a trading card also what they bought.
+    """
     facts = basis.facts
     prices = card_prices(facts, basis.price)
-    tokens = [episode.tokens for episode in facts.episodes]
-    pooled = [episode.tokens for episode in facts.pooled]
-    if isinstance(facts, ScoringFacts):
-        return token_cost(tokens, pooled, prices)
+    kind = TradingCost if isinstance(facts, TradingFacts) else TokenCost
+    if basis.price is None:
+        return kind(value=None, reason=NO_PRICE)
 
-    total_returns = [episode.metrics.get("total_return") for episode in facts.pooled]
-    return trading_cost(tokens, pooled, prices, total_returns)
+    costs = [episode_cost(episode, prices) for episode in facts.pooled]
+    parts: dict[str, Any] = {
+        "currency": "USD",
+        "price": basis.price,
+        "per_episode": aggregate(costs),
+    }
+    if isinstance(facts, TradingFacts):
+        total_returns = [episode.metrics.get("total_return") for episode in facts.pooled]
+        parts["return_per_usd"] = aggregate(map(_gain, total_returns, costs))
 
-
-def token_cost(
-    episodes: Sequence[EpisodeTokens], pooled: Sequence[EpisodeTokens], prices: CardPrices
-) -> TokenCost:
-    """Return the US dollars of the tokens of the replies of a card's finished episodes, paid now or
-    cached. `pooled`: episodes of the median.
-    """
-    price = prices.own
-    if price is None:
-        return TokenCost(value=None, reason=NO_PRICE)
-
-    per_episode = aggregate(tokens_cost(tokens, prices) for tokens in pooled)
-    uncounted = sum(tokens.uncounted for tokens in episodes)
+    uncounted = sum(episode.uncounted for episode in facts.episodes)
     if uncounted:  # a sum of the others would look like all
-        return TokenCost(
-            value=None,
-            reason=not_counted(uncounted),
-            currency="USD",
-            price=price,
-            per_episode=per_episode,
-        )
+        return kind(value=None, reason=not_counted(uncounted), **parts)
 
-    total = prices.cost(_together(episodes))
-    reason: str | UnsetType = UNSET
+    usage = derive_usage(basis).tokens
+    roles = chain.from_iterable(episode.roles for episode in facts.episodes)
+    total = prices.cost(usage, roles)
     if total is None:
-        reason = NO_FURTHER_PRICE
-
-    return TokenCost(
-        value=total, reason=reason, currency="USD", price=price, per_episode=per_episode
-    )
-
-
-def _together(episodes: Sequence[EpisodeTokens]) -> EpisodeTokens:
-    """Return the tokens of several episodes."""
-    further: dict[str, Usage] = {}
-    for tokens in episodes:
-        for model, usage in tokens.further.items():
-            further[model] = further.get(model, Usage()) + usage
-
-    usages = [tokens.usage for tokens in episodes]
-    uncounted = sum(tokens.uncounted for tokens in episodes)
-    return EpisodeTokens(add_up(UsageCounts, usages), uncounted, further)
-
-
-def trading_cost(
-    episodes: Sequence[EpisodeTokens],
-    pooled: Sequence[EpisodeTokens],
-    prices: CardPrices,
-    total_returns: Sequence[EpisodeMetric | None],
-) -> TradingCost:
-    """Return the token cost of a trading card, with the return per dollar of it. `total_returns`:
-    the metric of each pooled episode; None if it was not asked for.
-    """
-    cost = token_cost(episodes, pooled, prices)
-    gains: Line | UnsetType = UNSET
-    if prices.own is not None:
-        costs = [tokens_cost(tokens, prices) for tokens in pooled]
-        gains = aggregate(map(_gain, total_returns, costs))
-
-    return TradingCost(**asdict(cost), return_per_usd=gains)
+        return kind(value=None, reason=NO_FURTHER_PRICE, **parts)
+    return kind(value=total, **parts)
 
 
 def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
     """Return the US dollars of the tokens of an episode's replies, paid now or cached; null where
     price or tokens are not known.
     """
-    return tokens_cost(episode.tokens, prices)
-
-
-def tokens_cost(tokens: EpisodeTokens, prices: CardPrices) -> EpisodeMetric:
-    """Return the US dollars of an episode's tokens; null where price or tokens are not known."""
     if prices.own is None:
         return EpisodeMetric(value=None, n=0, reason=NO_PRICE)
-    if tokens.uncounted:
-        return EpisodeMetric(value=None, n=0, reason=not_counted(tokens.uncounted))
+    if episode.uncounted:
+        return EpisodeMetric(value=None, n=0, reason=not_counted(episode.uncounted))
 
-    cost = prices.cost(tokens)
+    cost = prices.cost(episode.usage.tokens, episode.roles)
     if cost is None:
         return EpisodeMetric(value=None, n=0, reason=NO_FURTHER_PRICE)
     return EpisodeMetric(value=cost, n=1)
-
-
-def usage_cost(usage: Usage, price: PriceEntry) -> float:
-    """Return the US dollars of the tokens of one or more calls."""
-    return price.cost(usage)
 
 
 def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMetric:

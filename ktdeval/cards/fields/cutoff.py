@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -26,45 +25,17 @@ from ktdeval.cards.fields.fact_types import (
     Side,
     SideDays,
     WindowPart,
+    first_day_of,
 )
 from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, TradingFacts
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.rules.calendar import parse_day
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.files import csv_rows
-from ktdeval.values.strict_json import JsonValue
 
 SPANS, SEEN = "spans cutoff", "before cutoff"
 """Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
 before it.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Cutoff:
-    """Day on which a model's training data end: `first` to `last`, one day, or the month of which
-    the day is not public. A lower bound: then or later.
-    """
-
-    first: np.datetime64
-    last: np.datetime64
-    text: str  #: as it was given
-    confidence: CutoffConfidence  #: who says so
-    source: str = ""
-
-    @property
-    def is_lower_bound(self) -> bool:
-        """Whether the data may end later, so that no day is known to lie after them."""
-        return self.confidence == LOWER_BOUND
-
-    @property
-    def entry(self) -> CutoffEntry:
-        """The cutoff as a manifest records it."""
-        return CutoffEntry(date=self.text, confidence=self.confidence, source=self.source)
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """Return the cutoff as a JSON object."""
-        return {"date": self.text, "confidence": self.confidence, "source": self.source}
 
 
 _AT_HOST = re.compile(r"(:(free|nitro|floor|exacto|extended|online|thinking)|-v\d+:\d+)\Z")
@@ -80,7 +51,7 @@ STATES: Mapping[NoCutoff, str] = {
 # ---- gathered from options, the list of models and the market
 
 
-def parse_cutoff_or_state(spelled: str, where: str) -> Cutoff | NoCutoff:
+def parse_cutoff_or_state(spelled: str, where: str) -> CutoffEntry | NoCutoff:
     """Return the cutoff of a day or month, or the state that `none` and `unknown` name. Raises
     UsageError as `parse_cutoff`.
     """
@@ -94,27 +65,21 @@ def parse_cutoff(
     confidence: CutoffConfidence = "given",
     source: str = "",
     where: str = "--cutoff",
-) -> Cutoff:
+) -> CutoffEntry:
     """Return the cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which
     `where` starts: it is neither.
     """
-    is_month = len(spelled) == len("2024-06")
     try:
-        first = parse_day(f"{spelled}-01" if is_month else spelled)
+        first_day_of(spelled)
     except DataError:
         raise UsageError(
             f"{where}: {spelled[:40]!r} is neither a day (2024-06-01) nor a month (2024-06)"
         ) from None
 
-    last = first
-    if is_month:
-        next_month = first.astype("M8[M]") + np.timedelta64(1, "M")
-        last = next_month.astype("M8[D]") - np.timedelta64(1, "D")
-
-    return Cutoff(first, last, spelled, confidence, source)
+    return CutoffEntry(date=spelled, confidence=confidence, source=source)
 
 
-def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | NoCutoff:
+def listed_cutoff(model: str, args: Mapping[str, Any]) -> CutoffEntry | NoCutoff:
     """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, else
     the lower bound of reported_cutoffs.csv; or by the days of training that a policy's arguments
     record; `none`: a rule that was not trained.
@@ -133,7 +98,7 @@ def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | NoCutoff:
     return parse_cutoff(row["cutoff"], row["confidence"], row["source"])  # type: ignore[arg-type]
 
 
-def _reported_cutoff(model: str) -> Cutoff | NoCutoff:
+def _reported_cutoff(model: str) -> CutoffEntry | NoCutoff:
     """Return the date that others report of what a model knows: its data end then or later."""
     row = _read_reported_cutoffs().get(reported_name(model))
     if row is None:
@@ -187,7 +152,7 @@ def _read_reported_cutoffs() -> dict[str, dict[str, str]]:
     return {row["name"]: row for row in rows}
 
 
-def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutoff | NoCutoff:
+def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> CutoffEntry | NoCutoff:
     """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the
     listed one. Raises UsageError: it is no date and no state.
     """
@@ -207,7 +172,7 @@ def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | No
     if not entries:
         return "none"
 
-    latest = max(entries, key=lambda entry: parse_cutoff(entry.date).last)
+    latest = max(entries, key=lambda entry: entry.last)
     bounds = [entry for entry in entries if entry.is_lower_bound]
     if not bounds or latest in bounds:
         return latest
@@ -216,17 +181,19 @@ def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | No
     return structs.replace(latest, confidence=LOWER_BOUND, source=source)
 
 
-def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
+def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side]:
     """Return [n] sides of each day's return, which runs from the close of the day before (`base` of
     the first) to its own: `before` if it ends by the cutoff, `after` if it begins there or later,
     `across` if it contains the cutoff or may, as each day after a lower bound.
     """
     begins = np.concatenate([[base], days[:-1]])
+    first = cutoff.first
+    last = cutoff.last
     day_sides: list[Side] = []
     for begin, day in zip(begins, days, strict=True):
-        if day <= cutoff.first:
+        if day <= first:
             day_sides.append("before")
-        elif begin >= cutoff.last and not cutoff.is_lower_bound:
+        elif begin >= last and not cutoff.is_lower_bound:
             day_sides.append("after")
         else:
             day_sides.append("across")
@@ -240,17 +207,17 @@ def gather_cutoff(sources: CardSources) -> KnowledgeCutoff | NoCutoff:
     if isinstance(entry, str):
         return entry
 
-    cutoff = parse_cutoff(entry.date, entry.confidence, where="knowledge_cutoff")
+    parse_cutoff(entry.date, where="knowledge_cutoff")
     windows = {}
     for window, days in sources.days.items():
-        windows[window.name] = _count_sides(days, sources.inputs.snapshot, cutoff)
+        windows[window.name] = _count_sides(days, sources.inputs.snapshot, entry)
 
     return KnowledgeCutoff(
         date=entry.date, confidence=entry.confidence, source=entry.source, windows=windows
     )
 
 
-def _count_sides(days: DayArray, snapshot: MarketSnapshot | None, cutoff: Cutoff) -> SideDays:
+def _count_sides(days: DayArray, snapshot: MarketSnapshot | None, cutoff: CutoffEntry) -> SideDays:
     if not len(days):
         return SideDays(before=0, across=0, after=0)
 
@@ -271,12 +238,10 @@ def recorded_cutoff(card: Evaluation) -> KnowledgeCutoff | None:
     return card.knowledge_cutoff if isinstance(card.knowledge_cutoff, KnowledgeCutoff) else None
 
 
-def card_cutoff(card: Evaluation) -> Cutoff | NoCutoff:
+def card_cutoff(card: Evaluation) -> CutoffEntry | NoCutoff:
     """Return the cutoff of a card's model as it records it; where it is unknown, as listed."""
     block = card.knowledge_cutoff
-    if isinstance(block, KnowledgeCutoff):
-        return parse_cutoff(block.date, block.confidence, block.source)
-    if block == "none" or card.further_models:
+    if block != "unknown" or card.further_models:
         return block
 
     return listed_cutoff(card.model.name, card.model.args)
@@ -306,7 +271,7 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
         return
 
     try:
-        cutoff = parse_cutoff(block.date, block.confidence)
+        parse_cutoff(block.date)
     except UsageError as error:
         yield ("knowledge_cutoff", "date"), str(error).removeprefix("--cutoff: ")
         return
@@ -326,11 +291,11 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
         if days.total != total:
             cut = "no limit" if limit is None else f"the limit {limit}"
             yield where, f"do not add up to the {total} days of the window with {cut}"
-        elif _is_on_another_side(window, days, cutoff):
+        elif _is_on_another_side(window, days, block):
             yield where, f"are not the sides on which its days lie to {block.date}"
 
 
-def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: Cutoff) -> bool:
+def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry) -> bool:
     """Whether a window lies wholly on one side of the cutoff, and its days are not counted there.
     The first return after the cutoff may begin before it.
     """
@@ -353,8 +318,8 @@ def cutoff_words(card: Evaluation) -> str:
         return _block_words(block)
 
     listed = card_cutoff(card)
-    if block == "unknown" and isinstance(listed, Cutoff):
-        return f"{STATES[block]}; the list has {listed.text} ({_origin(listed)})"
+    if block == "unknown" and isinstance(listed, CutoffEntry):
+        return f"{STATES[block]}; the list has {listed.date} ({_origin(listed)})"
 
     return STATES[block]
 
@@ -372,7 +337,7 @@ def _block_words(block: KnowledgeCutoff) -> str:
     return f"{words}; days: {', '.join(counts)}; windows {_windows_by_side(block)}"
 
 
-def _origin(cutoff: Cutoff | CutoffEntry) -> str:
+def _origin(cutoff: CutoffEntry) -> str:
     """Return who says when a model's training data end, and where."""
     confidence: str = cutoff.confidence
     if confidence == LOWER_BOUND:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, field
@@ -72,15 +71,6 @@ class UsageCounts(Value, frozen=True):
             self.cache_read_tokens,
             self.cache_write_tokens,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeTokens:
-    """Tokens of an episode, and how many replies they are not of."""
-
-    usage: UsageCounts
-    uncounted: int  #: replies whose tokens the provider did not count
-    further: Mapping[str, Usage]  #: of `usage`, tokens of each further model
 
 
 class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -180,11 +170,6 @@ class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     isolation: dict[Isolation, StepCount] = field(default_factory=dict)
     #: what made its steps; absent in records without it
     made_by: list[StepMaker] = field(default_factory=list)
-
-    @property
-    def tokens(self) -> EpisodeTokens:
-        """Tokens of its replies, as far as they were counted."""
-        return EpisodeTokens(self.usage, self.uncounted, tokens_of_further(self.roles))
 
 
 class MissingTradingEpisode(MissingEpisode, frozen=True):

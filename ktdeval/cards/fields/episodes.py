@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from ktdeval.cards.fields.base_types import Problem, add_counts
-from ktdeval.cards.fields.card_inputs import ScoringSources, TradingSources, samples_of
+from ktdeval.cards.fields.card_inputs import (
+    EvaluationInputs,
+    ScoringSources,
+    TradingSources,
+    samples_of,
+)
 from ktdeval.cards.fields.deciders import isolation_problems
 from ktdeval.cards.fields.decision_provenance import gather_decisions
 from ktdeval.cards.fields.episode_parts import (
@@ -25,8 +31,11 @@ from ktdeval.cards.fields.served import served_problems, served_words
 from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
 from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import field_label
+from ktdeval.cards.recomputation_diff import JsonPath
 from ktdeval.cards.table_types import Row
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
+from ktdeval.task_api.scoring import AnswerRecord
+from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.config_options import near_matches
 
 # ---- gathered from the records
@@ -40,29 +49,20 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
         sources.tell(spec.label, done, len(sources.finished))
         ledger = sources.ledgers[spec.id]
         steps = ledger.steps
+        metrics = gather_metrics(
+            metrics_of(inputs.metrics, inputs.transcripts.get(spec.id)),
+            inputs.plugins,
+            ledger,
+            inputs.snapshot,
+            inputs.rules,
+        )
         episode = TradingEpisode(
-            id=spec.id,
-            window=spec.span.name,
-            seed=spec.seed,
-            steps=len(steps),
+            **_recorded_parts(spec, steps, inputs),
             first_day=steps[0].filled_on,
             last_day=steps[-1].filled_on,
             final_nav_minor=steps[-1].nav_minor,
-            decisions=gather_decisions(step.provenance for step in steps),
-            failures=add_counts(step.failures for step in steps),
             orders=gather_orders(steps),
-            usage=gather_usage(steps),
-            uncounted=inputs.uncounted.get(spec.id, 0),
-            roles=list(inputs.roles.get(spec.id, ())),
-            served=list(inputs.served.get(spec.id, ())),
-            made_by=list(inputs.makers.get(spec.id, ())),
-            metrics=gather_metrics(
-                metrics_of(inputs.metrics, inputs.transcripts.get(spec.id)),
-                inputs.plugins,
-                ledger,
-                inputs.snapshot,
-                inputs.rules,
-            ),
+            metrics=metrics,
         )
         episodes.append(episode)
 
@@ -71,26 +71,35 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
 
 def gather_scoring_episodes(sources: ScoringSources) -> list[ScoringEpisode]:
     """Return the card's entry of each finished episode."""
-    return [_scoring_episode(spec, sources) for spec in sources.finished]
+    episodes = []
+    for spec in sources.finished:
+        records = sources.answers[spec.id]
+        answered = sum(record.answer is not None for record in records)
+        parts = _recorded_parts(spec, records, sources.inputs)
+        episodes.append(ScoringEpisode(**parts, answered=answered))
+
+    return episodes
 
 
-def _scoring_episode(spec: EpisodeSpec, sources: ScoringSources) -> ScoringEpisode:
-    inputs = sources.inputs
-    records = sources.answers[spec.id]
-    return ScoringEpisode(
-        id=spec.id,
-        window=spec.window_name,
-        seed=spec.seed,
-        steps=len(records),
-        answered=sum(record.answer is not None for record in records),
-        decisions=gather_decisions(record.provenance for record in records),
-        failures=add_counts(record.failures for record in records),
-        usage=gather_usage(records),
-        uncounted=inputs.uncounted.get(spec.id, 0),
-        roles=list(inputs.roles.get(spec.id, ())),
-        served=list(inputs.served.get(spec.id, ())),
-        made_by=list(inputs.makers.get(spec.id, ())),
-    )
+def _recorded_parts(
+    spec: EpisodeSpec,
+    records: Sequence[StepRecord] | Sequence[AnswerRecord],
+    inputs: EvaluationInputs,
+) -> dict[str, Any]:
+    """Return the fields that entries of finished episodes of both kinds have."""
+    return {
+        "id": spec.id,
+        "window": spec.window_name,
+        "seed": spec.seed,
+        "steps": len(records),
+        "decisions": gather_decisions(record.provenance for record in records),
+        "failures": add_counts(record.failures for record in records),
+        "usage": gather_usage(records),
+        "uncounted": inputs.uncounted.get(spec.id, 0),
+        "roles": list(inputs.roles.get(spec.id, ())),
+        "served": list(inputs.served.get(spec.id, ())),
+        "made_by": list(inputs.makers.get(spec.id, ())),
+    }
 
 
 def gather_missing_trading(sources: TradingSources) -> list[MissingTradingEpisode]:
@@ -118,15 +127,8 @@ def gather_missing_scoring(sources: ScoringSources) -> list[MissingScoringEpisod
 # ---- checked
 
 
-@dataclass(frozen=True, slots=True)
-class PlanCell:
-    """Place of an episode in the plan of a card."""
-
-    field: str  #: `episodes` or `missing_episodes`
-    number: int  #: its place in that field
-    window: str | None
-    seed: int
-    id: str
+#: An episode of the plan, and its path on the card
+PlannedEpisode = tuple[JsonPath, Finished | MissingEpisode]
 
 
 def _cell_words(window: str | None, seed: int) -> str:
@@ -168,41 +170,44 @@ def _plan_problems(facts: AnyFacts) -> Iterator[Problem]:
     if not windows:  # a task without a market has one episode a seed
         windows[None] = None
 
-    cells = [
-        PlanCell(field, index, episode.window, episode.seed, episode.id)
-        for field in ("episodes", "missing_episodes")
-        for index, episode in enumerate(getattr(facts, field))
-    ]
-    yield from id_problems(cells, windows, plan_of(facts))
-    yield from plan_problems(cells, windows, facts.seeds)
+    planned: list[PlannedEpisode] = []
+    for field in ("episodes", "missing_episodes"):
+        for index, episode in enumerate(getattr(facts, field)):
+            planned.append(((field, index), episode))
+
+    yield from _id_problems(planned, windows, plan_of(facts))
+    yield from _seed_problems([episode for _, episode in planned], windows, facts.seeds)
 
 
-def id_problems(
-    cells: Iterable[PlanCell], windows: Mapping[str | None, Window | None], spec: EpisodeSpec
+def _id_problems(
+    planned: Iterable[PlannedEpisode],
+    windows: Mapping[str | None, Window | None],
+    spec: EpisodeSpec,
 ) -> Iterator[Problem]:
     """Yield windows that the card does not have, and ids of episodes that do not follow from the
     card's own fields. `spec`: what the specs of all its episodes share.
     """
     seen: set[str] = set()
-    for cell in cells:
-        where = (cell.field, cell.number)
-        if cell.window not in windows:
-            near = near_matches(str(cell.window), map(str, windows))
+    for where, episode in planned:
+        if episode.window not in windows:
+            near = near_matches(str(episode.window), map(str, windows))
             yield (*where, "window"), f"no window of that name{near}"
             return
 
-        own = replace(spec, window=windows[cell.window], seed=cell.seed)
-        if cell.id != own.id:
+        own = replace(spec, window=windows[episode.window], seed=episode.seed)
+        if episode.id != own.id:
             yield (*where, "id"), "is not the hash of the episode's spec"
 
-        if cell.id in seen:
+        if episode.id in seen:
             yield (*where, "id"), "appears twice"
 
-        seen.add(cell.id)
+        seen.add(episode.id)
 
 
-def plan_problems(
-    cells: Iterable[PlanCell], windows: Iterable[str | None], seeds: Sequence[int]
+def _seed_problems(
+    planned: Iterable[Finished | MissingEpisode],
+    windows: Iterable[str | None],
+    seeds: Sequence[int],
 ) -> Iterator[Problem]:
     """Yield where the episodes are not a run's plan, each window with each seed of a range:
     episodes were removed.
@@ -210,13 +215,13 @@ def plan_problems(
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         yield ("seeds",), "do not follow each other, as those of a run do"
 
-    planned = dict.fromkeys((cell.window, cell.seed) for cell in cells)
+    pairs = dict.fromkeys((episode.window, episode.seed) for episode in planned)
     for window, seed in product(windows, seeds):
-        if (window, seed) not in planned:
+        if (window, seed) not in pairs:
             yield ("seeds",), f"{_cell_words(window, seed)} is neither finished nor missing"
 
     expected = set(seeds)
-    for window, seed in planned:
+    for window, seed in pairs:
         if seed not in expected:
             yield ("seeds",), f"{_cell_words(window, seed)} is not one of the seeds"
 

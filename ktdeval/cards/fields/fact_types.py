@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.calls.prices import PriceEntry
@@ -25,6 +26,7 @@ from ktdeval.cards.fields.calls import Calls
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval
 from ktdeval.harness.external_acts import ShownPart
 from ktdeval.harness.traits import DeciderKind
+from ktdeval.market.rules.calendar import parse_day
 from ktdeval.market.sources.writing_systems import Script
 from ktdeval.masking.mask_config import MaskKind
 from ktdeval.task_api.scoring import worst_figure
@@ -167,6 +169,26 @@ class CutoffEntry(Value, frozen=True):
     def is_lower_bound(self) -> bool:
         """Whether the data may end later, so that no day is known to lie after them."""
         return self.confidence == LOWER_BOUND
+
+    @property
+    def first(self) -> np.datetime64:
+        """First day on which the data may end. Raises DataError: the date does not exist."""
+        return first_day_of(self.date)
+
+    @property
+    def last(self) -> np.datetime64:
+        """Last day on which the data may end: that of the month if the day is not public."""
+        if self.date.count("-") > 1:
+            return self.first
+
+        next_month = self.first.astype("M8[M]") + np.timedelta64(1, "M")
+        last: np.datetime64 = next_month.astype("M8[D]") - np.timedelta64(1, "D")
+        return last
+
+
+def first_day_of(date: str) -> np.datetime64:
+    """Return a day, or the first one of a month such as 2024-06. Raises DataError: it is neither."""
+    return parse_day(f"{date}-01" if len(date) == len("2024-06") else date)
 
 
 NoCutoff = Literal["none", "unknown"]

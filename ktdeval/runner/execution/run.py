@@ -15,7 +15,7 @@ from ktdeval.calls.budget import Allowance
 from ktdeval.calls.context_window import Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.cards.fields.cutoff import Cutoff, latest_cutoff, run_cutoff
+from ktdeval.cards.fields.cutoff import latest_cutoff, run_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
@@ -347,8 +347,7 @@ def run_manifest(
     if config.knowledge_cutoff is None and recorded is not None:
         cutoff = recorded.manifest.knowledge_cutoff
     else:
-        known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
-        cutoff = known.entry if isinstance(known, Cutoff) else known
+        cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
 
     data: Mapping[str, JsonValue] | None = None
     if snapshot is not None:

@@ -14,7 +14,7 @@ from ktdeval.calls.context_window import (
     stated_context,
 )
 from ktdeval.calls.prices import FREE, Price, choose_price
-from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
+from ktdeval.cards.fields.cutoff import listed_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness.chat_messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
@@ -48,8 +48,7 @@ class RunModel:
     @property
     def cutoff(self) -> CutoffEntry | NoCutoff:
         """End of its training data, as listed."""
-        known = listed_cutoff(self.choice.name, self.choice.args)
-        return known.entry if isinstance(known, Cutoff) else known
+        return listed_cutoff(self.choice.name, self.choice.args)
 
     def offered_by(self, protocol: ToolProtocol | None) -> RunModel:
         """Return the model with the protocol by which tools are offered to it."""

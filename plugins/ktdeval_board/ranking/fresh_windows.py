@@ -101,7 +101,7 @@ def _listed(model: str, rules: Rules) -> KnownUntil:
     if listed.is_lower_bound:
         return KnownUntil("unknown", ONLY_A_BOUND, None)
 
-    return _parsed(listed.text, listed.source)
+    return _parsed(listed.date, listed.source)
 
 
 def _claimed(entry: Entry) -> list[KnownUntil]:

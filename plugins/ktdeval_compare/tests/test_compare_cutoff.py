@@ -14,7 +14,7 @@ from statsmodels.tools import add_constant
 
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
-from ktdeval.cards import listed_cutoff, parse_cutoff, sides
+from ktdeval.cards import CutoffEntry, listed_cutoff, parse_cutoff, sides
 from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
@@ -65,7 +65,7 @@ def test_a_row_has_a_date_or_says_that_none_is_known_with_source_and_day(
         assert row["source"]
         return
 
-    assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
+    assert parse_cutoff(row["cutoff"]).date == row["cutoff"]
     assert row["confidence"] in ("vendor", "reported")
     assert row["source"].startswith("https://")
 
@@ -78,7 +78,7 @@ def test_each_reported_row_has_a_date_who_lists_it_and_a_day() -> None:
     assert names == sorted(set(names))
 
     for row in not_empty(REPORTED):
-        assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
+        assert parse_cutoff(row["cutoff"]).date == row["cutoff"]
         assert row["name"] == module.reported_name(row["name"])
         assert row["listed_by"]
         assert row["cutoff"] < row["checked"] <= "2026-12-31"
@@ -98,22 +98,22 @@ def test_rules_of_the_suite_are_trained_on_nothing_or_on_what_nobody_knows() -> 
 @pytest.mark.parametrize(("name", "month"), LISTED["guarded"].items())
 def test_each_model_of_a_sourced_table_of_others_has_its_month(name: str, month: str) -> None:
     known = listed_cutoff(f"anybody/{name}", {})
-    assert isinstance(known, module.Cutoff)
-    assert known.text[:7] == month
+    assert isinstance(known, CutoffEntry)
+    assert known.date[:7] == month
 
 
 @pytest.mark.parametrize(("name", "date"), LISTED["in_papers"].items())
 def test_each_model_of_the_papers_is_listed_by_whichever_host(name: str, date: str) -> None:
     known = listed_cutoff(name, {})
-    assert (known if isinstance(known, str) else known.text) == date
-    assert module._listed_row(name) is not None or isinstance(known, module.Cutoff)
+    assert (known if isinstance(known, str) else known.date) == date
+    assert module._listed_row(name) is not None or isinstance(known, CutoffEntry)
 
 
 @pytest.mark.parametrize("name", LISTED["lower_bounds"])
 def test_a_date_of_others_than_the_vendor_is_a_lower_bound(name: str) -> None:
     known = listed_cutoff(name, {})
 
-    assert isinstance(known, module.Cutoff)
+    assert isinstance(known, CutoffEntry)
     assert known.is_lower_bound
     assert known.source.startswith("https://models.dev of 2026-")
 
@@ -121,7 +121,7 @@ def test_a_date_of_others_than_the_vendor_is_a_lower_bound(name: str) -> None:
 @pytest.mark.parametrize("name", BOARD_MODELS)
 def test_each_model_of_a_public_board_has_a_row(name: str) -> None:
     known = listed_cutoff(name, {})
-    assert isinstance(known, module.Cutoff) or module._listed_row(name) is not None
+    assert isinstance(known, CutoffEntry) or module._listed_row(name) is not None
 
 
 def test_the_vendors_word_comes_before_a_list_of_others() -> None:
@@ -129,13 +129,13 @@ def test_the_vendors_word_comes_before_a_list_of_others() -> None:
     assert name in {row["name"] for row in REPORTED}
 
     known = listed_cutoff("openai/gpt-4.1", {})
-    assert isinstance(known, module.Cutoff)
-    assert (known.text, known.confidence) == ("2024-06-01", "vendor")
+    assert isinstance(known, CutoffEntry)
+    assert (known.date, known.confidence) == ("2024-06-01", "vendor")
 
 
 @pytest.mark.parametrize("name", ["human/claude-opus-5", "builtin/gpt-5", "planted/memory"])
 def test_a_name_of_the_suite_is_no_model_of_a_vendor(name: str) -> None:
-    assert not isinstance(listed_cutoff(name, {}), module.Cutoff)
+    assert not isinstance(listed_cutoff(name, {}), CutoffEntry)
 
 
 def test_names_are_matched_exactly() -> None:
@@ -147,7 +147,7 @@ def test_names_are_matched_exactly() -> None:
         "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": "2023-12",
     }
 
-    assert {name: getattr(listed_cutoff(name, {}), "text", None) for name in names} == names
+    assert {name: getattr(listed_cutoff(name, {}), "date", None) for name in names} == names
 
     for unknown in (
         "builtin/memory",
@@ -161,7 +161,7 @@ def test_names_are_matched_exactly() -> None:
     assert listed_cutoff("builtin/momentum", {}) == "none"
 
     policy = listed_cutoff("rl/policy", {"trained": "2020-01-02:2023-06-30"})
-    assert (policy.text, policy.confidence) == ("2023-06-30", "recorded")
+    assert (policy.date, policy.confidence) == ("2023-06-30", "recorded")
 
 
 @pytest.mark.exhaustive

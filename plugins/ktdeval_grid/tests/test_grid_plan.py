@@ -12,7 +12,8 @@ import pytest
 
 from grid_store import small_plan
 from ktdeval.calls.prices import choose_price
-from ktdeval.cards.fields.cutoff import Cutoff, listed_cutoff
+from ktdeval.cards.fields.cutoff import listed_cutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_pretty
@@ -195,8 +196,8 @@ def test_a_row_of_the_reference_grid_says_the_listed_cutoff_and_price(model: Pla
     price = choose_price(model.name, {}, None, PRICE_TABLE, date(2026, 11, 26))
     stated_cutoff, stated_windows, stated_input, stated_output, _ = _reference_rows()[model.name]
 
-    assert isinstance(cutoff, Cutoff)
-    assert stated_cutoff == cutoff.text
+    assert isinstance(cutoff, CutoffEntry)
+    assert stated_cutoff == cutoff.date
 
     windows = load_plugins().make_task(REFERENCE.tasks[0]).windows
     spans = [windows[name] for name in REFERENCE.windows]

@@ -30,10 +30,11 @@ from card_cases import (
 from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards.card_reading import parse_card, validate_card
-from ktdeval.cards.fields.cost import CardPrices, trading_cost
+from ktdeval.cards.fields.cost import derive_cost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
 from ktdeval.cards.fields.fact_types import Pluggable
+from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.cards.trading_card import build_card
@@ -291,8 +292,7 @@ def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
     of = remote_card()
     of["episodes"][0]["usage"] |= {"cache_read_tokens": 30, "cache_write_tokens": 10}
     read = typed(of)
-    tokens = [episode.tokens for episode in read.episodes]
-    made = trading_cost(tokens, tokens, CardPrices(read.cost.price or None, {}), [None])
+    made = derive_cost(DerivationBasis(read, read.cost.price or None))
 
     assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
 

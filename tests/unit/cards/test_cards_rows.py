@@ -654,7 +654,7 @@ def test_counts_of_all_episodes_say_so_where_figures_rest_on_fewer(is_short: boo
 def test_a_cutoff_is_spelled_as_a_date_or_a_state(spelled: str, expected: str) -> None:
     found = parse_cutoff_or_state(spelled, "--x")
 
-    assert (found if isinstance(found, str) else found.text) == expected
+    assert (found if isinstance(found, str) else found.date) == expected
 
     with pytest.raises(UsageError, match=r"^--x: 'soon' is neither a day"):
         parse_cutoff_or_state("soon", "--x")

@@ -4,7 +4,8 @@ or a pipe.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from io import StringIO
 from itertools import zip_longest
 
 from rich.cells import cell_len
@@ -50,31 +51,32 @@ def plain_text(lines: Iterable[Text]) -> str:
     return "".join(f"{line.plain.rstrip()}\n" for line in lines)
 
 
+def html_text(lines: Iterable[Text]) -> str:
+    """Return lines with their colours as HTML, aligned as in a terminal; all text is escaped."""
+    console = Console(record=True, file=StringIO(), force_jupyter=False)
+    print_lines(lines, console)
+    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
 def summary_lines(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
     """Yield the lines of tables over cards, one for each kind, a row for each card of a trading
     task, a column for each of another; and below, what the cards say of ranking. `width`: as of
     `card_lines`.
     """
-    for grid, notes in summaries(cards):
-        yield from _grid_lines(grid, width)
-        yield from _note_lines(notes, width)
-
-
-def summaries(cards: Sequence[Card]) -> Iterator[tuple[Grid, list[str]]]:
-    """Yield the table of the cards of each kind, and what these say of ranking."""
     trading = [card for card in cards if isinstance(card, TradingCard)]
     if trading:
-        notes = _notes_with_cards(_task_names(trading), trading, with_figures=False)
-        yield trading_summary(trading), list(notes)
+        yield from _grid_lines(trading_summary(trading), width)
+        yield from _ranking_notes(trading, width)
 
     scoring = [card for card in cards if isinstance(card, ScoringCard)]
     if scoring:
-        notes = _notes_with_cards(_task_names(scoring), scoring, with_figures=False)
-        yield scoring_summary(scoring), list(notes)
+        yield from _grid_lines(scoring_summary(scoring), width)
+        yield from _ranking_notes(scoring, width)
 
 
-def _task_names(cards: Iterable[TradingCard | ScoringCard]) -> list[str]:
-    return [card.task.name for card in cards]
+def _ranking_notes(cards: Sequence[TradingCard | ScoringCard], width: int | None) -> Iterable[Text]:
+    tasks = [card.task.name for card in cards]
+    return _note_lines(_notes_with_cards(tasks, cards, with_figures=False), width)
 
 
 def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:

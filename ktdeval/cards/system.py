@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ktdeval.cards.fields.fact_types import FurtherModelPart
+from ktdeval.cards.fields.episodes import plan_of
 from ktdeval.cards.fields.recorded_facts import Evaluation
 from ktdeval.errors import UsageError
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
@@ -49,14 +49,7 @@ class System:
     @classmethod
     def of(cls, card: Evaluation) -> System:
         """Return the system of a card."""
-        model = card.model
-        agent = card.agent
-        call = _settings(card.call) + _settings(card.request_settings or {}, _SENT)
-
-        further = _settings({each.asked_as: _further(each) for each in card.further_models})
-        return cls(
-            model.name, _settings(model.args), agent.name, _settings(agent.args), call, further
-        )
+        return cls.of_spec(plan_of(card), card.request_settings)
 
     @classmethod
     def of_spec(
@@ -213,7 +206,7 @@ def _settings(values: Mapping[str, Any], prefix: str = "") -> Settings:
     )
 
 
-def _further(model: FurtherModel | FurtherModelPart) -> dict[str, JsonValue]:
+def _further(model: FurtherModel) -> dict[str, JsonValue]:
     """Return what tells a further model from others."""
     return {
         "name": model.name,

@@ -5,7 +5,7 @@ about the run; a source is these in order, checked against each other.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +34,8 @@ from ktdeval.trading.types import DECIDED
 from ktdeval.values.config_options import build
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, plain
+from ktdeval.values.strict_json import JsonValue, plain
+from ktdeval.values.typed_json import encode_canonical
 
 WindowDays = Mapping[Window, DayArray]  #: Trading days of windows
 
@@ -212,22 +213,8 @@ def days_of(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
 # ---- checked
 
 
-_SHARED = (
-    "task_hash",
-    "snapshot",
-    "model",
-    "model_args",
-    "agent",
-    "agent_args",
-    "call",
-    "task",
-    "task_version",
-    "mask",
-    "mode",
-    "limit",
-    "mask_key",
-)
-"""Fields that the specs of a card have in common."""
+_OWN_FIELDS = ("window", "seed")
+"""Fields in which the specs of a card differ."""
 
 
 def _ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
@@ -243,22 +230,17 @@ def _ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
             f"task_hash {first.task_hash[:12]}… is not the content hash of the task's config"
         )
 
-    expected = {name: getattr(first, name) for name in _SHARED}
+    names = [each.name for each in fields(EpisodeSpec) if each.name not in _OWN_FIELDS]
+    expected = {name: getattr(first, name) for name in names}
     expected["snapshot"] = inputs.snapshot and inputs.snapshot.id
     windows: dict[str | None, Window | None] = {}
     for spec in inputs.specs:
         for name, value in expected.items():
-            if dumps_canonical(plain(getattr(spec, name))) != dumps_canonical(plain(value)):
+            if encode_canonical(getattr(spec, name)) != encode_canonical(value):
                 raise CardError(
                     f"episode {spec.id}: its {name} is not the card's; one card holds one task,"
-                    " model, agent and snapshot"
+                    " agent and snapshot, and the models of one system"
                 )
-
-        if spec.further_models != first.further_models:
-            raise CardError(
-                f"episode {spec.id}: its further_models are not the card's; one card holds the"
-                " models of one system"
-            )
 
         if windows.setdefault(spec.window_name, spec.window) != spec.window:
             raise CardError(

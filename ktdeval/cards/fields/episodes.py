@@ -26,7 +26,7 @@ from ktdeval.cards.fields.episode_parts import (
 )
 from ktdeval.cards.fields.metrics import gather_metrics, metrics_of
 from ktdeval.cards.fields.orders import gather_orders
-from ktdeval.cards.fields.recorded_facts import AnyFacts, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.served import served_problems, served_words
 from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
 from ktdeval.cards.fields.tokens import gather_usage
@@ -136,7 +136,7 @@ def _cell_words(window: str | None, seed: int) -> str:
     return f"seed {seed}" if window is None else f"seed {seed} of window {window}"
 
 
-def plan_of(facts: AnyFacts) -> EpisodeSpec:
+def plan_of(facts: Evaluation) -> EpisodeSpec:
     """Return what the specs of all episodes of a card share."""
     further = []
     for model in facts.further_models:

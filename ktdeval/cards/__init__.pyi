@@ -22,6 +22,10 @@ from ktdeval.cards.card_reading import (
     parse_card as parse_card,
     validate_card as validate_card,
 )
+from ktdeval.cards.fields.activity import (
+    episode_tokens as episode_tokens,
+    not_counted as not_counted,
+)
 from ktdeval.cards.fields.base_types import (
     Count as Count,
     Counts as Counts,
@@ -71,7 +75,6 @@ from ktdeval.cards.fields.fact_types import (
     Pluggable as Pluggable,
     SnapshotPart as SnapshotPart,
 )
-from ktdeval.cards.fields.market import gather_snapshot as gather_snapshot
 from ktdeval.cards.fields.medians import (
     QUARTILES as QUARTILES,
     EpisodeMetric as EpisodeMetric,
@@ -81,13 +84,12 @@ from ktdeval.cards.fields.medians import (
     spread_of as spread_of,
 )
 from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
-from ktdeval.cards.fields.models import with_args as with_args
+from ktdeval.cards.fields.plan import gather_snapshot as gather_snapshot, with_args as with_args
 from ktdeval.cards.fields.provenance import made_at as made_at
 from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED as NEVER_TRADED
 from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.served import served_words as served_words
-from ktdeval.cards.fields.tokens import episode_tokens as episode_tokens, not_counted as not_counted
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.fields.words import (
     card_words as card_words,
@@ -109,12 +111,12 @@ from ktdeval.cards.recomputation_diff import (
     card_difference as card_difference,
     value_difference as value_difference,
 )
-from ktdeval.cards.report_rows import uncounted_tokens as uncounted_tokens
 from ktdeval.cards.reports import (
     figure_notes as figure_notes,
     figures_differ_in as figures_differ_in,
     pace_notes as pace_notes,
     score_bounds_notes as score_bounds_notes,
+    uncounted_tokens as uncounted_tokens,
 )
 from ktdeval.cards.schema import (
     card_schema as card_schema,

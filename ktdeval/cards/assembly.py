@@ -14,11 +14,19 @@ from msgspec.structs import replace
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.all_fields import CardField, fields_of
 from ktdeval.cards.fields.base_types import Problem
-from ktdeval.cards.fields.card_inputs import CardSources
+from ktdeval.cards.fields.card_inputs import (
+    CardInputs,
+    CardSources,
+    ScoringInputs,
+    scoring_sources,
+    trading_sources,
+)
 from ktdeval.cards.fields.fact_types import Definition
+from ktdeval.cards.fields.metrics import define_metrics
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
+from ktdeval.values.progress_reports import Tell, tell_nobody
 
 AnyCard = TradingCard | ScoringCard
 
@@ -79,3 +87,32 @@ def card_rows(card: AnyCard, table: Literal["run", "activity"]) -> Iterator[Row]
             yield field_label(field.name), text
 
         yield from field.rows(value, card)
+
+
+def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:
+    """Build the result card of one evaluation (one task, model and agent over windows and seeds).
+    `tell` is told of each episode before its metrics are computed.
+
+    Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and
+    missing episodes; only `provenance` is passed through as it is. Raises CardError: the inputs
+    contradict each other (a spec of another task or snapshot, a planned episode that is neither
+    finished nor missing, a ledger that does not cover its window, two metrics of one name, a value
+    that is not strict JSON); PluginError: a metric returned something else than a `MetricValue`, or
+    a value outside its range.
+    """
+    sources = trading_sources(inputs, tell)
+    definitions = define_metrics(inputs.metrics, sources.years)
+    return assemble_card(TradingCard, TradingFacts, sources, definitions)
+
+
+def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
+    """Build the result card of one evaluation on a scoring task (one task, model and agent over
+    windows and seeds).
+
+    Two calls with equal inputs give equal cards whatever the order of specs, episodes and missing
+    episodes; only `provenance` is passed through as it is. Raises CardError: the inputs contradict
+    each other (a spec of another task or snapshot, a planned episode that is neither finished nor
+    missing, an episode whose answers are not all its samples', a value that is not strict JSON);
+    PluginError: the task's scores are not those that it defines, or no scores.
+    """
+    return assemble_card(ScoringCard, ScoringFacts, scoring_sources(inputs))

@@ -22,6 +22,7 @@ from ktdeval.cards.fields.episode_parts import (
 )
 from ktdeval.cards.fields.fact_types import ScoreLine as ScoreLine
 from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.plan import TargetTaskPart
 from ktdeval.cards.fields.rank_eligibility import Rankable
 from ktdeval.cards.fields.recorded_facts import (
     Card as Card,
@@ -30,10 +31,8 @@ from ktdeval.cards.fields.recorded_facts import (
     TradingFacts,
 )
 from ktdeval.cards.fields.roles import RoleCost
-from ktdeval.cards.fields.target_task import TargetTaskPart
 from ktdeval.cards.fields.warning_labels import Label, TradingLabel
 from ktdeval.cards.short_text import (
-    DerivedParts,
     card_text,
     headline_metrics,
     headline_scores,
@@ -64,8 +63,7 @@ class TradingCard(TradingFacts, frozen=True):
 
     def __repr__(self) -> str:
         figures = headline_metrics(self.metrics)
-        parts = DerivedParts(self.labels, self.rankable.words, self.coverage, figures)
-        return card_text(self, parts)
+        return card_text(self, self.labels, self.rankable.words, self.coverage, figures)
 
 
 class ScoringCard(ScoringFacts, frozen=True):
@@ -88,5 +86,4 @@ class ScoringCard(ScoringFacts, frozen=True):
 
     def __repr__(self) -> str:
         figures = headline_scores(self.scores, self.score_order)
-        parts = DerivedParts(self.labels, self.rankable.words, self.coverage, figures)
-        return card_text(self, parts)
+        return card_text(self, self.labels, self.rankable.words, self.coverage, figures)

@@ -29,7 +29,7 @@ from ktdeval.cards.recomputation_diff import (
 from ktdeval.cards.reports import scoring_report, trading_report
 from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.table_types import Report
-from ktdeval.errors import CardError, UsageError
+from ktdeval.errors import CardError, UsageError, explained
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.config_options import near_matches, user_path
 from ktdeval.values.file_signatures import SIGNATURE_BYTES, other_kind
@@ -158,15 +158,9 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     """Read and check a card file, of any kind by default. Raises CardError if it can't be read, is
     not valid, or of another kind; names the file, the line and the field.
     """
-    try:
+    advice = "give a run folder, or a card in its folder cards"
+    with explained(f"{path}: can't read the card", advice, CardError):
         content = read_plain(user_path(path))
-    except FileNotFoundError as error:
-        raise CardError(
-            f"{path}: can't read the card: {error.strerror}; give a run folder, or a card in its"
-            " folder cards"
-        ) from error
-    except OSError as error:
-        raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
 
     try:
         text = content.decode()

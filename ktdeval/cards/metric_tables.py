@@ -330,15 +330,3 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
 def number(name: str, unit: str, value: float | None) -> str:
     """Return a metric's value for tables: fractions in per cent, returns with their sign."""
     return figure_text(unit, value, "+" if name in _SIGNED else "")
-
-
-def chosen_columns(
-    title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], keep: Iterable[int]
-) -> Grid:
-    """Return a table of chosen columns; rows of one cell are headings."""
-    indices = tuple(keep)
-    chosen = [tuple(columns[index] for index in indices)]
-    for row in rows:
-        chosen.append(row if len(row) == 1 else tuple(row[index] for index in indices))
-
-    return Grid(title, chosen[0], tuple(chosen[1:]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -37,26 +37,15 @@ def fitted(grid: Grid, width: int) -> list[Grid]:
     if grid.left >= len(grid.columns):
         return [_rewrapped(grid, width)]
 
-    grid = _with_columns(grid, _used_columns(grid))
+    grid = grid.with_columns(grid.used_columns)
     grid = replace(grid, columns=tuple(_short_heads(grid)))
     figures = [[column] for column in range(grid.left, len(grid.columns))]
     grids: list[Grid] = []
     for columns in bands(figures, grid.left, column_widths(grid), room):
         title = "" if grids else grid.title
-        grids.append(_with_columns(replace(grid, title=title), columns))
+        grids.append(replace(grid, title=title).with_columns(columns))
 
     return grids
-
-
-def _used_columns(grid: Grid) -> list[int]:
-    """Return the first `left` columns, and those of the others that have a cell which is not empty."""
-    rows = [row for row in grid.rows if len(row) > 1]
-    used = []
-    for column in range(len(grid.columns)):
-        if column < grid.left or any(row[column] for row in rows):
-            used.append(column)
-
-    return used
 
 
 def _short_heads(grid: Grid) -> Iterator[str]:
@@ -67,18 +56,6 @@ def _short_heads(grid: Grid) -> Iterator[str]:
         words = [cell_len(word) for word in head.split()]
         room = max([*cells, *words, 1])
         yield "\n".join(wrapped(head.split(), "", "", room))
-
-
-def _with_columns(grid: Grid, columns: Sequence[int]) -> Grid:
-    rows: list[tuple[str, ...]] = []
-    for row in grid.rows:
-        if len(row) == 1:
-            rows.append(row)
-        else:
-            rows.append(tuple(row[column] for column in columns))
-
-    heads = tuple(grid.columns[column] for column in columns)
-    return replace(grid, columns=heads, rows=tuple(rows))
 
 
 def _rewrapped(grid: Grid, width: int) -> Grid:

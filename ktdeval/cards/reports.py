@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from msgspec import UnsetType
 
+from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.claims import memory_claim, silence_claim
+from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episode_parts import TradingEpisode
+from ktdeval.cards.fields.episodes import missing_notes
 from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.units import is_fraction
-from ktdeval.cards.memory_claims import memory_claim
+from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.metric_tables import (
     PARTS,
-    chosen_columns,
     number,
     panel,
     return_claim,
     selection_tables,
 )
-from ktdeval.cards.report_rows import absence_notes, assemble_report
-from ktdeval.cards.silence_claims import silence_claim
-from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, share_of
+from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, share_of, word_grid
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
@@ -34,16 +34,15 @@ _LONGEST_UNIT = 6
 
 def trading_report(card: TradingCard) -> Report:
     """Return the report of a valid trading card."""
-    report = assemble_report(card, (*panel(card), _windows_grid(card)), _trading_notes(card))
+    grids = (*panel(card), _windows_grid(card))
     sentences = (silence_claim(card), memory_claim(card), return_claim(card))
-    return replace(report, claims=tuple(clean(sentence) for sentence in sentences if sentence))
+    return assemble_report(card, grids, _trading_notes(card), sentences)
 
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report of a scoring card."""
-    report = assemble_report(card, (_scores_grid(card),), _scoring_notes(card))
     sentences = (silence_claim(card), *score_bounds_notes(card))
-    return replace(report, claims=tuple(clean(sentence) for sentence in sentences if sentence))
+    return assemble_report(card, (_scores_grid(card),), _scoring_notes(card), sentences)
 
 
 # ---- trading cards
@@ -304,13 +303,8 @@ def _scores_grid(card: ScoringCard) -> Grid:
         rows += [_score_row(name, scores[name]) for name in names]
 
     columns = ("score", "value", "unit", _interval_head(card), "upper 95 %", "baseline", "n")
-    full = [row for row in rows if len(row) > 1]
-    keep = []
-    for index, column in enumerate(columns):
-        if column in ("score", "value", "n") or any(row[index] for row in full):
-            keep.append(index)
-
-    return chosen_columns("Scores", columns, rows, keep)
+    grid = Grid("Scores", columns, tuple(rows))
+    return grid.with_columns(grid.used_columns)
 
 
 def _interval_head(card: ScoringCard) -> str:
@@ -384,3 +378,45 @@ def _scoring_notes(card: ScoringCard) -> Iterator[str]:
         yield "the scores are of the finished episodes alone"
 
     yield from absence_notes(card)
+
+
+# ---- both
+
+
+def assemble_report(
+    card: AnyCard, grids: tuple[Grid, ...], notes: Iterable[str], sentences: Iterable[str]
+) -> Report:
+    """Return the report of a card, with these tables of figures, notes and claims; empty claims are
+    left out.
+    """
+    return Report(
+        title=clean(f"{card.task.name} · {card.model.name}"),
+        labels=tuple(map(label_word, card.labels)),
+        ranking=clean(card.rankable.words),
+        facts=word_grid("", card_rows(card, "run")),
+        grids=grids,
+        activity=word_grid("Activity", card_rows(card, "activity")),
+        notes=tuple(map(clean, notes)),
+        claims=tuple(map(clean, filter(None, sentences))),
+    )
+
+
+def uncounted_tokens(card: AnyCard) -> str:
+    """Return why a card's cost is less than what was paid: the price is known, the amount is not;
+    empty if all tokens were counted.
+    """
+    return unpaid_words(card, card.cost)
+
+
+def absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
+    """Yield a line for each planned episode that did not finish, and for each of these fields that
+    the card does not have.
+    """
+    yield from missing_notes(card.missing_episodes)
+
+    # A model of this machine has no provider that could change it.
+    asked = () if card.provenance.calls is None else ("drift",)
+    for name in (*fields, *asked):
+        part = getattr(card, name)
+        if part.value is None:
+            yield f"no {name}: {part.reason}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.fact_types import ScoreLine
@@ -20,16 +19,6 @@ _MOST_WINDOWS = 3
 _LABEL_WIDTH = 17  # characters
 
 
-@dataclass(frozen=True)
-class DerivedParts:
-    """What a card says besides its facts, as far as the short text shows it."""
-
-    labels: Sequence[str]
-    ranking: str  #: whether it may be ranked, in words
-    coverage: Coverage
-    figures: Mapping[str, MetricLine | ScoreLine]  #: the headlines, in their order
-
-
 def headline_metrics(metrics: Mapping[str, MetricLine]) -> dict[str, MetricLine]:
     """Return the headlines among the metrics of a trading card."""
     return {name: metrics[name] for name in HEADLINE_METRICS if name in metrics}
@@ -41,36 +30,43 @@ def headline_scores(scores: Mapping[str, ScoreLine], order: Sequence[str]) -> di
     return {name: scores[name] for name in names[:_MOST_SCORES]}
 
 
-def card_text(facts: AnyFacts, derived: DerivedParts) -> str:
+def card_text(
+    facts: AnyFacts,
+    labels: Sequence[str],
+    ranking: str,
+    coverage: Coverage,
+    figures: Mapping[str, MetricLine | ScoreLine],
+) -> str:
     """Return a card in some ten lines: system, task, windows, labels, ranking, headline figures with
-    their intervals, who decided, and how to verify it.
+    their intervals, who decided, and how to verify it. `ranking`: whether it may be ranked, in words;
+    `figures`: the headlines, in their order.
     """
+    planned = count(coverage.steps_planned, facts.STEP)
+    rows = [
+        ("system", f"{facts.model.name}, agent {facts.agent.name}"),
+        ("task", f"{facts.task.name}, version {facts.task.version}"),
+        ("windows", _windows_text(facts)),
+        ("labels", ", ".join(map(label_word, labels))),
+        ("ranking", ranking),
+    ]
+    rows += [(name, _figure(line)) for name, line in figures.items()]
+    rows += [
+        ("provenance", f"{coverage.steps_decided:,} of {planned} decided by the model"),
+        ("verification", "not checked here: ktdeval card verify FILE"),
+    ]
     lines = [clean(f"<{type(facts).__name__} {facts.task.name} · {facts.model.name}")]
-    for name, text in _rows(facts, derived):
-        lines.append(f"  {name:<{_LABEL_WIDTH}}{clean(text)}")
+    for name, text in rows:
+        if text:
+            lines.append(f"  {name:<{_LABEL_WIDTH}}{clean(text)}")
 
     return "\n".join(lines) + ">"
 
 
-def _rows(facts: AnyFacts, derived: DerivedParts) -> Iterator[tuple[str, str]]:
-    yield "system", f"{facts.model.name}, agent {facts.agent.name}"
-    yield "task", f"{facts.task.name}, version {facts.task.version}"
-    if isinstance(facts, TradingFacts):
-        yield "windows", _windows_text(facts)
+def _windows_text(facts: AnyFacts) -> str:
+    """Return windows and market of a trading card; empty for another."""
+    if not isinstance(facts, TradingFacts):
+        return ""
 
-    if derived.labels:
-        yield "labels", ", ".join(map(label_word, derived.labels))
-
-    yield "ranking", derived.ranking
-    for name, line in derived.figures.items():
-        yield name, _figure(line)
-
-    planned = count(derived.coverage.steps_planned, facts.STEP)
-    yield "provenance", f"{derived.coverage.steps_decided:,} of {planned} decided by the model"
-    yield "verification", "not checked here: ktdeval card verify FILE"
-
-
-def _windows_text(facts: TradingFacts) -> str:
     names = [window.name for window in facts.windows]
     text = ", ".join(names[:_MOST_WINDOWS])
     if len(names) > _MOST_WINDOWS:

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.card_reading import card_kinds
+from ktdeval.cards.claims import silence_claim
 from ktdeval.cards.fields.rank_eligibility import MAY_BE_RANKED
 from ktdeval.cards.metric_tables import columns_of
 from ktdeval.cards.narrow_tables import column_widths, fitted, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
-from ktdeval.cards.silence_claims import silence_claim
 from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean
 from ktdeval.cards.text_wrapping import GAP, padded, wrapped
 

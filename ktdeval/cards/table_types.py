@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 Row = tuple[str, str]  #: Name and text of a line
 
@@ -25,6 +25,29 @@ class Grid:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: int = 1
+
+    @property
+    def used_columns(self) -> list[int]:
+        """The first `left` columns, and those of the others that have a cell which is not empty."""
+        rows = [row for row in self.rows if len(row) > 1]
+        used = []
+        for column in range(len(self.columns)):
+            if column < self.left or any(row[column] for row in rows):
+                used.append(column)
+
+        return used
+
+    def with_columns(self, columns: Sequence[int]) -> Grid:
+        """Return the table of chosen columns, by index."""
+        rows: list[tuple[str, ...]] = []
+        for row in self.rows:
+            if len(row) == 1:
+                rows.append(row)
+            else:
+                rows.append(tuple(row[column] for column in columns))
+
+        heads = tuple(self.columns[column] for column in columns)
+        return replace(self, columns=heads, rows=tuple(rows))
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,24 @@ from typing import Any, Literal
 from msgspec import UNSET
 from msgspec.structs import asdict
 
+from ktdeval.cards.fields.activity import (
+    calibration_text,
+    derive_decisions,
+    derive_failures,
+    derive_orders,
+    derive_usage,
+    drift_text,
+    gather_calibration,
+    order_rows,
+    usage_rows,
+)
 from ktdeval.cards.fields.attribution import derive_attribution
 from ktdeval.cards.fields.base_types import Problem
-from ktdeval.cards.fields.calibration import calibration_text, gather_calibration
-from ktdeval.cards.fields.call_settings import (
-    call_text,
-    gather_call,
-    gather_request_settings,
-    unsent_rows,
-)
 from ktdeval.cards.fields.certificate import attached_rows
 from ktdeval.cards.fields.cost import cost_problems, cost_rows, derive_cost
 from ktdeval.cards.fields.coverage import coverage_rows, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_problems, cutoff_words, gather_cutoff
 from ktdeval.cards.fields.deciders import decider_rows
-from ktdeval.cards.fields.decision_provenance import derive_decisions
-from ktdeval.cards.fields.drift import drift_text
 from ktdeval.cards.fields.episodes import (
     agent_rows,
     gather_missing_scoring,
@@ -34,34 +36,37 @@ from ktdeval.cards.fields.episodes import (
     scoring_problems,
     trading_problems,
 )
-from ktdeval.cards.fields.failures import derive_failures
-from ktdeval.cards.fields.market import gather_market, market_text
-from ktdeval.cards.fields.metric_rules import rule_rows
 from ktdeval.cards.fields.metrics import derive_metrics, metric_problems
-from ktdeval.cards.fields.models import (
+from ktdeval.cards.fields.plan import (
+    call_text,
+    derive_target,
     further_problems,
     further_rows,
     gather_agent,
-    gather_model,
-    with_args,
-)
-from ktdeval.cards.fields.orders import derive_orders, order_rows
-from ktdeval.cards.fields.plan import (
+    gather_call,
+    gather_market,
     gather_mask_key,
+    gather_model,
     gather_registration,
+    gather_request_settings,
     gather_seeds,
+    gather_windows,
+    market_text,
     registration_text,
+    rule_rows,
+    target_rows,
+    unsent_rows,
+    window_problems,
+    window_rows,
+    with_args,
 )
 from ktdeval.cards.fields.provenance import provenance_problems, provenance_rows
 from ktdeval.cards.fields.rank_eligibility import derive_rankable
 from ktdeval.cards.fields.reference_policies import gather_references, reference_problems
 from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows
 from ktdeval.cards.fields.scores import gather_scores, order_problems, score_problems
-from ktdeval.cards.fields.target_task import derive_target, target_rows
 from ktdeval.cards.fields.task import gather_task, identity_problems, task_rows
-from ktdeval.cards.fields.tokens import derive_usage, usage_rows
 from ktdeval.cards.fields.warning_labels import derive_labels
-from ktdeval.cards.fields.windows import gather_windows, window_problems, window_rows
 from ktdeval.cards.table_types import Row, tally
 
 Kind = Literal["trading", "scoring"]

@@ -7,11 +7,10 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.base_types import Figure, Name
+from ktdeval.cards.fields.base_types import Figure, Name, decode_part
 from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
-from ktdeval.errors import CardError
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.typed_json import Value
 
 METRIC = "selection_alpha"
 """Metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of
@@ -80,7 +79,7 @@ def _linked_line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
     recorded = _detail(entry, "intervals").get(name)
     interval: Interval | UnsetType = UNSET
     if recorded is not None:
-        interval = from_plain(recorded, Interval, "card", CardError)
+        interval = decode_part("attribution", recorded, Interval)
 
     return EpisodeMetric(value=value, n=entry.n, interval=interval)
 

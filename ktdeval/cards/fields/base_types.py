@@ -75,6 +75,13 @@ def strict_json(name: str, value: object) -> Any:
         ) from error
 
 
+def decode_part(name: str, value: object, type_: type[T]) -> T:
+    """Decode a foreign value as the part of a card that stands in the field `name`. Raises
+    CardError: it is not strict JSON, or not what the part holds.
+    """
+    return from_plain(strict_json(name, value), type_, "card", CardError)
+
+
 def strict_object(name: str, value: Mapping[str, object]) -> dict[str, Any]:
     """Return a foreign JSON object after a trip through strict JSON; errors as of `strict_json`."""
     fields: dict[str, Any] = strict_json(name, value)

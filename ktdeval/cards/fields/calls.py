@@ -15,14 +15,21 @@ from ktdeval.calls.call_counts import EpisodeCalls, call_figures
 from ktdeval.calls.prices import PriceEntry
 from ktdeval.calls.record import CallRecord
 from ktdeval.calls.served_model_name import is_other_model
-from ktdeval.cards.fields.base_types import Count, Counts, EpisodeId, Name, NonNegative, Problem
+from ktdeval.cards.fields.base_types import (
+    Count,
+    Counts,
+    EpisodeId,
+    Name,
+    NonNegative,
+    Problem,
+    decode_part,
+)
 from ktdeval.cards.fields.episode_parts import UsageCounts
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.recomputation_diff import JsonPath
 from ktdeval.cards.table_types import Row, count, dollars
-from ktdeval.errors import CardError
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.typed_json import Value
 
 
 class Latencies(Value, frozen=True):
@@ -108,7 +115,7 @@ class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 def gather_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> Calls:
     """Return the figures of the calls of these episodes, all sessions of the run together."""
-    return from_plain(call_figures(records, episodes), Calls, "card", CardError)
+    return decode_part("provenance", call_figures(records, episodes), Calls)
 
 
 # ---- checked

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 from msgspec import UNSET, UnsetType
 
 from ktdeval.calls.prices import FREE, PriceEntry as PriceEntry, is_free_price
+from ktdeval.cards.fields.activity import derive_usage, not_counted
 from ktdeval.cards.fields.base_types import Figure, Name, NonNegative, Problem
 from ktdeval.cards.fields.calls import Calls, ModelCalls, batch_problem
 from ktdeval.cards.fields.episode_parts import Finished, RoleUsage, tokens_of_further
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Evaluation, TradingFacts
-from ktdeval.cards.fields.tokens import derive_usage, not_counted
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, dollars
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage

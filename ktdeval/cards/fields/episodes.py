@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from ktdeval.cards.fields.activity import gather_decisions, gather_orders, gather_usage
 from ktdeval.cards.fields.base_types import Problem, add_counts
 from ktdeval.cards.fields.card_inputs import (
     EvaluationInputs,
@@ -15,7 +16,6 @@ from ktdeval.cards.fields.card_inputs import (
     samples_of,
 )
 from ktdeval.cards.fields.deciders import isolation_problems
-from ktdeval.cards.fields.decision_provenance import gather_decisions
 from ktdeval.cards.fields.episode_parts import (
     Finished,
     MissingEpisode,
@@ -25,11 +25,9 @@ from ktdeval.cards.fields.episode_parts import (
     TradingEpisode,
 )
 from ktdeval.cards.fields.metrics import gather_metrics, metrics_of
-from ktdeval.cards.fields.orders import gather_orders
 from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, ScoringFacts, TradingFacts
 from ktdeval.cards.fields.served import served_problems, served_words
 from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
-from ktdeval.cards.fields.tokens import gather_usage
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.recomputation_diff import JsonPath
 from ktdeval.cards.table_types import Row

@@ -18,12 +18,12 @@ from ktdeval.cards.fields.base_types import (
     NonNegative,
     Number,
     Share,
+    decode_part,
     strict_json,
 )
-from ktdeval.errors import CardError
 from ktdeval.stats import intervals
 from ktdeval.stats.metric import MetricValue, is_never, never_in
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.typed_json import Value
 
 QUARTILES = "interquartile"
 """Name of the kind of ends that quartiles are, where tables show both kinds."""
@@ -52,8 +52,7 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
     @classmethod
     def of(cls, interval: intervals.Interval, field: str) -> Interval:
         """Return an interval as cards record it; `field` names the part of the card in errors."""
-        recorded = strict_json(field, interval.to_json())
-        return from_plain(recorded, cls, "card", CardError)
+        return decode_part(field, interval.to_json(), cls)
 
 
 class Quartiles(Figure, Value, frozen=True, kw_only=True):

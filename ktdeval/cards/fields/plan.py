@@ -1,14 +1,46 @@
-"""Plan of a card: its seeds and limit, and the key from which its chance was drawn."""
+"""What a card's run was planned with: seeds, keys, models, settings, market, windows, rules."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 from msgspec import UNSET, UnsetType
 
-from ktdeval.cards.fields.card_inputs import CardSources
-from ktdeval.cards.fields.recorded_facts import AnyFacts
+from ktdeval.calls.prices import FREE, is_free_price
+from ktdeval.cards.fields.base_types import (
+    Name,
+    Problem,
+    Sha256,
+    decode_part,
+    strict_json,
+    strict_object,
+)
+from ktdeval.cards.fields.card_inputs import CardSources, days_of
+from ktdeval.cards.fields.fact_types import (
+    FurtherModelPart,
+    Pluggable,
+    SnapshotPart,
+    TaskPart,
+    WindowPart,
+)
+from ktdeval.cards.fields.recorded_facts import (
+    AnyFacts,
+    DerivationBasis,
+    ScoringFacts,
+    TradingFacts,
+)
+from ktdeval.cards.fields.words import field_label
+from ktdeval.cards.table_types import Row, clean, count
+from ktdeval.market.rules.fees import duty_rows
+from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
+from ktdeval.market.sources.writing_systems import unnamed_scripts
 from ktdeval.task_api.episode_spec import MaskKey
+from ktdeval.values.hashes import content_hash
+from ktdeval.values.typed_json import Value
 
-# ---- gathered from the plan
+# ---- seeds and keys
 
 
 def gather_seeds(sources: CardSources) -> list[int]:
@@ -28,9 +60,6 @@ def gather_registration(sources: CardSources) -> str | UnsetType:
     return UNSET if registration is None else registration
 
 
-# ---- words
-
-
 def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
     """Return words on the registration whose board drew the key. Whether the card answers a question
     of it is the board's to say: a card vouches for nothing.
@@ -41,3 +70,251 @@ def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
         f"{registration[:12]}: its board drew the mask key, and says whether the card is"
         " confirmatory or exploratory"
     )
+
+
+# ---- models and agent
+
+
+PEOPLE = "human/"  #: Begins the names of models that are people
+DECLARED = "declared/"  #: Begins the names of models that submit what a file declares
+NOT_RECORDED = "the decisions were made elsewhere, so there is no record of a model"
+"""Reason against ranking a card of declared decisions."""
+
+
+def is_person(model: str) -> bool:
+    """Whether the model of this full name is a person."""
+    return model.startswith(PEOPLE)
+
+
+def is_declared(model: str) -> bool:
+    """Whether the model of this full name submits decisions that were made elsewhere."""
+    return model.startswith(DECLARED)
+
+
+def gather_model(sources: CardSources) -> Pluggable:
+    """Return the model of a plan, with its parameters."""
+    spec = sources.planned[0]
+    return Pluggable(name=spec.model, args=strict_object("model", spec.model_args))
+
+
+def gather_agent(sources: CardSources) -> Pluggable:
+    """Return the agent of a plan, with its parameters."""
+    spec = sources.planned[0]
+    return Pluggable(name=spec.agent, args=strict_object("agent", spec.agent_args))
+
+
+def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Problem]:
+    """Yield models that are asked otherwise than that of the card, and prices that contradict it."""
+    for number, model in enumerate(models):
+        where = ("further_models", number)
+        if (model.request_settings is None) != (facts.request_settings is None):
+            yield (*where, "sent_as"), "one model of a run is behind a network, the other is not"
+        elif model.request_settings is not None and is_free_price(model.price):
+            yield (*where, "price"), f"is that of {FREE.source}, though sent_as says otherwise"
+
+
+def with_args(entry: Pluggable, facts: object = None) -> str:
+    """Return the name of a model or agent with its arguments."""
+    args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
+    return f"{entry.name} ({args})" if args else entry.name
+
+
+def further_rows(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Row]:
+    """Yield a row for each further model."""
+    for model in models:
+        words = model.asked_as
+        if model.name != model.asked_as:
+            words = f"{model.name}, asked as {model.asked_as}"
+        if model.price is None:
+            words += "; its price is not known"
+
+        yield field_label("further_models"), words
+
+
+# ---- settings of calls
+
+
+def gather_call(sources: CardSources) -> dict[str, Any]:
+    """Return the sampling and transport parameters of calls."""
+    return strict_object("call", sources.planned[0].call)
+
+
+def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:
+    """Return how calls were put to the provider; None for a model of this machine."""
+    settings: dict[str, Any] | None = strict_json("sent_as", sources.inputs.request_settings)
+    return settings
+
+
+def call_text(call: Mapping[str, Any], facts: AnyFacts) -> str:
+    """Return the parameters of model calls."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(call.items()))
+
+
+def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the parameters that the provider does not take."""
+    unsent: list[str] = []
+    for field in ("not_sent", "omit"):
+        names = (settings or {}).get(field) or ()
+        unsent += [clean(str(name)) for name in names]
+
+    if unsent:
+        yield "not sent", f"{', '.join(unsent)}: the provider does not take it"
+
+
+# ---- task that a scoring task asks about
+
+
+#: Field of a scoring task's config that holds the config of its target task
+TARGET_CONFIG = "subject_config"
+
+
+class TargetTaskPart(Value, frozen=True):
+    """Trading task that is asked about; its config stands in that of the task."""
+
+    name: Name
+    hash: Sha256  #: SHA-256 of the canonical JSON of its config
+
+
+def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None:
+    """Return the trading task that a scoring task's config asks about; None without one."""
+    target = basis.facts.task.config.get(TARGET_CONFIG)
+    if not isinstance(target, Mapping):
+        return None
+    return TargetTaskPart(name=str(target.get("name")), hash=content_hash(target))
+
+
+def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[Row]:
+    """Yield the row of the task that a scoring task asks about."""
+    if target is not None:
+        yield field_label("subject"), f"{target.name} ({target.hash[:12]})"
+
+
+# ---- market
+
+
+def gather_market(sources: CardSources) -> SnapshotPart | None:
+    """Return the market of a card, with the units of its trading days; None without one."""
+    snapshot = sources.inputs.snapshot
+    return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
+
+
+def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
+    """Return a market as cards describe it, with the units of these trading days."""
+    meta = snapshot.meta
+    fields = {
+        "id": snapshot.id,
+        "name": meta.name,
+        "source": meta.source,
+        "synthetic": meta.synthetic,
+        "has_factor": meta.has_factor,
+        "repairs": meta.repairs,
+        "benchmark": meta.benchmark or "none",
+        "benchmark_name": snapshot.index_names.get(meta.benchmark, meta.benchmark) or "no index",
+        "assets": len(snapshot.codes),
+        "first_day": str(snapshot.days[0]),
+        "last_day": str(snapshot.days[-1]),
+    }
+    if meta.placebo:
+        fields["placebo"] = True
+
+    if snapshot.documents.table is not None and not snapshot.documents.entities:
+        fields["documents"] = "no entity list"
+
+    scripts = unnamed_scripts(snapshot)
+    if scripts:
+        fields["unnamed_scripts"] = scripts
+
+    spans = list(days)
+    all_days = np.concatenate(spans) if spans else snapshot.days
+    fields["venues"] = sorted(snapshot.rules)
+    fields |= snapshot.units_of(all_days)
+
+    return decode_part("snapshot", fields, SnapshotPart)
+
+
+def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
+    """Return words that name the market; empty without one."""
+    if snapshot is None:
+        return ""
+    return f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
+
+
+# ---- windows
+
+
+def gather_windows(sources: CardSources) -> list[WindowPart]:
+    """Return the windows of a plan with all their trading days."""
+    return [
+        WindowPart(
+            name=window.name,
+            first=window.first,
+            last=window.last,
+            days=len(days_of(window, sources.inputs.snapshot)),
+        )
+        for window in sources.days
+    ]
+
+
+def window_problems(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Problem]:
+    """Yield windows without a market, a market without windows, and one that appears twice."""
+    if (facts.snapshot is None) == bool(windows):
+        yield ("windows",), "stand without a market" if windows else "are missing"
+
+    if len({window.name for window in windows}) < len(windows):
+        yield ("windows",), "one appears twice"
+
+
+def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row of windows and of the limit; none without either."""
+    texts = [f"{window.name} {window.first}…{window.last}" for window in windows]
+    spans = ", ".join(texts[:2])
+    if len(texts) > 2:
+        spans += f" and {len(texts) - 2} more"
+
+    limited = ""
+    if facts.limit is not None:
+        limited = f"the first {count(facts.limit, facts.STEP)} of each"
+
+    if spans or limited:
+        name = "windows" if spans else "episodes"
+        yield name, ", ".join(filter(None, (spans, limited)))
+
+
+# ---- rules of metrics and fills
+
+
+#: Field of a task's config with the SHA-256 of the table of duties (`ktdeval.market.rules.fees`)
+DUTIES = "duties"
+
+
+def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
+    """Return the row that says which costs fills had at the venues of the market: `flat` ones, the
+    same on all days, or `dated` ones, with the duties of each day.
+    """
+    trading = task.config.get("trading")
+    is_paper = isinstance(trading, Mapping) and trading.get("board_rules") == "paper"
+    own_rules = task.config.get("venue_rules")
+    if isinstance(own_rules, Mapping):
+        venues = [str(own_rules.get("name"))]
+
+    named = []
+    for venue in venues:
+        words = "flat"
+        if venue == "a_share" and is_paper:
+            words = "flat (paper)"
+        elif venue in duty_rows() and DUTIES in task.config:
+            words = f"dated (duties {str(task.config[DUTIES])[:12]})"
+
+        named.append(f"{venue} {words}")
+
+    execution = trading.get("execution") if isinstance(trading, Mapping) else None
+    if isinstance(execution, Mapping):
+        named.append(f"execution {execution.get('name')}")
+
+    return "trading costs", clean(", ".join(named))
+
+
+def rule_rows(rules: str, facts: TradingFacts) -> Iterator[Row]:
+    """Yield the costs of fills, and the rule set of the metrics."""
+    yield costs_row(facts.task, facts.snapshot.venues)
+    yield field_label("rules"), rules

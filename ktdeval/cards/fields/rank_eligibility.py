@@ -5,7 +5,7 @@ from __future__ import annotations
 from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
 from ktdeval.cards.fields.deciders import unranked_reasons
-from ktdeval.cards.fields.models import NOT_RECORDED, is_declared
+from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
 from ktdeval.cards.fields.warning_labels import derive_labels

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
 
-from ktdeval.cards.fields.base_types import Problem, strict_json
+from ktdeval.cards.fields.base_types import Problem, decode_part
 from ktdeval.cards.fields.card_inputs import ScoringSources
 from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.recorded_facts import ScoringFacts
 from ktdeval.cards.recomputation_diff import is_close
-from ktdeval.errors import CardError, PluginError
+from ktdeval.errors import PluginError
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.stats import intervals
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
 from ktdeval.task_api.scoring import Score, ScoreDefinition
 from ktdeval.task_api.unanswered import BOUNDS
-from ktdeval.values.typed_json import from_plain
 
 # ---- gathered from the task
 
@@ -90,7 +89,7 @@ def _score_line(score: Score, definition: ScoreDefinition) -> ScoreLine:
     if definition.unanswered != "worst":
         fields["unanswered"] = definition.unanswered
 
-    return from_plain(strict_json("scores", fields), ScoreLine, "card", CardError)
+    return decode_part("scores", fields, ScoreLine)
 
 
 def recorded_as(card: ScoringFacts, score: str, recorded: Container[str]) -> str | None:

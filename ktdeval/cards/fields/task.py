@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ktdeval.cards.fields.base_types import Problem, strict_json
+from ktdeval.cards.fields.base_types import Problem, decode_part
 from ktdeval.cards.fields.card_inputs import CardSources, TradingSources
 from ktdeval.cards.fields.fact_types import TaskPart, TradingTaskPart, WindowPart
 from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, clean
-from ktdeval.errors import CardError
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain
 
 #: Field of a task's config that says why its cards are never ranked
 NEVER_RANKED = "never_ranked"
@@ -33,19 +31,19 @@ TRANSPLANTED = "transplanted"
 def gather_task(sources: CardSources) -> TaskPart:
     """Return the task of a plan, with its resolved config."""
     spec = sources.planned[0]
-    fields: dict[str, JsonValue] = {
+    fields: dict[str, object] = {
         "name": spec.task,
         "version": spec.task_version,
         "mask": spec.mask,
         "mode": spec.mode,
         "hash": spec.task_hash,
-        "config": strict_json("task", sources.inputs.task),
+        "config": sources.inputs.task,
     }
     part: type[TaskPart] = TaskPart
     if isinstance(sources, TradingSources):
         part = TradingTaskPart
 
-    return from_plain(fields, part, "card", CardError)
+    return decode_part("task", fields, part)
 
 
 def never_ranked(config: Mapping[str, Any]) -> str:

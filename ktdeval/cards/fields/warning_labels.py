@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ktdeval.cards.fields.activity import derive_decisions, is_untraded
 from ktdeval.cards.fields.coverage import Coverage, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_labels
 from ktdeval.cards.fields.deciders import is_not_isolated
-from ktdeval.cards.fields.decision_provenance import derive_decisions
 from ktdeval.cards.fields.fact_types import SnapshotPart
-from ktdeval.cards.fields.models import is_declared, is_person
-from ktdeval.cards.fields.orders import is_untraded
+from ktdeval.cards.fields.plan import is_declared, is_person
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.served import is_of_another_model, lacks_own_settings
 from ktdeval.cards.fields.software_versions import is_of_mixed_code

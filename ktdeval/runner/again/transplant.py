@@ -22,11 +22,11 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.fields.card_inputs import CardInputs
 from ktdeval.cards.fields.fact_types import NO_ATTACHMENT
 from ktdeval.cards.fields.task import NEVER_RANKED, TRANSPLANTED
-from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import StoreError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot

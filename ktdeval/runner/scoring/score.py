@@ -18,6 +18,7 @@ from msgspec import structs
 import ktdeval
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.stop_flag import Fence, no_fence
+from ktdeval.cards.assembly import build_card, build_scoring_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import (
     ATTACHED,
@@ -39,8 +40,6 @@ from ktdeval.cards.fields.fact_types import (
 from ktdeval.cards.fields.provenance import LIBRARIES
 from ktdeval.cards.fields.task import task_problems
 from ktdeval.cards.recomputation_diff import card_difference, path_text
-from ktdeval.cards.scoring_card import build_scoring_card
-from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.metric_groups import metric_names

@@ -20,7 +20,7 @@ from msgspec import UNSET, structs
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
-from ktdeval.cards.fields.models import is_declared
+from ktdeval.cards.fields.plan import is_declared
 from ktdeval.cards.fields.provenance import made_at
 from ktdeval.cards.recomputation_diff import (
     card_difference,

@@ -25,7 +25,7 @@ from board_cards import division_of, put_card, put_json, submission_of, verdict_
 from board_forge_days import Played, forge_decisions
 from card_cases import derived_fields, spec_of
 from forged_models import PROVIDERS
-from ktdeval.cards.scoring_card import build_scoring_card
+from ktdeval.cards.assembly import build_scoring_card
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot

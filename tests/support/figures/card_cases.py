@@ -10,11 +10,11 @@ from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.prices import FREE, Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord
 from ktdeval.cards import derive_card
+from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.card_inputs import CardInputs
 from ktdeval.cards.fields.episode_parts import Served
 from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
-from ktdeval.cards.trading_card import build_card
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.stats.performance_metrics import panel_metrics
 from ktdeval.task_api.episode_spec import EpisodeSpec

@@ -8,8 +8,8 @@ from typing import Any
 
 from card_cases import CALLS, PROVENANCE, card, paid, remote_card, typed_inputs
 from ktdeval.calls.prices import FREE
+from ktdeval.cards.assembly import build_scoring_card
 from ktdeval.cards.fields.card_inputs import ScoringInputs
-from ktdeval.cards.scoring_card import build_scoring_card
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition

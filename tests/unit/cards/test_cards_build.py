@@ -29,6 +29,7 @@ from card_cases import (
 )
 from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.record import ANSWERED, CallRecord
+from ktdeval.cards.assembly import build_card, build_scoring_card
 from ktdeval.cards.card_reading import parse_card, validate_card
 from ktdeval.cards.fields.cost import derive_cost
 from ktdeval.cards.fields.coverage import Coverage
@@ -36,8 +37,6 @@ from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
 from ktdeval.cards.fields.fact_types import Pluggable
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
-from ktdeval.cards.scoring_card import build_scoring_card
-from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.stats.metric import MetricValue

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from ktdeval.cards.card_reading import load_evaluation, validate_card
-from ktdeval.cards.fields.orders import is_untraded
+from ktdeval.cards.claims import silence_claim
+from ktdeval.cards.fields.activity import is_untraded
 from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED
 from ktdeval.cards.show import card_lines, plain_text, summary_lines
-from ktdeval.cards.silence_claims import silence_claim
 from ktdeval.cards.table_types import tally
 from ktdeval.errors import CardError
 from ktdeval.registry import load_plugins

@@ -12,9 +12,14 @@ from msgspec import UNSET, structs
 
 from card_cases import CALLS, card, remote_card, typed
 from ktdeval.calls.prices import FREE, Price, PriceEntry, PriceTier
+from ktdeval.cards.fields.activity import (
+    calibration_text,
+    drift_text,
+    is_untraded,
+    order_rows,
+    usage_rows,
+)
 from ktdeval.cards.fields.attribution import derive_attribution
-from ktdeval.cards.fields.calibration import calibration_text
-from ktdeval.cards.fields.call_settings import call_text, unsent_rows
 from ktdeval.cards.fields.calls import (
     Calls,
     batch_problem,
@@ -34,7 +39,6 @@ from ktdeval.cards.fields.cutoff import (
     sides,
     window_words,
 )
-from ktdeval.cards.fields.drift import drift_text
 from ktdeval.cards.fields.episode_parts import MissingEpisode, Orders, StepMaker, UsageCounts
 from ktdeval.cards.fields.episodes import missing_notes
 from ktdeval.cards.fields.fact_types import (
@@ -48,16 +52,22 @@ from ktdeval.cards.fields.fact_types import (
     WindowPart,
 )
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
-from ktdeval.cards.fields.metric_rules import costs_row
-from ktdeval.cards.fields.models import further_problems, further_rows, with_args
-from ktdeval.cards.fields.orders import is_untraded, order_rows
+from ktdeval.cards.fields.plan import (
+    call_text,
+    costs_row,
+    derive_target,
+    further_problems,
+    further_rows,
+    target_rows,
+    unsent_rows,
+    window_problems,
+    window_rows,
+    with_args,
+)
 from ktdeval.cards.fields.provenance import made_at, provenance_problems, unknown_version
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.fields.scores import score_problems
 from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
-from ktdeval.cards.fields.target_task import derive_target, target_rows
-from ktdeval.cards.fields.tokens import usage_rows
-from ktdeval.cards.fields.windows import window_problems, window_rows
 from ktdeval.errors import UsageError
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.unanswered import BOUNDS

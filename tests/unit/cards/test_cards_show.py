@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
-from ktdeval.cards.fields.metric_rules import costs_row
+from ktdeval.cards.fields.plan import costs_row
 from ktdeval.cards.fields.words import METRIC_WORDS, label_word, metric_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in

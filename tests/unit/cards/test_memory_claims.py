@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from card_cases import card, typed
-from ktdeval.cards.memory_claims import memory_claim
+from ktdeval.cards.claims import memory_claim
 from ktdeval.stats.memory_limits import memory_limits
 from ktdeval_compare.pairs.rank_test import published_spans
 

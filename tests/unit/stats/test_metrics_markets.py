@@ -15,8 +15,8 @@ import pytest
 
 from card_cases import inputs
 from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_factors
+from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card_reading import validate_card
-from ktdeval.cards.trading_card import build_card
 from ktdeval.errors import CardError
 from ktdeval.market import (
     Document,

@@ -1,13 +1,45 @@
-"""What a card says of memory: what was hidden, what attackers recovered, what its windows show."""
+"""What a card says in sentences: where nothing was decided or traded, and of memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ktdeval.cards.card import TradingCard
-from ktdeval.cards.table_types import count
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.fields.words import read_words
+from ktdeval.cards.table_types import count, tally
 from ktdeval.stats.factorial_effects import Span, effective_count, overlap_correlation
 from ktdeval.stats.memory_limits import memory_limits
+
+# ---- nothing decided or traded
+
+
+_WHERE = "`ktdeval view RUN` shows each step."
+
+
+def silence_claim(card: TradingCard | ScoringCard) -> str:
+    """Return the sentences; empty where something was decided and traded."""
+    coverage = card.coverage
+    if coverage.is_undecided:
+        failures: dict[str, int] = {}
+        for kind, times in card.failures.items():
+            words = read_words().failures.get(kind)
+            failures[kind if words is None else words.label] = times
+
+        steps = "answer" if isinstance(card, ScoringCard) else "step"
+        return f"No decision in {count(coverage.steps, steps)}: {tally(failures)}. {_WHERE}"
+
+    if isinstance(card, ScoringCard) or "never traded" not in card.labels:
+        return ""
+
+    orders = card.orders
+    if not orders.submitted:
+        return f"No trade: no order in {count(coverage.steps_decided, 'decision')}. {_WHERE}"
+
+    return f"No trade of {count(orders.submitted, 'order')}: {tally(orders.rules)}. {_WHERE}"
+
+
+# ---- memory
+
 
 _HIDDEN = {
     "blinded": "codes and days",

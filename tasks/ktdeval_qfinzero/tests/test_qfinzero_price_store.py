@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
@@ -255,12 +256,15 @@ def test_threads_get_what_one_gets(folder: Path) -> None:
 
 
 def test_some_hours_are_read_without_the_rest(folder: Path) -> None:
-    """Damage in the first row group of a file is not met by a query about its last hours."""
+    """Damage in the closes of the first row group is not met by a query about the last hours."""
     path = folder / load_manifest(folder).parts["prices/crypto/minute/COIN/2024"].file
     whole = path.read_bytes()
+    metadata = pq.read_metadata(path)
+    closes = metadata.row_group(0).column(BAR_COLUMNS.index("close_e4") + 1)
+    start = closes.dictionary_page_offset or closes.data_page_offset
 
     try:
-        path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
+        path.write_bytes(whole[:start] + b"\xff" * 200 + whole[start + 200 :])
         hours = MomentSpan(at("2024-12-31T12:00:00Z"), at("2025-01-01T00:00:00Z"))
         assert len(ParquetPrices(folder).bars("crypto", "COIN", "minute", hours)) == 720
         with pytest.raises(ServiceError, match="can't be read"):

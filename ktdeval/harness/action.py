@@ -28,8 +28,7 @@ from ktdeval.observation.state_rows import as_object
 from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.trading.types import Order, Scale
-from ktdeval.values.kinds import Schema
-from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique
+from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loads_unique
 
 SUBMIT_TOOL = "submit_action"
 _TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats

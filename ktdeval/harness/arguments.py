@@ -1,59 +1,63 @@
-"""Arguments of a tool: handles that a model writes, as columns and rows of the snapshot that the
-function gets. Everything else of an argument is a kind of value (`ktdeval.values.kinds`).
+"""Arguments of a tool: their JSON Schema, and what the function gets of what a model wrote. Handles
+become columns and rows of the snapshot. No error quotes a value, for it may be an identity that the
+mask hides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.masking.lens import Lens
-from ktdeval.values.class_fields import field_kind
-from ktdeval.values.kinds import (
-    Bounds as Bounds,
-    Kind,
-    Length as Length,
-    NoSchemaError,
-    Reading,
-    Schema,
-)
-from ktdeval.values.misfit import Misfit
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.misfit import fits_64_bits, near_matches
+from ktdeval.values.strict_json import JsonObject, JsonValue, Schema
 
 
 @dataclass(frozen=True, slots=True)
-class HandleKind(Kind):
+class Bounds:
+    """Smallest and largest value of a number, both included.
+
+    Example:
+        days: Annotated[int, Bounds(1, 30)] = 20
+    """
+
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def words(self) -> str:
+        """What fits, in words."""
+        if self.maximum is None:
+            return f"a value of at least {self.minimum}"
+        if self.minimum is None:
+            return f"a value of at most {self.maximum}"
+
+        return f"a value from {self.minimum} to {self.maximum}"
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Fewest and most items of a list or mapping, or characters of a text.
+
+    Example:
+        stock_ids: Annotated[list[AssetArg], Length(1, 30)]
+    """
+
+    minimum: int = 0
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HandleKind:
     """Marks an argument that the model writes as a handle and the function gets as a column or
     row.
     """
 
     kind: Literal["asset", "day"]
-    words = "a handle"
-
-    def fits(self, value: object) -> bool:
-        """Whether a value is a column or a row."""
-        return isinstance(value, int)
-
-    def read(self, value: JsonValue, where: str, reading: Reading) -> int:
-        """Return the column or row of a handle, as the lens of the reading shows it."""
-        lens: Lens = reading.context
-        text = value if isinstance(value, str) else ""
-        if self.kind == "asset":
-            found = lens.parse_asset(text)
-            expected = "a stock_id exactly as it was shown to you"
-        else:
-            found = lens.parse_day(text)
-            expected = "a trading day exactly as it was shown to you"
-
-        if found is None:
-            raise ToolArgumentError(where, expected, f"unknown_{self.kind}")
-
-        return found
-
-    def schema(self) -> Schema:
-        """Return the JSON Schema."""
-        return {"type": "string"}
 
 
 AssetArg = Annotated[int, HandleKind("asset")]
@@ -76,30 +80,232 @@ class ToolArgumentError(KtdevalError):
         self.kind = kind
 
 
-def argument_kind(hint: Any, where: str) -> Kind:
-    """Return the kind of an annotation. Raises PluginError where it has no JSON Schema."""
-    kind = field_kind(hint)
+@dataclass(frozen=True, slots=True)
+class ArgumentType:
+    """A compiled annotation."""
+
+    json: str  #: type of JSON, such as `integer`
+    choices: tuple[str, ...] = ()  #: of a text; empty where any will do
+    bounds: Bounds = Bounds()  #: of a number
+    length: Length = Length()  #: of a text, list or object
+    handle: Literal["asset", "day"] | None = None  #: the text is a handle
+    key: ArgumentType | None = None  #: of an object
+    item: ArgumentType | None = None  #: of a list or an object
+    is_optional: bool = False  #: null fits, too
+
+    def schema(self) -> Schema:
+        """Return the JSON Schema."""
+        # A list of types, as providers take it, rather than `anyOf`.
+        schema: Schema = {"type": [self.json, "null"] if self.is_optional else self.json}
+        if self.choices:
+            schema["enum"] = [*self.choices, None] if self.is_optional else list(self.choices)
+        if self.item is not None:
+            schema["items" if self.json == "array" else "additionalProperties"] = self.item.schema()
+
+        limits: Schema = {"minimum": self.bounds.minimum, "maximum": self.bounds.maximum}
+        if self.json in _LENGTH_RULES:
+            least, most = _LENGTH_RULES[self.json]
+            limits |= {least: self.length.minimum or None, most: self.length.maximum}
+
+        return schema | {name: limit for name, limit in limits.items() if limit is not None}
+
+
+_SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_LENGTH_RULES = {
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+    "string": ("minLength", "maxLength"),
+}
+_UNITS = {"array": "items", "object": "items", "string": "characters"}
+
+
+def argument_type(hint: Any, where: str) -> ArgumentType:
+    """Compile an annotation. Raises PluginError where it has no JSON Schema."""
     try:
-        kind.schema()
-    except NoSchemaError as error:
+        return _compile(hint)
+    except TypeError as error:
         raise PluginError(
             f"{where}: annotation {hint!r} has no JSON Schema ({error}); use str, int, float, bool,"
             " Literal, AssetArg, list or dict"
         ) from error
 
-    return kind
+
+def _compile(hint: Any) -> ArgumentType:
+    origin = get_origin(hint)
+    args = get_args(hint)
+    if hint in _SCALARS:
+        return ArgumentType(_SCALARS[hint])
+    if origin is Annotated:
+        return _compile_marked(args[0], args[1:])
+    if origin is Literal and all(isinstance(choice, str) for choice in args):
+        return ArgumentType("string", choices=args)
+    if origin is list:
+        return ArgumentType("array", item=_compile(args[0]))
+
+    if origin in (dict, Mapping):
+        key = _compile(args[0])
+        if key.json != "string" or key.is_optional:
+            raise TypeError("keys of a dict must be strings")
+
+        return ArgumentType("object", key=key, item=_compile(args[1]))
+
+    if origin in (Union, types.UnionType):
+        members = [arg for arg in args if arg is not type(None)]
+        if len(members) == 1:
+            return replace(_compile(members[0]), is_optional=True)
+
+    raise TypeError("it is none of JSON's types")
 
 
-def read_argument(kind: Kind, value: JsonValue, lens: Lens, where: str) -> Any:
-    """Return the function's argument. Raises ToolArgumentError: the value does not fit."""
-    # What the model wrote may be an identity that the mask hides: no error quotes it.
-    reading = Reading(takes_whole_floats=True, quotes=False, context=lens)
-    try:
-        return kind.read(value, where, reading)
-    except Misfit as problem:
-        raise ToolArgumentError(problem.where, problem.expected + problem.near) from problem
+def _compile_marked(hint: Any, marks: tuple[Any, ...]) -> ArgumentType:
+    compiled = _compile(hint)
+    for mark in marks:
+        is_any_text = not compiled.choices and compiled.handle is None
+        if isinstance(mark, HandleKind):
+            compiled = ArgumentType("string", handle=mark.kind, is_optional=compiled.is_optional)
+        elif isinstance(mark, Bounds) and compiled.json in ("integer", "number"):
+            compiled = replace(compiled, bounds=mark)
+        elif isinstance(mark, Length) and compiled.json in _LENGTH_RULES and is_any_text:
+            compiled = replace(compiled, length=mark)
+
+    return compiled
 
 
 def holds_handle(hint: Any) -> bool:
     """Whether an annotation holds an AssetArg or DayArg."""
     return any(isinstance(part, HandleKind) or holds_handle(part) for part in get_args(hint))
+
+
+# ---- reading what a model wrote
+
+
+def read_argument(declared: ArgumentType, value: JsonValue, lens: Lens, where: str) -> Any:
+    """Return the function's argument. Raises ToolArgumentError: the value does not fit."""
+    if value is None and declared.is_optional:
+        return None
+    if declared.handle is not None:
+        return _read_handle(declared.handle, value, lens, where)
+    if declared.json == "integer":
+        return _read_integer(declared, value, where)
+    if declared.json == "number":
+        return _read_number(declared, value, where)
+
+    if declared.choices:
+        if value in declared.choices:
+            return value
+
+        near = near_matches(value, declared.choices) if isinstance(value, str) else ""
+        words = ", ".join(choice or "''" for choice in declared.choices)
+        raise ToolArgumentError(where, f"one of {words}{near}")
+
+    if declared.json == "boolean":
+        return _checked(value, bool, "true or false", where)
+    if declared.json == "string":
+        result = _checked(value, str, "a string", where)
+    elif declared.json == "array":
+        result = _read_list(declared, value, lens, where)
+    else:
+        result = _read_object(declared, value, lens, where)
+
+    _check_length(declared, len(result), where)
+    return result
+
+
+def _checked(value: JsonValue, python: type, words: str, where: str) -> Any:
+    if not isinstance(value, python):
+        raise ToolArgumentError(where, words)
+
+    return value
+
+
+def _read_handle(kind: Literal["asset", "day"], value: JsonValue, lens: Lens, where: str) -> int:
+    """Return the column or row of a handle, as the lens shows it."""
+    text = value if isinstance(value, str) else ""
+    if kind == "asset":
+        found = lens.parse_asset(text)
+        expected = "a stock_id exactly as it was shown to you"
+    else:
+        found = lens.parse_day(text)
+        expected = "a trading day exactly as it was shown to you"
+
+    if found is None:
+        raise ToolArgumentError(where, expected, f"unknown_{kind}")
+
+    return found
+
+
+def _read_integer(declared: ArgumentType, value: JsonValue, where: str) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON has one kind of number
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ToolArgumentError(where, "an integer")
+
+    _check_bounds(declared.bounds, value, where)
+    if not fits_64_bits(value):
+        raise ToolArgumentError(where, "an integer of 64 bits")
+
+    return value
+
+
+def _read_number(declared: ArgumentType, value: JsonValue, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ToolArgumentError(where, "a number")
+    if value != value:
+        raise ToolArgumentError(where, "a finite number")
+    if abs(value) > sys.float_info.max:  # 1e999 is legal JSON
+        raise ToolArgumentError(where, "a number of ordinary size")
+
+    number = float(value)
+    _check_bounds(declared.bounds, number, where)
+    return number
+
+
+def _check_bounds(bounds: Bounds, number: float, where: str) -> None:
+    is_below = bounds.minimum is not None and number < bounds.minimum
+    is_above = bounds.maximum is not None and number > bounds.maximum
+    if is_below or is_above:
+        raise ToolArgumentError(where, bounds.words)
+
+
+def _read_list(declared: ArgumentType, value: JsonValue, lens: Lens, where: str) -> list[Any]:
+    items: list[JsonValue] = _checked(value, list, "a list", where)
+    item_type = _item_type(declared)
+    return [
+        read_argument(item_type, item, lens, f"{where}[{index}]")
+        for index, item in enumerate(items)
+    ]
+
+
+def _read_object(
+    declared: ArgumentType, value: JsonValue, lens: Lens, where: str
+) -> dict[Any, Any]:
+    members: JsonObject = _checked(value, Mapping, "an object", where)
+    key_type = declared.key or ArgumentType("string")
+    result: dict[Any, Any] = {}
+    for number, (name, member) in enumerate(members.items(), 1):
+        key = read_argument(key_type, name, lens, f"{where} (key {number})")
+        if key in result:  # one asset in two spellings
+            raise ToolArgumentError(f"{where} (key {number})", "each key once")
+
+        result[key] = read_argument(_item_type(declared), member, lens, f"{where} (value {number})")
+
+    return result
+
+
+def _item_type(declared: ArgumentType) -> ArgumentType:
+    if declared.item is None:  # lists and objects are compiled with it
+        raise TypeError(f"{declared.json} has no items")
+
+    return declared.item
+
+
+def _check_length(declared: ArgumentType, size: int, where: str) -> None:
+    length = declared.length
+    if length.minimum <= size and (length.maximum is None or size <= length.maximum):
+        return
+
+    limits = f"{length.minimum} or more"
+    if length.maximum is not None:
+        limits = f"{length.minimum} to {length.maximum}"
+
+    raise ToolArgumentError(where, f"{limits} {_UNITS[declared.json]}")

@@ -15,8 +15,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from ktdeval.harness.chat_messages import Reply
-from ktdeval.values.kinds import Schema
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.strict_json import JsonValue, Schema
 
 CUT = "That reply was cut {where}, before its end: be shorter this time."
 MAX_PROBLEMS = 5

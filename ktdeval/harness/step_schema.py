@@ -23,8 +23,7 @@ from typing import Any
 
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.observation.state import ObservedState
-from ktdeval.values.kinds import Schema
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.strict_json import JsonValue, Schema
 
 #: Labels in an enumeration. From 251 on OpenAI counts their characters, and they take more of a
 #: prompt than the table that shows them.

@@ -21,8 +21,9 @@ from typing import Any, get_type_hints
 
 from ktdeval.errors import PluginError
 from ktdeval.harness.arguments import (
+    ArgumentType,
     ToolArgumentError,
-    argument_kind,
+    argument_type,
     holds_handle,
     read_argument,
 )
@@ -30,10 +31,8 @@ from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.reading import is_no_arguments
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Payload
-from ktdeval.values.class_fields import object_schema
-from ktdeval.values.kinds import Kind
 from ktdeval.values.misfit import near_matches
-from ktdeval.values.strict_json import DoubledFieldError, JsonValue, loads_unique
+from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loads_unique
 from ktdeval.values.typed_json import joined_lines
 
 
@@ -42,7 +41,7 @@ class ToolArgument:
     """One argument of a tool, compiled from its annotation."""
 
     name: str
-    kind: Kind
+    type: ArgumentType
     required: bool
 
 
@@ -129,8 +128,8 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
     properties: dict[str, JsonValue] = {}
     arguments = []
     for parameter, hint in _parameters(function):
-        kind = argument_kind(hint, f"tool {name}: parameter {parameter.name}")
-        schema = kind.schema()
+        compiled = argument_type(hint, f"tool {name}: parameter {parameter.name}")
+        schema = compiled.schema()
         if parameter.name in lines:
             schema["description"] = lines[parameter.name]
 
@@ -140,7 +139,7 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
 
         properties[parameter.name] = schema
         is_required = parameter.default is parameter.empty
-        arguments.append(ToolArgument(parameter.name, kind, is_required))
+        arguments.append(ToolArgument(parameter.name, compiled, is_required))
 
     for described in lines:
         if described not in properties:
@@ -149,8 +148,15 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
                 f" parameter{near_matches(described, properties)}"
             )
 
+    parameters: Schema = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
     required = [argument.name for argument in arguments if argument.required]
-    parameters = object_schema(properties, required)
+    if required:
+        parameters["required"] = required
+
     return Tool(name, description, parameters, function, tuple(arguments))
 
 
@@ -252,7 +258,7 @@ def _convert_all(
     for argument in declared:
         if argument.name in values:
             value = values[argument.name]
-            arguments[argument.name] = read_argument(argument.kind, value, lens, argument.name)
+            arguments[argument.name] = read_argument(argument.type, value, lens, argument.name)
         elif argument.required:
             raise ToolArgumentError(argument.name, "a value: this argument is required")
 

@@ -29,8 +29,7 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval.harness.reading import is_no_arguments
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope, split_thought
-from ktdeval.values.kinds import Schema
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.strict_json import JsonValue, Schema
 
 
 def _rules_of(form: str) -> str:

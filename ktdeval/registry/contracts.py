@@ -17,8 +17,7 @@ from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import Any, get_type_hints
 
-from ktdeval.values.class_fields import Record, field_kind
-from ktdeval.values.kinds import Kind, Method, Table
+from ktdeval.registry.member_types import Method, describe_type, fits, record_in_mapping
 
 CONTRACTS = {
     "tasks": "ktdeval.api.Task",
@@ -54,7 +53,7 @@ class PluginContract:
     """What an object of one kind must be."""
 
     name: str  #: public name of the class that declares it
-    members: Mapping[str, Kind]  #: its attributes and methods
+    members: Mapping[str, Any]  #: annotations of its attributes, and its methods
     #: the class whose instance it must be, where that class declares no members
     python: type | None
 
@@ -75,7 +74,7 @@ def contract_of(kind: str) -> PluginContract:
     return PluginContract(name, members, None if members else python)
 
 
-def _members_of(python: Any) -> Iterator[tuple[str, Kind]]:
+def _members_of(python: Any) -> Iterator[tuple[str, Any]]:
     """Yield the members that an object must have: fields of a dataclass without a default;
     attributes, then methods, of a Protocol and of those that it extends.
     """
@@ -85,31 +84,29 @@ def _members_of(python: Any) -> Iterator[tuple[str, Kind]]:
                 field.default is dataclasses.MISSING
                 and field.default_factory is dataclasses.MISSING
             ):
-                yield field.name, _kind_of_member(python, field.name, field.type)
+                yield field.name, _hint_of_member(python, field.name, field.type)
 
         return
 
     protocols = [base for base in reversed(python.__mro__) if vars(base).get("_is_protocol")]
     for base in protocols:
         for name, annotation in inspect.get_annotations(base).items():
-            yield name, _kind_of_member(base, name, annotation)
+            yield name, _hint_of_member(base, name, annotation)
 
     for base in protocols:
         for name, member in vars(base).items():
             if isinstance(member, FunctionType) and not name.startswith("_"):
                 _, *arguments = inspect.signature(member).parameters
-                yield name, Method(arguments)
+                yield name, Method(tuple(arguments))
 
 
-def _kind_of_member(python: type, name: str, annotation: Any) -> Kind:
+def _hint_of_member(python: type, name: str, annotation: Any) -> Any:
     holder = SimpleNamespace(__annotations__={name: annotation})
     names = vars(sys.modules[python.__module__])
     try:
-        hint = get_type_hints(holder, globalns=names, include_extras=True)[name]
+        return get_type_hints(holder, globalns=names, include_extras=True)[name]
     except NameError:  # a type that is imported for type checkers only
-        hint = Any
-
-    return field_kind(hint)
+        return Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +118,33 @@ class MemberFault:
     value: Any
 
 
-def fault_of(kind: Kind, value: Any, path: str) -> MemberFault | None:
+def fault_of(hint: Any, value: Any, path: str) -> MemberFault | None:
     """Return what is wrong with a member; None where nothing is. Looks into the fields of records
     that stand in a mapping, such as definitions of scores.
     """
-    if not kind.fits(value):
-        return MemberFault(path, kind.words, value)
+    if not fits(hint, value):
+        return MemberFault(path, describe_type(hint), value)
 
-    if isinstance(kind, Table) and isinstance(kind.item, Record):
-        for name, record in value.items():
-            for field in kind.item.fields.values():
-                member = f"{path}[{name!r}].{field.name}"
-                fault = fault_of(field.kind, getattr(record, field.name), member)
-                if fault is not None:
-                    return fault
+    record = record_in_mapping(hint)
+    if record is None:
+        return None
+
+    hints = get_type_hints(record, include_extras=True)
+    for name, item in value.items():
+        for field_name, field_hint in hints.items():
+            member = f"{path}[{name!r}].{field_name}"
+            fault = fault_of(field_hint, getattr(item, field_name), member)
+            if fault is not None:
+                return fault
 
     return None
 
 
 @cache
-def _kinds_of_traits(record: Any) -> Mapping[str, Kind]:
-    """Return the kind of each field of a record of traits."""
+def _hints_of_traits(record: Any) -> Mapping[str, Any]:
+    """Return the annotation of each field of a record of traits."""
     return {
-        field.name: _kind_of_member(record, field.name, field.type)
+        field.name: _hint_of_member(record, field.name, field.type)
         for field in dataclasses.fields(record)
     }
 
@@ -162,10 +163,10 @@ def traits_problem(kind: str, instance: Any) -> str:
     if stated is not None and not isinstance(stated, record):
         return f"traits of {own} must be a {TRAITS[kind]}, was {type(stated).__name__}"
 
-    fields = _kinds_of_traits(record)
+    fields = _hints_of_traits(record)
     if stated is not None:
-        for name, kind_of_trait in fields.items():
-            fault = fault_of(kind_of_trait, getattr(stated, name), name)
+        for name, hint in fields.items():
+            fault = fault_of(hint, getattr(stated, name), name)
             if fault is not None:
                 return f"{name} of {own}'s traits must be {fault.expected}, was {fault.value!r:.60}"
 
@@ -188,7 +189,7 @@ def near_trait_problem(kind: str, instance: Any) -> str:
 
     own = type(instance).__name__
     record = _import_class(TRAITS[kind])
-    fields = _kinds_of_traits(record)
+    fields = _hints_of_traits(record)
     known = contract_of(kind).members.keys() | fields.keys() | {"traits"}
     for name in dir(instance):
         if name.startswith("_") or name in known:

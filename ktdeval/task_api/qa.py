@@ -30,8 +30,8 @@ from ktdeval.task_api.unanswered import (
     with_bounds,
 )
 from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.kinds import Schema, mismatch
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.rules import mismatch
+from ktdeval.values.strict_json import JsonValue, Schema, dumps_canonical
 
 QASample = Mapping[str, JsonValue]
 """`question` is shown to the model; `choices` (texts) limit the answer; `id` names the sample.

@@ -44,8 +44,7 @@ from ktdeval.testing.ledger_fixtures import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.market_tape import MarketRules
-from ktdeval.values.kinds import Schema
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.strict_json import Schema, dumps_canonical
 from ktdeval.values.typed_json import encode_canonical, from_plain
 
 T = TypeVar("T")

@@ -1,7 +1,6 @@
 """Values that cross files and processes: how they are declared, read, written and hashed."""
 
 from ktdeval.values.all_cores import cores as cores
-from ktdeval.values.class_fields import field_kind as field_kind, fields_of as fields_of
 from ktdeval.values.config_options import (
     LocalPath as LocalPath,
     build as build,

@@ -8,25 +8,23 @@ them, `key=value` text that is brought to the types of the fields.
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar, cast
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.class_fields import Record, field_kind, fields_of
-from ktdeval.values.kinds import (
-    CONFIG,
-    Alternatives,
-    Boolean,
-    Choice,
-    Items,
-    Kind,
-    LocalText,
-    Nothing,
-    Number,
-    Text,
-)
 from ktdeval.values.misfit import Misfit, UnknownField, near_matches as near_matches
-from ktdeval.values.rules import RANGE as RANGE, is_range as is_range
+from ktdeval.values.secret_free_addresses import faults_in
 from ktdeval.values.user_input import (
     check_plain as check_plain,
     lasting_data as lasting_data,
@@ -71,24 +69,41 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     mapping of field name to value. Raises ConfigError, which `where` starts: an unknown, missing,
     ill-typed or out-of-range field, with what was expected.
     """
-    return cast("T", _read_config_value(Record(cls), mapping, where))
+    return cast("T", convert(cls, mapping, where))
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
     """Bring `value` to the type of a hint (int to float, list to tuple, mapping to dataclass);
     ConfigError if it does not fit.
     """
-    return _read_config_value(field_kind(hint), value, where)
+    import msgspec  # noqa: PLC0415 - it takes time to import, and `ktdeval --help` reads no options
 
+    from ktdeval.values.option_forms import checked_hint, find_misfit  # noqa: PLC0415
+    from ktdeval.values.typed_json import converted  # noqa: PLC0415
 
-def _read_config_value(kind: Kind, value: Any, where: str) -> Any:
+    checked = checked_hint(hint)
     try:
-        return kind.read(value, where, CONFIG)
-    except UnknownField as problem:
-        advice = "" if problem.near else f"; expected {problem.expected}"
-        raise ConfigError(f"{problem}{advice}") from problem
-    except Misfit as problem:
-        raise ConfigError(str(problem)) from problem
+        form = converted(value, checked)
+    except msgspec.ValidationError as problem:
+        raise ConfigError(_line_of(find_misfit(checked, value, where))) from problem
+
+    # before the dataclass is made: its own checks may quote a value
+    for path, expected in faults_in(form):
+        raise ConfigError(str(Misfit(f"{where}: {path.lstrip('.')}", expected)))
+
+    try:
+        return converted(value, hint)
+    except msgspec.ValidationError as problem:
+        # a ValueError of the dataclass's own checks
+        raise (problem.__cause__ or problem) from None
+
+
+def _line_of(misfit: Misfit) -> str:
+    """Return the line of an error, with the known fields where no name is near."""
+    if isinstance(misfit, UnknownField) and not misfit.near:
+        return f"{misfit}; expected {misfit.expected}"
+
+    return str(misfit)
 
 
 def to_mapping(config: Any) -> dict[str, Any]:
@@ -112,13 +127,19 @@ def _unwrapped(value: Any) -> Any:
 
 def _unwrapped_fields(config: Any) -> dict[str, Any]:
     mapping = {}
-    cls: type = type(config)
-    for name, field in fields_of(cls).items():
+    for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        if not field.is_silent or value != field.default:
-            mapping[name] = _unwrapped(value)
+        if not field.metadata.get("is_silent") or value != field.default:
+            mapping[field.name] = _unwrapped(value)
 
     return mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalText:
+    """Marks text of this machine alone, such as a path of the user's: it is used, and not
+    recorded.
+    """
 
 
 LocalPath = Annotated[str, LocalText()]
@@ -134,70 +155,69 @@ def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, An
     if cls is None:
         return recorded, local
 
-    for name, field in fields_of(cls).items():
-        kind = field.kind.item if isinstance(field.kind, Items) else field.kind
-        if isinstance(kind, LocalText) and name in recorded:
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        if name in recorded and _is_local(hint):
             local[name] = recorded.pop(name)
 
     return recorded, local
+
+
+def _is_local(hint: Any) -> bool:
+    return isinstance(hint, LocalText) or any(map(_is_local, get_args(hint)))
 
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
     """Build a params dataclass from user input: as `build`, with text brought to the field's type
     where it plainly is one.
     """
-    fields = fields_of(cls)
+    hints = get_type_hints(cls)
     fitted = {
-        name: _fitted(fields[name].kind, value) if name in fields else value
-        for name, value in args.items()
+        name: _fit(hints[name], value) if name in hints else value for name, value in args.items()
     }
     return build(cls, fitted, where)
 
 
-def _fitted(kind: Kind, value: Any) -> Any:
-    """Convert a scalar to the kind of its field; one that does not plainly fit is unchanged, for
+def _fit(hint: Any, value: Any) -> Any:
+    """Convert a scalar to the type of its field; one that does not plainly fit is unchanged, for
     `build` to refuse by name.
     """
-    members = kind.kinds if isinstance(kind, Alternatives) else (kind,)
+    is_union = get_origin(hint) in (Union, types.UnionType)
+    members = get_args(hint) if is_union else (hint,)
     if value is None:
-        return _fitted_none(members)
+        return _fit_none(members)
     if any(_is_exact(member, value) for member in members):
         return value
 
     for member in members:
-        if isinstance(member, Text) and isinstance(value, (bool, int, float)):
+        if member is str and isinstance(value, (bool, int, float)):
             return str(value).lower() if isinstance(value, bool) else str(value)
-        if isinstance(member, Items) and not isinstance(value, (list, tuple)):
-            return _fitted_items(member, value)
-        if isinstance(member, (Number, Boolean)) and isinstance(value, str):
+        if get_origin(member) in (list, tuple) and not isinstance(value, (list, tuple)):
+            return _fit_items(get_args(member)[0], value)
+        if member in (int, float, bool) and isinstance(value, str):
             return parse_scalar(value)
 
     return value
 
 
-def _fitted_none(members: Sequence[Kind]) -> str | None:
+def _fit_none(members: Sequence[Any]) -> str | None:
     """Convert the word `none`, which reads as null, where a field takes the word and no null."""
-    takes_null = any(isinstance(member, Nothing) for member in members)
-    for member in members:
-        if isinstance(member, Choice) and "none" in member.choices and not takes_null:
-            return "none"
+    if type(None) in members:
+        return None
 
-    return None
+    return "none" if any("none" in get_args(member) for member in members) else None
 
 
-def _fitted_items(kind: Items, value: Any) -> list[Any]:
-    """Split a text at its commas, and convert each piece to the kind of an item."""
+def _fit_items(hint: Any, value: Any) -> list[Any]:
+    """Split a text at its commas, and convert each piece to the type of an item."""
     if not isinstance(value, str):
-        return [_fitted(kind.item, value)]
+        return [_fit(hint, value)]
 
-    return [_fitted(kind.item, parse_scalar(piece.strip())) for piece in value.split(",")]
+    return [_fit(hint, parse_scalar(piece.strip())) for piece in value.split(",")]
 
 
-def _is_exact(kind: Kind, value: Any) -> bool:
+def _is_exact(hint: Any, value: Any) -> bool:
     """Whether a scalar already has the type of its field, or is one of its choices."""
-    if isinstance(kind, Choice):
-        return kind.fits(value)
-    if isinstance(kind, (Text, Boolean, Number)):
-        return isinstance(value, kind.python) and isinstance(value, bool) is (kind.python is bool)
+    if get_origin(hint) is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
 
-    return False
+    return type(value) is hint

@@ -10,8 +10,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 _SHOWN_CHARS = 80
-_LEAST_INTEGER = -(1 << 63)
-_MOST_INTEGER = (1 << 63) - 1
+MIN_INTEGER = -(1 << 63)  #: of 64 bits
+MAX_INTEGER = (1 << 63) - 1
 
 
 class Misfit(ValueError):
@@ -85,4 +85,4 @@ def shown(value: object) -> str:
 
 def fits_64_bits(value: int) -> bool:
     """Whether an integer fits 64 bits: no card and no ledger has larger ones."""
-    return _LEAST_INTEGER <= value <= _MOST_INTEGER
+    return MIN_INTEGER <= value <= MAX_INTEGER

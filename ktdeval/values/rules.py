@@ -1,11 +1,23 @@
-"""Rules that values of several classes follow: text that is not empty, and ranges of numbers."""
+"""Rules that members of objects follow: text that is not empty, ranges of numbers, functions."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from ktdeval.values.kinds import Rule
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Marks a member that must follow a rule: its words, as an error line has them after
+    `expected`, and its test.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+
 
 RANGE = "a pair such as (0.0, 1.0), the lower end first, None where there is no bound"
 
@@ -30,3 +42,17 @@ def is_range(value: object) -> bool:
 FilledText = Annotated[str, Rule("text that is not empty", has_text)]
 #: Smallest and largest value that a figure can have; None where there is no bound
 Range = Annotated[tuple[float | None, float | None], Rule(RANGE, is_range)]
+
+
+def mismatch(function: Callable[..., Any], arguments: Sequence[object]) -> str:
+    """Return why a function can't be called with so many arguments, by position; empty if it can,
+    or does not say what it takes.
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # a function of C without a signature
+        return ""
+
+    return ""

@@ -7,18 +7,13 @@ addresses may stand.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, get_args, get_type_hints
 from urllib.parse import unquote
-
-from ktdeval.values.class_fields import Record
-from ktdeval.values.kinds import Anything, Items, Kind, Reading, Table, Text, unmarked
-from ktdeval.values.misfit import Misfit
-
-if TYPE_CHECKING:
-    from ktdeval.values.strict_json import JsonValue
 
 #: Prefixes that providers give their keys, before a long unbroken run of letters and digits
 KEY_PREFIXED = (
@@ -77,52 +72,29 @@ def _names_key(name: str) -> bool:
     return re.search(_NAME_OF_KEY, plain) is not None
 
 
-class AddressText(Text):
-    """Text that is an address, or a path or name in its place, without a secret. `way`: how the
-    secret is given instead.
-    """
+@dataclass(frozen=True, slots=True)
+class AddressText:
+    """Marks text that is an address, or a path or name in its place, without a secret."""
 
-    words = "an address without a secret"
-
-    def __init__(self, way: str = _WAY) -> None:
-        self._way = way
-
-    def fits(self, value: object) -> bool:
-        """Whether a value is such a text."""
-        return isinstance(value, str) and self.problem(value) is None
-
-    def read(self, value: JsonValue, where: str, reading: Reading) -> Any:
-        """Return the text. Raises Misfit, which does not show the secret."""
-        if not isinstance(value, str):
-            raise reading.misfit(where, Text.words, value)
-
-        problem = self.problem(value)
-        if problem is not None:
-            raise Misfit(where, problem)
-        return value
+    way: str = _WAY  #: how the secret is given instead
 
     def problem(self, text: str) -> str | None:
         """Return what was expected instead of a text; None where it fits."""
         secret = secret_in(text)
         if secret is not None:
-            return without(secret, self._way)
+            return without(secret, self.way)
         if text.startswith("-"):
             return "an address, which does not begin with a dash"
         return None
 
 
-class FreeArguments(Table):
-    """Parameters whose names are not known before; addresses in their texts hold no secret."""
+class FreeArguments(AddressText):
+    """Marks parameters whose names are not known before; addresses in their texts hold no secret."""
 
-    def __init__(self) -> None:
-        super().__init__(Text(), Anything())
-
-    def read(self, value: JsonValue, where: str, reading: Reading) -> Any:
-        """Return the parameters. Raises Misfit, which does not show the secret."""
-        read = super().read(value, where, reading)
-        for path, problem in faults_in(self, read):
-            raise Misfit(f"{where}{path}", problem)
-        return read
+    def problem(self, text: str) -> str | None:
+        """Return what was expected instead of a text; None where it fits."""
+        secret = secret_in(text)
+        return None if secret is None else without(secret, self.way)
 
 
 Address = Annotated[str, AddressText()]
@@ -136,70 +108,68 @@ def without(secret: str, way: str = _WAY) -> str:
     return f"an address without {secret}, since it is recorded; give that through {way}"
 
 
-def faults_in(kind: Kind, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield addresses with secrets in a value: path from it (`.publish.remote`), and what was
-    expected instead.
+def faults_in(value: Any, mark: AddressText | None = None) -> Iterator[tuple[str, str]]:
+    """Yield addresses with secrets in a value whose field has a mark, and in the fields of records
+    below it: path from the value (`.publish.remote`), and what was expected instead.
     """
-    for each in unmarked(kind):
-        if isinstance(each, AddressText) and isinstance(value, str):
-            problem = each.problem(value)
-            if problem is not None:
-                yield "", problem
-        elif isinstance(each, FreeArguments):
-            yield from _faults_in_free(value)
-        else:
-            for step, below, item in _parts(each, value):
-                yield from _below(step, faults_in(below, item))
-
-
-def _parts(kind: Kind, value: Any) -> Iterator[tuple[str, Kind, Any]]:
-    """Yield the fields or items of a value that can hold addresses, each with its step of a path
-    and its kind.
-    """
-    if isinstance(kind, Record) and isinstance(value, kind.python):
-        for name, field in kind.fields.items():
-            if _may_hold(field.kind):
-                yield f".{name}", field.kind, getattr(value, field.name)
-    elif isinstance(kind, Table) and isinstance(value, Mapping) and _may_hold(kind.item):
-        for name, item in value.items():
-            yield f".{name}", kind.item, item
-    elif isinstance(kind, Items) and isinstance(value, list | tuple) and _may_hold(kind.item):
-        for index, item in enumerate(value):
-            yield f"[{index}]", kind.item, item
-
-
-def _faults_in_free(value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        secret = secret_in(value)
-        if secret is not None:
-            yield "", without(secret)
-    elif isinstance(value, Mapping):
+        problem = None if mark is None else mark.problem(value)
+        if problem is not None:
+            yield "", problem
+
+        return
+
+    for step, part, mark_of_part in _parts(value, mark):
+        for path, problem in faults_in(part, mark_of_part):
+            yield f"{step}{path}", problem
+
+
+def _parts(value: Any, mark: AddressText | None) -> Iterator[tuple[str, Any, AddressText | None]]:
+    """Yield the items of a value, or its fields that can hold addresses, each with its step of a
+    path and its mark.
+    """
+    if isinstance(value, Mapping):
         for name, item in value.items():
-            yield from _below(f".{name}", _faults_in_free(item))
+            yield f".{name}", item, mark
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _below(f"[{index}]", _faults_in_free(item))
+            yield f"[{index}]", item, mark
+    elif _is_record(type(value)):
+        fields: Mapping[str, AddressText | None] = _address_fields(value.__class__)
+        for name, mark_of_field in fields.items():
+            yield f".{name}", getattr(value, name), mark_of_field
 
 
-def _below(step: str, faults: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for path, problem in faults:
-        yield f"{step}{path}", problem
+@cache
+def _address_fields(python: Any) -> Mapping[str, AddressText | None]:
+    """Return the fields of a record that can hold addresses, with the mark of those that are
+    marked.
+    """
+    hints = get_type_hints(python, include_extras=True)
+    return {name: address_mark(hint) for name, hint in hints.items() if holds_addresses(hint)}
 
 
-@lru_cache(maxsize=4096)  # kinds describe types, which do not change
-def _may_hold(kind: Kind) -> bool:
-    return holds_addresses(kind)
+def address_mark(hint: Any) -> AddressText | None:
+    """Return the mark of an annotation; None where it has none."""
+    if isinstance(hint, AddressText):
+        return hint
+
+    marks = map(address_mark, get_args(hint))
+    return next((mark for mark in marks if mark is not None), None)
 
 
-def holds_addresses(kind: Kind, seen: frozenset[type] = frozenset()) -> bool:
-    """Whether values of a kind have fields of addresses or free parameters."""
-    for each in unmarked(kind):
-        if isinstance(each, AddressText | FreeArguments):
-            return True
-        if isinstance(each, Items | Table) and holds_addresses(each.item, seen):
-            return True
-        if isinstance(each, Record) and each.python not in seen:
-            below = seen | {each.python}
-            if any(holds_addresses(field.kind, below) for field in each.fields.values()):
-                return True
-    return False
+def holds_addresses(hint: Any, seen: frozenset[type] = frozenset()) -> bool:
+    """Whether values of an annotation are addresses or free parameters, or have fields of them."""
+    if isinstance(hint, AddressText):
+        return True
+
+    below = get_args(hint)
+    if isinstance(hint, type) and hint not in seen and _is_record(hint):
+        seen |= {hint}
+        below = tuple(get_type_hints(hint, include_extras=True).values())
+
+    return any(holds_addresses(part, seen) for part in below)
+
+
+def _is_record(python: type) -> bool:
+    return dataclasses.is_dataclass(python) or hasattr(python, "__struct_fields__")

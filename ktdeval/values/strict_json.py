@@ -19,6 +19,7 @@ else:
     JsonValue = Any
 
 JsonObject = Mapping[str, JsonValue]
+Schema = dict[str, Any]  #: a JSON Schema, whose rules have values of many types
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
 MOST_LEVELS = 150  #: of a card or a record: code that walks through them recurses at each level

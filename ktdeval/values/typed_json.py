@@ -20,8 +20,6 @@ from typing import Any, TypeVar, dataclass_transform
 import msgspec
 
 from ktdeval.errors import KtdevalError, StoreError
-from ktdeval.values.class_fields import Record, field_kind
-from ktdeval.values.kinds import Items, Kind, Table, unmarked
 from ktdeval.values.misfit import Misfit, MissingField, UnknownField
 from ktdeval.values.secret_free_addresses import faults_in, holds_addresses
 from ktdeval.values.strict_json import (
@@ -173,13 +171,13 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 def _check_addresses(value: Any, type_: Any, where: str, error: type[KtdevalError]) -> None:
     """Raise `error` for an address with a secret, which `msgspec` can't see."""
     if _has_addresses(type_):
-        for path, problem in faults_in(field_kind(type_), value):
+        for path, problem in faults_in(value):
             raise error(str(Misfit(f"{where}: {path.lstrip('.')}", problem)))
 
 
 @cache
 def _has_addresses(type_: Any) -> bool:
-    return holds_addresses(field_kind(type_))
+    return holds_addresses(type_)
 
 
 def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
@@ -197,7 +195,7 @@ def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
 
     unknown = _UNKNOWN.fullmatch(text)
     if unknown is not None:
-        return UnknownField(where, unknown[1], _names_at(field_kind(type_), path))
+        return UnknownField(where, unknown[1], _names_at(type_, path))
 
     missing = _MISSING.fullmatch(text)
     if missing is not None:
@@ -211,28 +209,42 @@ def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
     return f"{where}: {words}"
 
 
-def _names_at(kind: Kind, path: str) -> list[str]:
+def _names_at(type_: Any, path: str) -> list[str]:
     """Return the names of the fields that an object at a path may have."""
-    kinds = [kind]
+    nodes = [msgspec.inspect.type_info(type_)]
     for step in _STEP.findall(path):
-        below: list[Kind] = []
-        for each in kinds:
-            below += _below(each, step)
-        kinds = below
+        below: list[Any] = []
+        for node in nodes:
+            below += _inner_nodes(node, step)
+
+        nodes = below
 
     names: list[str] = []
-    for each in kinds:
-        for inner in unmarked(each):
-            if isinstance(inner, Record):
-                names += inner.fields
+    for node in nodes:
+        for record in _members_of(node):
+            names += [field.encode_name for field in getattr(record, "fields", ())]
 
     return names
 
 
-def _below(kind: Kind, name: str) -> Iterator[Kind]:
-    """Yield the kinds of what an object has under a name, or a list at an index."""
-    for inner in unmarked(kind):
-        if isinstance(inner, Record) and name in inner.fields:
-            yield inner.fields[name].kind
-        elif isinstance(inner, Items | Table):
-            yield inner.item
+def _inner_nodes(node: Any, name: str) -> Iterator[Any]:
+    """Yield the types of what an object has under a name, or a list at an index."""
+    for member in _members_of(node):
+        for field in getattr(member, "fields", ()):
+            if field.encode_name == name:
+                yield field.type
+
+        for items in ("item_type", "value_type"):
+            if hasattr(member, items):
+                yield getattr(member, items)
+
+
+def _members_of(node: Any) -> Iterator[Any]:
+    """Yield the types that a value may have, without marks and alternatives."""
+    if isinstance(node, msgspec.inspect.Metadata):
+        yield from _members_of(node.type)
+    elif isinstance(node, msgspec.inspect.UnionType):
+        for member in node.types:
+            yield from _members_of(member)
+    else:
+        yield node

@@ -93,7 +93,7 @@ def check_plain(value: Any, where: str) -> None:
     """Raise ConfigError, which `where` starts, for a value that no record can hold: NaN, infinity,
     a lone surrogate, an object, an address with a secret.
     """
-    for path, problem in faults_in(FreeArguments(), value):
+    for path, problem in faults_in(value, FreeArguments()):
         raise ConfigError(f"{where}{path}: expected {problem}")
 
     try:  # by `json`: msgspec, which checks nothing that this does not, takes time to import

@@ -33,7 +33,6 @@ from ktdeval.values import (
     Parameters,
     content_hash,
     faults_in,
-    field_kind,
     option,
     requirement,
     stored_market,
@@ -206,7 +205,7 @@ def _check_texts(new: NewBoard) -> None:
         if not str(getattr(new, name)).isprintable():
             raise ConfigError(f"{name}: expected one line of printable text")
 
-    for path, problem in faults_in(field_kind(NewBoard), new):
+    for path, problem in faults_in(new):
         raise ConfigError(f"{path.lstrip('.')}: expected {problem}")
 
     if new.certificate == "required" and not new.attackers:

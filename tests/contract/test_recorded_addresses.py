@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval.values import field_kind
-from ktdeval.values.kinds import unmarked
-from ktdeval.values.secret_free_addresses import AddressText, FreeArguments
+from ktdeval.values.secret_free_addresses import address_mark
 from typed_classes import hints_of, typed_classes
 
 TABLE = Path(__file__).with_suffix(".yaml")
@@ -45,19 +43,7 @@ def fields() -> dict[str, Any]:
 
 def is_guarded(hint: Any) -> bool:
     """Whether the type of a field refuses secrets."""
-    if isinstance(hint, str):
-        return False
-
-    kinds = [field_kind(hint)]
-    for kind in kinds:
-        for inner in unmarked(kind):
-            if isinstance(inner, AddressText | FreeArguments):
-                return True
-
-            if hasattr(inner, "item"):
-                kinds.append(inner.item)
-
-    return False
+    return address_mark(hint) is not None
 
 
 @cache

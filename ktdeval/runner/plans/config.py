@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT
 from ktdeval.registry.task_settings import EXECUTIONS
-from ktdeval.values.class_fields import field_kind
 from ktdeval.values.config_options import build, check_plain, option, split_list
 from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
 from ktdeval.values.yamlio import load_yaml
@@ -190,7 +189,7 @@ class RunConfig:
             if name in _RECORDED:
                 check_plain(value, f"--{name.replace('_', '-')}")
 
-        for path, problem in faults_in(field_kind(RunConfig), self):
+        for path, problem in faults_in(self):
             raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
 
         self._choose_settings()

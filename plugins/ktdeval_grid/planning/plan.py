@@ -23,7 +23,6 @@ from ktdeval.values import (
     Value,
     build,
     content_hash,
-    fields_of,
     from_plain,
     load_yaml,
     split_list,
@@ -245,7 +244,7 @@ def _fixed(options: Mapping[str, JsonValue], where: str) -> Iterator[str]:
 def _where_set(name: str) -> str:
     if name in ("base_url", "price"):
         return f"give `{name}` of the model"
-    if name in fields_of(GridPlan):
+    if name in GridPlan.__struct_fields__:
         return f"give `{name}` of the plan"
     if name in ("model_args", "agent_args"):
         return "give `args` of the model or agent"

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.registry.contracts import CONTRACTS, contract_of
 from ktdeval.values import Value, build, from_plain, option, undone_on_error
-from ktdeval.values.class_fields import Record, field_kind, fields_of
-from ktdeval.values.kinds import Bounds, Length, NoSchemaError, Reading
-from ktdeval.values.misfit import Misfit
-
-JSON = Reading(takes_whole_floats=True, quotes=False)
 
 
 @dataclass(frozen=True)
@@ -37,35 +31,6 @@ class Stored(Value):
 
 class Whole(Value):
     stored: dict[str, Stored]
-
-
-def test_one_description_gives_the_schema_of_options_with_help_bounds_choices_and_defaults():
-    assert Record(Options).schema() == {
-        "type": "object",
-        "properties": {
-            "count": {"type": "integer", "minimum": 1, "maximum": 9, "description": "how many"},
-            "rule": {
-                "type": "string",
-                "enum": ["strict", "paper"],
-                "description": "which rule",
-                "default": "strict",
-            },
-            "inner": {
-                "type": "object",
-                "properties": {
-                    "names": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "description": "some names",
-                    }
-                },
-                "additionalProperties": False,
-                "description": "more",
-            },
-        },
-        "additionalProperties": False,
-        "required": ["count"],
-    }
 
 
 @pytest.mark.parametrize(
@@ -101,47 +66,6 @@ def test_typed_files_print_their_errors_alike(value, line):
         from_plain({"stored": {"a": value}}, Whole, "file")
 
     assert str(caught.value) == line
-
-
-def test_fields_of_a_struct_and_of_options_are_described_alike():
-    count, parts = fields_of(Stored).values()
-    assert (count.name, count.is_required, parts.is_required) == ("count", True, False)
-    assert fields_of(Options)["count"].is_required
-    assert isinstance(fields_of(Whole)["stored"].kind.item, Record)
-    assert issubclass(Stored, msgspec.Struct)
-
-
-SHORT_LISTS = field_kind(dict[str, Annotated[list[Annotated[int, Bounds(1, 5)]], Length(1, 2)]])
-
-
-def test_whole_floats_of_a_model_are_integers():
-    assert SHORT_LISTS.read({"a": [2.0]}, "x", JSON) == {"a": [2]}
-
-
-@pytest.mark.parametrize(
-    ("value", "line"),
-    [
-        ({"secret": [9]}, "x (value 1)[0]: expected a value from 1 to 5"),
-        ({"secret": []}, "x (value 1): expected 1 to 2 items"),
-        (["secret"], "x: expected an object"),
-    ],
-    ids=["out of bounds", "too short", "a list"],
-)
-def test_feedback_to_a_model_quotes_nothing(value, line):
-    with pytest.raises(Misfit) as caught:
-        SHORT_LISTS.read(value, "x", JSON)
-
-    assert str(caught.value) == line
-
-
-def test_an_optional_choice_has_a_list_of_types_and_bytes_have_no_schema():
-    assert field_kind(Literal["a", "b"] | None).schema() == {
-        "type": ["string", "null"],
-        "enum": ["a", "b", None],
-    }
-
-    with pytest.raises(NoSchemaError):
-        field_kind(bytes).schema()
 
 
 @pytest.mark.parametrize("kind", CONTRACTS)

@@ -1,0 +1,194 @@
+"""Forms of options: structs by which msgspec checks a mapping before it becomes a dataclass.
+
+msgspec reads dataclasses, but ignores fields that they do not have, and takes numbers of any size. A
+form has the fields of a dataclass, refuses others, and has the bounds of its options. What msgspec
+refuses is found again part by part, so that the error has the field, its bounds and what was written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from ktdeval.values.misfit import (
+    MAX_INTEGER,
+    MIN_INTEGER,
+    Misfit,
+    MissingField,
+    UnknownField,
+    near_matches,
+    shown,
+)
+from ktdeval.values.typed_json import converted
+
+_MAX_FLOAT = sys.float_info.max
+_WORDS: Mapping[Any, str] = {
+    bool: "true or false",
+    dict: "an object",
+    float: "a number",
+    int: "an integer",
+    list: "a list",
+    str: "a string",
+    tuple: "a list",
+    type(None): "null",
+    Mapping: "an object",
+}
+
+
+@cache
+def form_of(cls: Any) -> type[msgspec.Struct]:
+    """Return the form of a dataclass."""
+    hints = get_type_hints(cls, include_extras=True)
+    fields: list[tuple[str, Any] | tuple[str, Any, None]] = []
+    for field in dataclasses.fields(cls):
+        minimum = field.metadata.get("minimum")
+        maximum = field.metadata.get("maximum")
+        hint = checked_hint(hints[field.name], minimum, maximum)
+        has_default = field.default is not dataclasses.MISSING
+        if has_default or field.default_factory is not dataclasses.MISSING:
+            fields.append((field.name, hint, None))
+        else:
+            fields.append((field.name, hint))
+
+    return msgspec.defstruct(cls.__name__, fields, forbid_unknown_fields=True, kw_only=True)
+
+
+def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None = None) -> Any:
+    """Return an annotation whose dataclasses are forms, and whose numbers are finite, of 64 bits
+    and within bounds.
+    """
+    if hint is int:
+        least = MIN_INTEGER if minimum is None else minimum
+        most = MAX_INTEGER if maximum is None else maximum
+        return Annotated[int, msgspec.Meta(ge=least, le=most)]
+    if hint is float:
+        least = -_MAX_FLOAT if minimum is None else minimum
+        most = _MAX_FLOAT if maximum is None else maximum
+        return Annotated[float, msgspec.Meta(ge=least, le=most)]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return form_of(hint)
+
+    origin = get_origin(hint)
+    if origin in (None, Literal, Callable):
+        return hint
+
+    first, *others = get_args(hint)
+    if origin is Annotated:
+        return Annotated[(checked_hint(first, minimum, maximum), *others)]
+    if origin in (Union, types.UnionType):
+        members = [checked_hint(arg, minimum, maximum) for arg in get_args(hint)]
+        return functools.reduce(operator.or_, members)
+
+    return origin[tuple(checked_hint(arg) for arg in get_args(hint))]
+
+
+def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
+    """Return what is wrong with a value that msgspec refuses for a checked annotation: its first
+    part that does not fit, with its place.
+    """
+    bounds: Any = None
+    if get_origin(hint) is Annotated:
+        hint, *marks = get_args(hint)
+        bounds = next((mark for mark in marks if isinstance(mark, msgspec.Meta)), None)
+    if get_origin(hint) in (Union, types.UnionType):
+        return find_misfit(_member_for(hint, value), value, where)
+
+    if isinstance(hint, type(msgspec.Struct)):
+        problem = _misfit_of_names(hint, value, where)
+        if problem is not None:
+            return problem
+
+    for step, inner, part in _parts(hint, value):
+        try:
+            converted(part, inner)
+        except msgspec.ValidationError:
+            return find_misfit(inner, part, f"{where}{step}")
+
+    if get_origin(hint) is Literal:
+        choices = [str(choice) for choice in get_args(hint)]
+        listed = ", ".join(choice or "''" for choice in choices)
+        near = near_matches(value, choices) if isinstance(value, str) else ""
+        return Misfit(where, f"one of {listed}", shown(value), near)
+
+    return Misfit(where, _expected(hint, bounds, value), shown(value))
+
+
+def _member_for(union: Any, value: Any) -> Any:
+    """Return the member of a union that a value was meant for: one whose parts it has, else the
+    first.
+    """
+    members = get_args(union)
+    for member in members:
+        if any(True for _ in _parts(member, value)):
+            return member
+
+    return members[0]
+
+
+def _misfit_of_names(form: Any, value: Any, where: str) -> Misfit | None:
+    names = form.__struct_fields__
+    if not isinstance(value, Mapping):
+        return Misfit(where, f"a mapping of fields ({', '.join(names)})", shown(value))
+
+    for name in value:
+        if name not in names:
+            return UnknownField(where, str(name), names)
+
+    for field in msgspec.structs.fields(form):
+        if field.required and field.name not in value:
+            return MissingField(where, field.name)
+
+    return None
+
+
+def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the fields, keys and items of a value, each with its step of a place and its checked
+    annotation.
+    """
+    origin = get_origin(hint)
+    if isinstance(value, Mapping) and isinstance(hint, type(msgspec.Struct)):
+        for field in msgspec.structs.fields(hint):
+            if field.name in value:
+                yield f": {field.name}", field.type, value[field.name]
+    elif isinstance(value, Mapping) and origin in (dict, Mapping):
+        key_hint, item_hint = get_args(hint)
+        for name, item in value.items():
+            yield "", key_hint, name
+            yield f".{name}", item_hint, item
+    elif isinstance(value, list | tuple) and origin in (list, tuple):
+        for index, item in enumerate(value):
+            yield f"[{index}]", get_args(hint)[0], item
+
+
+def _expected(hint: Any, bounds: Any, value: Any) -> str:
+    """Return what fits, in words: bounds, where a number lies outside them."""
+    if bounds is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        if hint is int and isinstance(value, int):
+            is_of_64_bits = MIN_INTEGER <= value <= MAX_INTEGER
+            return _bounds_words(bounds) if is_of_64_bits else "an integer of 64 bits"
+        if hint is float and value != value:
+            return "a finite number"
+        if hint is float:
+            return (
+                _bounds_words(bounds) if abs(value) <= _MAX_FLOAT else "a number of ordinary size"
+            )
+
+    words = _WORDS.get(get_origin(hint) or hint)
+    return f"a value of type {hint.__name__}" if words is None else words
+
+
+def _bounds_words(bounds: msgspec.Meta) -> str:
+    if bounds.le in (MAX_INTEGER, _MAX_FLOAT):
+        return f"a value of at least {bounds.ge}"
+    if bounds.ge in (MIN_INTEGER, -_MAX_FLOAT):
+        return f"a value of at most {bounds.le}"
+
+    return f"a value from {bounds.ge} to {bounds.le}"

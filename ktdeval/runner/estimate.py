@@ -7,7 +7,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import cast
 
 import msgspec
@@ -17,7 +18,6 @@ from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED, Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
-from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
@@ -56,20 +56,19 @@ from ktdeval.runner.rehearsals.context_check import context_warnings
 from ktdeval.runner.rehearsals.conversation_size import (
     ASSUMED,
     LEAST_OBSERVED,
+    NOTHING,
     CallLimits,
+    FinishedStep,
     StepRate,
     observed_rates,
-    rates_line,
-    with_assumed_tokens,
 )
 from ktdeval.runner.rehearsals.model_task_fit import check_model
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, rehearse
-from ktdeval.runner.rehearsals.step_costs import MeasuredTask, measure_task
+from ktdeval.runner.rehearsals.step_costs import measure_task
 from ktdeval.runner.rehearsals.warm_up_calls import WarmUpRates, warm_up_lines, warm_up_rates
 from ktdeval.runner.scoring.score import certificate_problem
-from ktdeval.task_api.episode_spec import Window
+from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.trading_task import Task
-from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values.typed_json import Value
 
 SCENARIOS = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
@@ -83,6 +82,11 @@ class Amount(Value, frozen=True):
     output_tokens: int
     cost_usd: float | None
     hours: float
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompts and replies."""
+        return self.input_tokens + self.output_tokens
 
 
 class Finished(Value, frozen=True):
@@ -113,71 +117,42 @@ class TaskEstimate(Value, frozen=True):
     is_observed: bool  #: whether that follows from the finished steps, and not from assumptions
 
 
-class Paid(Value, frozen=True):
-    """US dollars that a run has paid so far, and those that it has possibly paid beyond them."""
-
-    cost_usd: float
-    possibly_usd: float
-
-
-class ModelContext(Value, frozen=True):
-    """Context of a model."""
-
-    tokens: int  #: that it takes
-    source: str  #: who says so
-    holds_reply: bool  #: whether the reply must fit beside the prompt
-
-
 class RunEstimate(Value, frozen=True):
     """Estimate of a run, as `ktdeval plan` prints it."""
 
     model: str  #: its full name
     #: how tools will be offered; None for a model of this machine
     protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
-    context: ModelContext | None  #: of the model; None where it is not known
+    context: Context | None  #: of the model; None where it is not known
     max_output_tokens: int  #: most tokens of a reply
     price: Price | None  #: of its tokens; None where none is known
     folder: str  #: where the run is, or will be
     concurrency: int  #: episodes at once
     tasks: tuple[TaskEstimate, ...]  #: one by one
     left: dict[str, Amount]  #: by scenario, what all of them will take together
-    paid: Paid  #: by the run so far
+    paid: Spent  #: by the run so far
     assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
     #: what will stop or refuse the run, or bend its figures, a sentence each
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class _EpisodeLeft:
+    """What is left of an episode."""
+
+    steps: int
+    costs: Mapping[str, StepRate]  #: by scenario, of all these steps and of a warm-up before them
+
+
+@dataclass(frozen=True)
 class _TaskPart:
-    """A task's estimate in the making: steps left by episode, and what each takes by scenario."""
+    """A task of a run with what its estimate rests on."""
 
     task: Task
     rehearsal: Sequence[FirstStep]  #: of its episodes
-    steps_left: Sequence[int]
-    steps: int
-    finished: Finished
-    windows: Sequence[Window | None]  #: by episode
-    rates: Mapping[Window | None, Mapping[str, StepRate]]  #: by window and scenario
-    is_observed: bool
-    largest_prompt: dict[str, int] | None  #: by scenario, its tokens
-    #: by episode that is to begin, its window; None if it has begun
-    fresh: Sequence[Window | None]
     warm_ups: WarmUpRates
-
-
-@dataclass
-class _StepProgress:
-    """Steps of a task's episodes so far."""
-
-    planned: int = 0  #: steps of all episodes
-    steps: list[CountsRecord] = field(default_factory=list)
-    transcript: list[TranscriptEntry] = field(default_factory=list)
-    #: of these, those that are examples of the steps to come
-    usual_steps: list[CountsRecord] = field(default_factory=list)
-    usual_entries: list[TranscriptEntry] = field(default_factory=list)
-    steps_left: list[int] = field(default_factory=list)  #: by episode
-    fresh: list[Window | None] = field(default_factory=list)  #: as of `_TaskPart`
-    windows: list[Window | None] = field(default_factory=list)  #: by episode
+    episodes: Sequence[_EpisodeLeft]
+    estimate: TaskEstimate
 
 
 class _Estimator:
@@ -266,102 +241,67 @@ class _Estimator:
         return latencies_s
 
     def _part(self, task: Task, rehearsal: Sequence[FirstStep]) -> _TaskPart:
+        """Estimate a task from its measured first steps, and from its finished ones if they are
+        enough.
+        """
         measured = measure_task(rehearsal, self.limits)
         where = f"task {task.name}: its warm-up can't be measured"
         warm_ups = call_foreign(warm_up_rates, where, rehearsal, self.limits)
-        progress = self._progress(rehearsal, warm_ups)
-
-        is_observed = len(progress.usual_steps) >= LEAST_OBSERVED
-        rates = measured.rates
+        done = [self._finished_steps(first.spec) for first in rehearsal]
+        usual = _usual_steps(rehearsal, done, warm_ups)
+        is_observed = len(usual) >= LEAST_OBSERVED
+        rates = dict(measured.rates)
         if is_observed:
-            rates = self._observed(progress, measured)
+            are_counted = self._are_counted(usual)
+            for window, assumed in measured.rates.items():
+                rates[window] = observed_rates(assumed, usual, are_counted=are_counted)
 
-        return _TaskPart(
-            task=task,
-            rehearsal=rehearsal,
-            steps_left=progress.steps_left,
-            steps=progress.planned,
-            finished=self._finished(progress.steps, progress.transcript),
-            windows=progress.windows,
-            rates=rates,
-            is_observed=is_observed,
+        episodes = []
+        for first, finished in zip(rehearsal, done, strict=True):
+            steps = max(first.total_steps - len(finished), 0)
+            costs = {}
+            for scenario, rate in rates[first.spec.window].items():
+                before = NOTHING if finished else warm_ups[first.spec.window][scenario]
+                costs[scenario] = rate.times(steps, before)
+
+            episodes.append(_EpisodeLeft(steps, costs))
+
+        estimate = TaskEstimate(
+            name=task.name,
+            episodes=len(episodes),
+            steps=sum(first.total_steps for first in rehearsal),
+            finished=self._finished(list(chain.from_iterable(done))),
+            left=self.left(episodes),
             largest_prompt=None if self.remote is None else dict(measured.largest),
-            fresh=progress.fresh,
-            warm_ups=warm_ups,
+            is_observed=is_observed,
         )
+        return _TaskPart(task, rehearsal, warm_ups, episodes, estimate)
 
-    def _observed(
-        self, progress: _StepProgress, measured: MeasuredTask
-    ) -> Mapping[Window | None, Mapping[str, StepRate]]:
-        """Return what a step takes, by window and scenario, from the finished ones of all windows.
-        Tokens are assumed where a provider did not count them.
-        """
-        observed = observed_rates(
-            progress.usual_steps, progress.usual_entries, measured.own_s, self.limits
-        )
-        if self._are_counted(progress.usual_entries):
-            return dict.fromkeys(measured.rates, observed)
+    def _finished_steps(self, spec: EpisodeSpec) -> list[FinishedStep]:
+        """Return the steps of an episode so far."""
+        if self.folder is None:
+            return []
+        records, entries = self.folder.load_recorded(spec)
+        return [FinishedStep(*step) for step in zip(records, entries, strict=True)]
 
-        return {
-            window: with_assumed_tokens(observed, assumed)
-            for window, assumed in measured.rates.items()
-        }
-
-    def _progress(self, rehearsal: Sequence[FirstStep], warm_ups: WarmUpRates) -> _StepProgress:
-        """Return the finished steps of a task's episodes, and how many are left of each."""
-        progress = _StepProgress()
-        for first in rehearsal:
-            spec = first.spec
-            total = first.total_steps
-            done: Sequence[CountsRecord] = ()
-            entries: Sequence[TranscriptEntry] = ()
-            if self.folder is not None:
-                done, entries = self.folder.load_recorded(spec)
-
-            # A first step with a warm-up is no example of the others.
-            begins_with_lessons = warm_ups[spec.window][SCENARIOS[0]].calls > 0
-            for step, entry in zip(done, entries, strict=True):
-                if entry.step or not begins_with_lessons:
-                    progress.usual_steps.append(step)
-                    progress.usual_entries.append(entry)
-
-            progress.steps += done
-            progress.transcript += entries
-            progress.planned += total
-            progress.steps_left.append(max(total - len(done), 0))
-            progress.fresh.append(None if done else spec.window)
-            progress.windows.append(spec.window)
-
-        return progress
-
-    def _are_counted(self, transcript: Iterable[TranscriptEntry]) -> bool:
+    def _are_counted(self, steps: Sequence[FinishedStep]) -> bool:
         """Whether the tokens of all replies are known; a model that costs nothing has none."""
-        return self.price == FREE or not count_said(transcript).uncounted
+        return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
-    def _finished(
-        self, steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry]
-    ) -> Finished:
+    def _finished(self, steps: Sequence[FinishedStep]) -> Finished:
         """Return the use of finished steps."""
         usage = Usage()
-        for step in steps:
-            usage += Usage(*(getattr(step, name) for name in USAGE_FIELDS))
+        calls = 0
+        for record, entry in steps:
+            usage += Usage(*(getattr(record, name) for name in USAGE_FIELDS))
+            calls += len(entry.exchanges)
 
         cost_usd = None
         price = self.only_price
-        if price is not None and self._are_counted(transcript):
+        if price is not None and self._are_counted(steps):
             cost_usd = price.cost(usage)
 
-        calls = sum(len(entry.exchanges) for entry in transcript)
-        return Finished(
-            steps=len(steps),
-            calls=calls,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            reasoning_tokens=usage.reasoning_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            cost_usd=cost_usd,
-        )
+        return Finished(steps=len(steps), calls=calls, cost_usd=cost_usd, **usage.to_json())
 
     @property
     def only_price(self) -> Price | None:
@@ -370,47 +310,51 @@ class _Estimator:
         """
         return None if self.further else self.price
 
-    def left(self, parts: Sequence[_TaskPart]) -> dict[str, Amount]:
-        """Return by scenario what is left of some tasks together."""
-        return {scenario: self._left(parts, scenario) for scenario in SCENARIOS}
+    def left(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
+        """Return by scenario what is left of some episodes together."""
+        return {scenario: self._left(episodes, scenario) for scenario in SCENARIOS}
 
-    def _left(self, parts: Sequence[_TaskPart], scenario: str) -> Amount:
-        episodes: list[StepRate] = []
-        for part in parts:
-            left = zip(part.steps_left, part.windows, part.fresh, strict=True)
-            for steps, window, begins_with in left:
-                before = part.warm_ups[begins_with][scenario]
-                episodes.append(part.rates[window][scenario].times(steps, before))
+    def _left(self, episodes: Sequence[_EpisodeLeft], scenario: str) -> Amount:
+        costs = [episode.costs[scenario] for episode in episodes]
+        call_s = 0.0 if self.limits is None else self.limits.call_s(ASSUMED[scenario])
+        durations_s = (cost.own_s + cost.calls * call_s for cost in costs)
 
-        calls = round(math.fsum(episode.calls for episode in episodes))
-        tokens_in = round(math.fsum(episode.input_tokens for episode in episodes))
-        tokens_out = round(math.fsum(episode.output_tokens for episode in episodes))
-        seconds = _makespan_s((episode.seconds for episode in episodes), self.config.concurrency)
+        calls = round(math.fsum(cost.calls for cost in costs))
+        tokens_in = round(math.fsum(cost.input_tokens for cost in costs))
+        tokens_out = round(math.fsum(cost.output_tokens for cost in costs))
+        seconds = _makespan_s(durations_s, self.config.concurrency)
         if self.remote is not None:
             seconds = max(seconds, calls * self.config.call_gap_s)
 
         if self.config.batch:
-            steps = sum(map(sum, (part.steps_left for part in parts)))
+            steps = sum(episode.steps for episode in episodes)
             seconds = 3600 * batch_hours(scenario, calls, steps)
 
-        cost = None
+        cost_usd = None
         if self.only_price is not None:
-            cost = self.only_price.cost(Usage(tokens_in, tokens_out))
+            cost_usd = self.only_price.cost(Usage(tokens_in, tokens_out))
 
         return Amount(
             calls=calls,
             input_tokens=tokens_in,
             output_tokens=tokens_out,
-            cost_usd=cost,
+            cost_usd=cost_usd,
             hours=round(seconds / 3600, 4),
         )
 
 
-def stated(context: Context) -> ModelContext:
-    """Return a context as an estimate has it."""
-    return ModelContext(
-        tokens=context.tokens, source=context.source, holds_reply=context.holds_reply
-    )
+def _usual_steps(
+    rehearsal: Sequence[FirstStep], done: Sequence[Sequence[FinishedStep]], warm_ups: WarmUpRates
+) -> list[FinishedStep]:
+    """Return the finished steps that are examples of those to come: a first step with a warm-up is
+    none.
+    """
+    usual: list[FinishedStep] = []
+    for first, finished in zip(rehearsal, done, strict=True):
+        has_lessons = warm_ups[first.spec.window][SCENARIOS[0]].calls > 0
+        usual += finished[1:] if has_lessons else finished
+
+    return usual
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
@@ -418,31 +362,18 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     KtdevalError where it can't work.
     """
     run = _Estimator(config, plugins)
-    left = run.left(run.parts)
-    tasks = [
-        TaskEstimate(
-            name=part.task.name,
-            episodes=len(part.steps_left),
-            steps=part.steps,
-            finished=part.finished,
-            left=run.left([part]),
-            largest_prompt=part.largest_prompt,
-            is_observed=part.is_observed,
-        )
-        for part in run.parts
-    ]
-
+    left = run.left(list(chain.from_iterable(part.episodes for part in run.parts)))
     return RunEstimate(
         model=run.config.model,
         protocol=run.protocol,
-        context=None if run.context is None else stated(run.context),
+        context=run.context,
         max_output_tokens=run.config.max_output_tokens,
         price=run.price,
         folder=str(run.path),
         concurrency=run.config.concurrency,
-        tasks=tuple(tasks),
+        tasks=tuple(part.estimate for part in run.parts),
         left=left,
-        paid=Paid(cost_usd=run.paid.cost_usd, possibly_usd=run.paid.possibly_usd),
+        paid=run.paid,
         assumptions=tuple(_assumptions(run)),
         warnings=tuple(_warnings(left, run)),
     )
@@ -458,9 +389,10 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
 
 def _assumptions(run: _Estimator) -> Iterator[str]:
     for part in run.parts:
-        if part.is_observed:
+        estimate = part.estimate
+        if estimate.is_observed:
             yield (
-                f"{part.task.name}: typical is the mean of its {part.finished.steps:,} finished"
+                f"{estimate.name}: typical is the mean of its {estimate.finished.steps:,} finished"
                 " steps, low and high are their 10th and 90th percentiles"
             )
 
@@ -484,23 +416,15 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
         )
         return
 
-    if not all(part.is_observed for part in run.parts):
-        yield from (
-            "low: no research, one submission, no positions yet",
-            (
-                "typical: half of the research calls (or a task's usual number), two a turn; one"
-                " submission; positions as the task allows"
-            ),
-            (
-                "high: all research calls, one a turn; each submission valid at the last attempt;"
-                " as many positions as the task allows"
-            ),
-            (
-                f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)}"
-                " tokens a reply, reasoning included"
-            ),
-            rates_line(),
+    if not all(part.estimate.is_observed for part in run.parts):
+        replies = " / ".join(f"{limits.reply_tokens(scenario):,}" for scenario in scenarios)
+        yield "low: no research, one submission, no positions yet"
+        yield (
+            "typical: half of the research calls (or a task's usual number), two a turn; positions as"
+            " the task allows"
         )
+        yield "high: all research calls, one a turn; each submission valid at the last attempt"
+        yield f"{replies} tokens a reply, reasoning included"
 
     if run.config.batch:
         yield (
@@ -553,38 +477,32 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
     if run.context is not None:
         for part in run.parts:
-            if part.largest_prompt:
+            largest = part.estimate.largest_prompt
+            if largest:
                 room = config.max_output_tokens
-                yield from context_warnings(part.rehearsal, part.largest_prompt, run.context, room)
+                yield from context_warnings(part.rehearsal, largest, run.context, room)
 
-    typical = left["typical"]
-    high = left["high"]
     if config.max_cost is not None and run.price is None:
         yield (
             "--max-cost can't be kept without a price, so the run would be refused; give one with"
             " --price or --price-table"
         )
 
-    yield from _budget_warnings(typical, high, run)
+    yield from _budget_warnings(left, run)
 
 
-def _budget_warnings(typical: Amount, high: Amount, run: _Estimator) -> Iterator[str]:
+def _budget_warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     """Warn of each budget that the run would or might exceed."""
     config = run.config
-    spent = run.paid.cost_usd + run.paid.possibly_usd
-    tokens = run.paid.input_tokens + run.paid.output_tokens
-
-    likely_tokens = tokens + typical.input_tokens + typical.output_tokens
-    most_tokens = tokens + high.input_tokens + high.output_tokens
-    budgets: list[tuple[str, float | None, float, float]] = [
-        ("--max-tokens", config.max_tokens, likely_tokens, most_tokens),
-        ("--max-hours", config.max_hours, typical.hours, high.hours),
-    ]
-    if typical.cost_usd is not None and high.cost_usd is not None:
-        cost = ("--max-cost", config.max_cost, spent + typical.cost_usd, spent + high.cost_usd)
-        budgets.insert(0, cost)
-
-    for option, limit, likely, most in budgets:
-        if limit is not None and most > limit:
-            verb = "would" if likely > limit else "might"
+    paid = run.paid
+    budgets = (
+        ("--max-cost", config.max_cost, "cost_usd", paid.cost_usd + paid.possibly_usd),
+        ("--max-tokens", config.max_tokens, "tokens", paid.input_tokens + paid.output_tokens),
+        ("--max-hours", config.max_hours, "hours", 0.0),
+    )
+    for option, limit, figure, spent in budgets:
+        likely = getattr(left["typical"], figure)
+        most = getattr(left["high"], figure)
+        if limit is not None and likely is not None and spent + most > limit:
+            verb = "would" if spent + likely > limit else "might"
             yield f"{option} {limit:g} {verb} stop the run before its end, resumably"

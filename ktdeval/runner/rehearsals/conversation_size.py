@@ -1,7 +1,7 @@
 """Size of a step's conversation, measured without a model: the real task, mask, tools and agent, and
 made-up replies.
 
-From that, or from finished steps, follow the calls, tokens and seconds of one step of a run.
+From that, or from finished steps, follow the calls and tokens of one step of a run.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ktdeval.calls.prompt_size import (
     FEWEST_TOKENS,
-    KINDS,
     MOST_TOKENS,
     USUAL_TOKENS,
     BytesPerToken,
@@ -78,8 +77,8 @@ class StepSize:
 
 
 class MeasuringModel:
-    """Model that asks for tools and submits by a `AssumedBehaviour`, whatever it receives, and adds up the
-    sizes of its requests. Arguments come from the schemas alone, so it does not call a tool that
+    """Model that asks for tools and submits by an `AssumedBehaviour`, whatever it receives, keeps its
+    requests, and adds up their sizes. Arguments come from the schemas alone, so it does not call a tool that
     needs a stock's handle; it calls the others instead.
     """
 
@@ -89,15 +88,20 @@ class MeasuringModel:
         self._submissions = 0
         self._left = research_calls
         self._number = 0
-        self.requests = 0
+        self.asked: list[ModelRequest] = []
         self.sent = PromptBytes()
         self.largest = PromptBytes()
         self.traits = ModelTraits(recorded_vectors=self._vectors, recorded_acts=lambda: None)
 
+    @property
+    def requests(self) -> int:
+        """How often it was asked."""
+        return len(self.asked)
+
     def reply(self, request: ModelRequest) -> Reply:
         """Count one request and answer it."""
         size = prompt_bytes(request)
-        self.requests += 1
+        self.asked.append(request)
         self.sent += size
         self.largest = max(self.largest, size, key=lambda one: one.tokens(USUAL_TOKENS))
 
@@ -308,6 +312,20 @@ class Scenario:
     reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
     call_s: float  #: seconds of a call
 
+    def rate_of(self, size: StepSize, limits: CallLimits | None) -> StepRate:
+        """Return the costs of a step of this size; without limits: for a model of this machine,
+        which uses no tokens.
+        """
+        if limits is None:
+            return StepRate(size.requests, 0, 0, size.seconds)
+
+        return StepRate(
+            calls=size.requests,
+            input_tokens=size.sent.tokens(self.bytes_per_token),
+            output_tokens=size.requests * limits.reply_tokens(self),
+            own_s=size.seconds,
+        )
+
 
 ASSUMED: Mapping[str, Scenario] = {
     "low": Scenario(LOW, FEWEST_TOKENS, reply_tokens=150, call_s=2.0),
@@ -316,25 +334,16 @@ ASSUMED: Mapping[str, Scenario] = {
 }
 
 
-def rates_line() -> str:
-    """Return the bytes a token of each scenario in words."""
-    rates = [scenario.bytes_per_token for scenario in ASSUMED.values()]
-    parts = []
-    for kind, name in KINDS.items():
-        figures = "/".join(f"{getattr(rate, kind):.2g}" for rate in rates)
-        parts.append(f"{name} {figures}")
-
-    return f"bytes a token: {', '.join(parts)}"
-
-
 @dataclass(frozen=True)
 class StepRate:
-    """Costs of one step: model calls, tokens of all of them together, seconds."""
+    """Costs of one step: model calls, tokens of all of them together, and seconds of agent, tools
+    and mask, without those of the calls.
+    """
 
     calls: float
     input_tokens: float
     output_tokens: float
-    seconds: float
+    own_s: float
 
     def times(self, steps: int, before: StepRate) -> StepRate:
         """Return the costs of so many steps, and of what comes before them."""
@@ -342,7 +351,7 @@ class StepRate:
             self.calls * steps + before.calls,
             self.input_tokens * steps + before.input_tokens,
             self.output_tokens * steps + before.output_tokens,
-            self.seconds * steps + before.seconds,
+            self.own_s * steps + before.own_s,
         )
 
 
@@ -371,62 +380,32 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
-    """Costs of a step by the assumptions of each scenario; without limits: a model of this machine,
-    which answers at once.
-    """
-    rates = {}
-    for name, scenario in ASSUMED.items():
-        size = sizes[name]
-        if limits is None:
-            rates[name] = StepRate(size.requests, 0, 0, size.seconds)
-            continue
+class FinishedStep(NamedTuple):
+    """A step of a run, as recorded."""
 
-        rates[name] = StepRate(
-            calls=size.requests,
-            input_tokens=size.sent.tokens(scenario.bytes_per_token),
-            output_tokens=size.requests * limits.reply_tokens(scenario),
-            seconds=size.requests * limits.call_s(scenario) + size.seconds,
-        )
-
-    return rates
+    record: CountsRecord
+    entry: TranscriptEntry
 
 
 def observed_rates(
-    steps: Sequence[CountsRecord],
-    transcript: Sequence[TranscriptEntry],
-    own_s: Mapping[str, float],
-    limits: CallLimits | None,
+    assumed: Mapping[str, StepRate], steps: Sequence[FinishedStep], *, are_counted: bool
 ) -> dict[str, StepRate]:
-    """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth
-    percentiles. `own_s`: by scenario, seconds of agent, tools and mask in a step.
+    """Costs of a step with the calls and tokens that finished ones had (at least `LEAST_OBSERVED`):
+    mean, tenth and ninetieth percentiles. Tokens stay as assumed unless a provider counted those of
+    every reply.
     """
-    calls = _spread([len(entry.exchanges) for entry in transcript])
-    tokens_in = _spread([record.input_tokens for record in steps])
-    tokens_out = _spread([record.output_tokens for record in steps])
+    calls = _spread([len(step.entry.exchanges) for step in steps])
+    tokens_in = _spread([step.record.input_tokens for step in steps])
+    tokens_out = _spread([step.record.output_tokens for step in steps])
     rates: dict[str, StepRate] = {}
-    for name, scenario in ASSUMED.items():
-        seconds = own_s[name]
-        if limits is not None:
-            seconds += calls[name] * limits.call_s(scenario)
+    for name, rate in assumed.items():
+        observed = replace(rate, calls=calls[name])
+        if are_counted:
+            observed = replace(
+                observed, input_tokens=tokens_in[name], output_tokens=tokens_out[name]
+            )
 
-        rates[name] = StepRate(calls[name], tokens_in[name], tokens_out[name], seconds)
-
-    return rates
-
-
-def with_assumed_tokens(
-    observed: Mapping[str, StepRate], assumed: Mapping[str, StepRate]
-) -> dict[str, StepRate]:
-    """Return observed rates with the tokens that are assumed, where a provider did not count those
-    of every reply.
-    """
-    rates: dict[str, StepRate] = {}
-    for name, rate in observed.items():
-        tokens = assumed[name]
-        rates[name] = replace(
-            rate, input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens
-        )
+        rates[name] = observed
 
     return rates
 

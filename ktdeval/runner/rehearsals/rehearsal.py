@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from ktdeval.harness.chat_messages import ModelRequest, Reply
+from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.hookspecs import COMPACT
 from ktdeval.runner.episodes.episode import TradingEpisode
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
@@ -28,19 +28,6 @@ from ktdeval.runner.rehearsals.conversation_size import (
 )
 from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, sample_days
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
-
-
-class _RecordingModel(MeasuringModel):
-    """Model that answers as a `MeasuringModel` and keeps the requests."""
-
-    def __init__(self) -> None:
-        super().__init__(LOW, 0)
-        self.seen: list[ModelRequest] = []
-
-    def reply(self, request: ModelRequest) -> Reply:
-        """Keep one request and answer it."""
-        self.seen.append(request)
-        return super().reply(request)
 
 
 @dataclass(frozen=True)
@@ -144,14 +131,14 @@ class FirstStep:
         return self._played(with_lessons=False)
 
     def _played(self, *, with_lessons: bool) -> ShownStep:
-        model = _RecordingModel()
+        model = MeasuringModel(LOW, 0)
         episode = self._open(model)
         if isinstance(episode, TradingEpisode):
             episode.has_warm_up = episode.has_warm_up and with_lessons
 
         began = time.perf_counter()
         entry = episode.run_step(0)
-        return ShownStep(model.seen, size_of(model, entry, time.perf_counter() - began))
+        return ShownStep(model.asked, size_of(model, entry, time.perf_counter() - began))
 
     def _low_size(self, step: int) -> StepSize:
         if step not in self._low:

@@ -10,7 +10,6 @@ from ktdeval.runner.rehearsals.conversation_size import (
     NOTHING,
     CallLimits,
     StepRate,
-    assumed_rates,
 )
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_window
 from ktdeval.task_api.episode_spec import Window
@@ -18,25 +17,25 @@ from ktdeval.task_api.trading_task import Task
 from ktdeval.task_api.traits import task_traits
 
 WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
-"""By window and scenario, what comes before the first step of an episode; None: an episode that has
-begun, or one without a market.
-"""
+"""By window and scenario, what comes before the first step of an episode."""
 
 
 def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> WarmUpRates:
     """Return what the warm-ups of a task's episodes take, in all scenarios the same questions."""
     task: Task = rehearsal[0].task
-    none = dict.fromkeys(ASSUMED, NOTHING)
-    rates: dict[Window | None, Mapping[str, StepRate]] = {None: none}
     says_when = task_traits(task).warm_up_from is not None
+    rates: dict[Window | None, Mapping[str, StepRate]] = {}
     for window, first in by_window(rehearsal).items():
-        if window is None:
-            continue
+        is_asked = window is not None
+        if window is not None and says_when:
+            is_asked = first_day_of_warm_up(task, window) is not None
 
-        if says_when and first_day_of_warm_up(task, window) is None:
-            rates[window] = none
-        else:
-            rates[window] = assumed_rates(dict.fromkeys(ASSUMED, first.warm_up), limits)
+        rates[window] = dict.fromkeys(ASSUMED, NOTHING)
+        if is_asked:
+            size = first.warm_up
+            rates[window] = {
+                name: scenario.rate_of(size, limits) for name, scenario in ASSUMED.items()
+            }
 
     return rates
 

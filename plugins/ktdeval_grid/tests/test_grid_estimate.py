@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from ktdeval.calls.record import Spent
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
-from ktdeval.runner.estimate import Finished, Paid
+from ktdeval.runner.estimate import Finished
 from ktdeval_grid.planning.estimate import _added, _total, estimate_grid
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.planning.plan import GridPlan, plan_of
@@ -130,7 +131,7 @@ def run_estimate(**tasks: int) -> RunEstimate:
         concurrency=1,
         tasks=tuple(made),
         left={},
-        paid=Paid(0.0, 0.0),
+        paid=Spent(0.0, 0.0),
         assumptions=("prices of today",),
         warnings=("slow",),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ from ktdeval.runner.rehearsals.conversation_size import (
     TYPICAL,
     AssumedBehaviour,
     CallLimits,
+    FinishedStep,
     MeasuringModel,
+    StepRate,
     StepSize,
 )
 from ktdeval.task_api import TaskTraits
@@ -171,50 +174,63 @@ def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.Mon
 SENT = PromptBytes(
     letters=round(1000 * USUAL_TOKENS.letters), digits=round(1000 * USUAL_TOKENS.digits)
 )
-OWN_S = dict.fromkeys(ASSUMED, 0.5)  # seconds
-SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, sent=SENT, seconds=0.5, failed_calls=0))
+SIZE = StepSize(requests=3, sent=SENT, seconds=0.5, failed_calls=0)
+
+
+def assumed_rates(limits: CallLimits) -> dict[str, StepRate]:
+    return {name: scenario.rate_of(SIZE, limits) for name, scenario in ASSUMED.items()}
 
 
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
-    rates = conversation_size.assumed_rates(SIZES, CallLimits(4096, 120.0))
+    limits = CallLimits(4096, 120.0)
+    rates = assumed_rates(limits)
     typical = rates["typical"]
 
-    assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (
+    assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.own_s) == (
         3,
         2000.0,
         1800,
-        24.5,
+        0.5,
     )
+    assert limits.call_s(ASSUMED["typical"]) == 8.0
     assert rates["high"].output_tokens == 3 * 4096
     assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
 
-    short = conversation_size.assumed_rates(SIZES, CallLimits(100, 5.0))["typical"]
-    assert (short.output_tokens, short.seconds) == (
-        300,
-        15.5,
-    ), "a reply is no longer and takes no longer than it may"
+    short = CallLimits(100, 5.0)
+
+    assert assumed_rates(short)["typical"].output_tokens == 300, (
+        "a reply is no longer than it may be"
+    )
+    assert short.call_s(ASSUMED["typical"]) == 5.0, "and takes no longer than it may"
+
+
+def finished_steps(tokens: Sequence[int]) -> list[FinishedStep]:
+    """Steps of four calls each, with so many tokens of prompts."""
+    entry = TranscriptEntry(step=0, exchanges=({},) * 4, submission=None)
+    return [FinishedStep(StepCounts(usage=Usage(each, 50)).record(), entry) for each in tokens]
 
 
 def test_finished_steps_take_the_place_of_assumptions() -> None:
-    steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
-    transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
-    rates = conversation_size.observed_rates(
-        steps, transcript, OWN_S, CallLimits(4096, 120.0, [2.0] * 44)
-    )
+    limits = CallLimits(4096, 120.0, [2.0] * 44)
+    assumed = assumed_rates(limits)
+    steps = finished_steps([1000 * number for number in range(1, 12)])
+    rates = conversation_size.observed_rates(assumed, steps, are_counted=True)
+    typical = rates["typical"]
 
-    assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (
-        4.0,
-        6000.0,
-        8.5,
-    )
+    assert (typical.calls, typical.input_tokens, typical.own_s) == (4.0, 6000.0, 0.5)
+    assert limits.call_s(ASSUMED["typical"]) == 2.0
     assert (rates["low"].input_tokens, rates["high"].input_tokens) == (2000.0, 10_000.0)
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
 
     # A mean beyond the percentiles stays between low and high.
-    steps = [StepCounts(usage=Usage(tokens, 1)).record() for tokens in [*[100] * 30, 100_000]]
-    rates = conversation_size.observed_rates(steps, [transcript[0]] * 31, OWN_S, None)
+    steps = finished_steps([*[100] * 30, 100_000])
+    rates = conversation_size.observed_rates(assumed, steps, are_counted=True)
 
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
+
+    rates = conversation_size.observed_rates(assumed, steps, are_counted=False)
+
+    assert rates["typical"] == replace(assumed["typical"], calls=4.0), "tokens that nobody counted"
 
 
 @pytest.mark.exhaustive
@@ -601,7 +617,6 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]
     assert "all tasks, steps that are left" in lines
     assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
-    assert any(line.startswith("  bytes a token: letters 12/12/6.") for line in lines)
     assert "  besides, 48 short questions at start and end (--canary)" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132

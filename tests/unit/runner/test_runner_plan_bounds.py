@@ -32,7 +32,7 @@ from planned_tasks import PLUGINS, TASKS, planned
 AGENTS = ("react", "investor", "finmem")
 WINDOWS = ("2020-10-01:2020-10-30", "2021-02-01:2021-02-26")
 SYNTHETIC = "synthetic_investorbench"
-RATES = ("calls", "input_tokens", "output_tokens", "seconds")
+RATES = ("calls", "input_tokens", "output_tokens", "own_s")
 AMOUNTS = ("calls", "input_tokens", "output_tokens", "hours")
 LIMITS = CallLimits(4096, 120.0)
 

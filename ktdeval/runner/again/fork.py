@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import LeakError, RunStop, StoreError, UsageError
+from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.chat_messages import CallParams, Model
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
@@ -178,26 +179,29 @@ class Forker:
             changed = self._changed(episode, step, change, forked.sample)
             episode.lens.show_changed(changed)
 
-        place = self.place(spec, step)
+        decision = Decision((), "error")
+        counts = StepCounts().record()
+        failure = None
         access.counter.begin_step(step)
         try:
             decided = episode.decide_step(step)
+            decision = decided.decision
+            counts = decided.counts
         except (RunStop, LeakError):
             raise
         except CannotChangeError as error:
-            return self._without_decision(place, forked, f"{forked.variant}: {error}")
+            changed = None
+            failure = f"{forked.variant}: {error}"
         finally:
             access.counter.settle()
             episode.close()
 
-        decision = decided.decision
-        counts = decided.counts
-        failure = None
-        if decision.provenance == "error":
+        is_call_failure = failure is None and decision.provenance == "error"
+        if is_call_failure:
             failure = f"the call failed ({', '.join(sorted(counts.failures))})"
 
         return ForkedDecision(
-            place=place,
+            place=self.place(spec, step),
             variant=forked.variant,
             sample=forked.sample,
             manifest_sha256=self._manifest_sha256,
@@ -209,24 +213,7 @@ class Forker:
             input_tokens=counts.input_tokens,
             output_tokens=counts.output_tokens,
             failure=failure,
-            is_call_failure=failure is not None,
-        )
-
-    def _without_decision(self, place: ForkPlace, forked: Forked, reason: str) -> ForkedDecision:
-        return ForkedDecision(
-            place=place,
-            variant=forked.variant,
-            sample=forked.sample,
-            manifest_sha256=self._manifest_sha256,
-            provenance="error",
-            weights={},
-            sides={},
-            cells=0,
-            differences={},
-            input_tokens=0,
-            output_tokens=0,
-            failure=reason,
-            is_call_failure=False,
+            is_call_failure=is_call_failure,
         )
 
     def place(self, spec: EpisodeSpec, step: int) -> ForkPlace:

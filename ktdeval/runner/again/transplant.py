@@ -40,7 +40,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.daily_settlement import value_minor
-from ktdeval.trading.ledger import Ledger, OrderRecord, StepRecord
+from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
 from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import Account, Action, Order, TradingConfig
 from ktdeval.trading.venue_terms import PPB, in_lots
@@ -353,23 +353,16 @@ def _fill_figures(
     for action in record.corporate_actions:
         held[columns[action.code]] = action.shares_after
 
-    commission = 0
-    duties = 0
-    financing = 0
-    execution = 0
+    figures = FillFigures()
     for charge in record.charges:
         if charge.kind == "borrow":
-            financing += charge.costs_minor
+            figures += FillFigures(financing_minor=charge.costs_minor)
             continue
 
         asset = columns[charge.code]
         held[asset] = held.get(asset, 0) + charge.shares
-        duties += sum(charge.duties.values())
-        commission += charge.fee_minor - sum(charge.duties.values())
-        execution += _execution_minor(charge.shares, charge.price_ticks, asset, day)
+        figures += _trade_costs(charge, charge.shares, asset, day)
 
-    ordered = 0
-    filled = 0
     carried = len(record.carried)
     # the executor fills sells first
     numbered = sorted(enumerate(record.fills), key=lambda each: each[1].side != "SELL")
@@ -379,19 +372,30 @@ def _fill_figures(
 
         asset = columns[order.code]
         shares = order.filled_shares if order.side == "BUY" else -order.filled_shares
-        own = value_minor(order.filled_shares, day.open_ticks[asset], day.rules.units[asset])
+        filled = value_minor(order.filled_shares, day.open_ticks[asset], day.rules.units[asset])
+        ordered = 0
         if number >= carried:  # the rest of an earlier order was asked for then
             asked = _asked_minor(order, held.get(asset, 0), record.open_nav_minor, asset, day)
             # whole lots may come to more than was asked for
-            ordered += max(asked, own)
+            ordered = max(asked, filled)
 
-        filled += own
         held[asset] = held.get(asset, 0) + shares
-        duties += sum(order.duties.values())
-        commission += order.fee_minor - sum(order.duties.values())
-        execution += _execution_minor(shares, order.price_ticks, asset, day)
+        figures += FillFigures(ordered_minor=ordered, filled_minor=filled)
+        figures += _trade_costs(order, shares, asset, day)
 
-    return FillFigures(ordered, filled, commission, duties, execution, financing)
+    return figures
+
+
+def _trade_costs(
+    trade: ChargeRecord | OrderRecord, shares: int, asset: int, day: TradingDay
+) -> FillFigures:
+    """Return what a trade cost; `shares` are below 0 in a sell."""
+    duties = sum(trade.duties.values())
+    return FillFigures(
+        commission_minor=trade.fee_minor - duties,
+        duties_minor=duties,
+        execution_minor=_execution_minor(shares, trade.price_ticks, asset, day),
+    )
 
 
 def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day: TradingDay) -> int:

@@ -111,13 +111,9 @@ def count_trials_by_window(
     folders = run_folders(roots)
     by_window: dict[tuple[str, str], list[_PlannedEpisode]] = {pair: [] for pair in wanted}
     for planned in _trading_specs(folders):
-        spec = planned.spec
-        if spec.window_name is None or spec.snapshot is None:
-            continue
-
-        same_window = by_window.get((spec.window_name, spec.snapshot))
-        if same_window is not None:
-            same_window.append(planned)
+        pair = (planned.spec.window_name or "", planned.spec.snapshot or "")
+        if pair in by_window:
+            by_window[pair].append(planned)
 
     return {pair: _trials_of(planned, len(folders)) for pair, planned in by_window.items()}
 

@@ -83,15 +83,6 @@ class _CallFile:
     stat: Stat
 
 
-@dataclass(frozen=True)
-class CallPartsState:
-    """Files of calls at a store."""
-
-    groups: int  #: groups of calls that were written together
-    files: int  #: files that they are in
-    leftovers: tuple[str, ...]  #: keys of files that a compacted one replaces
-
-
 class CallParts:
     """Calls of one run at its store, and the local record that is made of them."""
 
@@ -203,11 +194,11 @@ class CallParts:
                 self._mirror.put_new(key, data, "the run's calls")
                 del self._pending[0]
 
-    def state(self) -> CallPartsState:
-        """Return what files there are. Raises StoreError: one is missing."""
-        parts, leftovers = self._parts()
-        groups = parts[-1].last if parts else 0
-        return CallPartsState(groups, len(parts), tuple(leftovers))
+    def leftovers(self) -> list[str]:
+        """Return the keys of files that a compacted one replaces. Raises StoreError: one is
+        missing.
+        """
+        return self._parts()[1]
 
     def check(self) -> Iterator[str]:
         """Yield each file that is damaged, and a gap between files."""

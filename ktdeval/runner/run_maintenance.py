@@ -304,7 +304,7 @@ def _call_findings(run: RunFolder) -> Iterator[RunFinding]:
         if problems:
             return
 
-        for key in remote.calls.state().leftovers:
+        for key in remote.calls.leftovers():
             problem = "a compacted file holds it, too; `ktdeval files compact` deletes it"
             yield RunFinding(key.removeprefix(remote.prefix), "half-written", problem)
 

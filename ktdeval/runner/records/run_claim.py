@@ -30,68 +30,12 @@ _LOOKS = 10  #: How often another process is looked at during its lease
 
 
 class RunClaim:
-    """Claim on a run, and the folder in which this process works on it. Made by `claim_folder` and
+    """Claim on a run folder: a lock of this process, which ends with it. See `claim_folder` and
     `claim_url`.
     """
 
-    def __init__(self, lock: FolderLock, at_store: StoreClaim | None = None) -> None:
-        self._lock = lock
-        self._at_store = at_store
-
-    @property
-    def path(self) -> Path:
-        """The run's folder on this machine."""
-        return self._lock.path
-
-    def check(self) -> None:
-        """Raise FencedError where another process has taken the run over, which only a claim at a
-        store can lose.
-        """
-        if self._at_store is not None:
-            self._at_store.check()
-
-    def release(self) -> None:
-        """Let other processes run it; safe to call again."""
-        if self._at_store is not None:
-            self._at_store.release()
-        self._lock.release()
-
-
-def claim_folder(path: Path) -> RunClaim:
-    """Claim a run folder, which is made where there is none. Raises StoreError where it can't be
-    made, is no run, or is another process's.
-    """
-    with explained(f"{path}: can't make the run folder", "choose another --out"):
-        path.mkdir(parents=True, exist_ok=True)
-        check_vacant(path)
-
-    return RunClaim(FolderLock(path))
-
-
-def claim_url(url: str) -> RunClaim:
-    """Claim a run at a URL, and make the working folder of what the store has. Raises StoreError:
-    another process runs it, the URL holds something else, or the store can't be used.
-
-    Two processes of one machine exclude each other by a lock on the working folder. Over several
-    machines the store decides: a process that has stopped loses its claim after a lease.
-    """
-    mirror = open_mirror(url, "run")
-    lock = FolderLock(mirror.path)
-    at_store = StoreClaim(mirror)
-    claim = RunClaim(lock, at_store)
-    with undone_on_error(lambda _: claim.release()):
-        _check_vacant_url(mirror)
-        at_store.take()
-        at_store.remote.restore()
-
-    return claim
-
-
-class FolderLock:
-    """Lock of this process on a folder that exists; it ends with the process."""
-
     def __init__(self, path: Path) -> None:
-        """Take the lock. Raises StoreError: another process has it."""
+        """Lock a folder that exists. Raises StoreError: another process has it."""
         self.path = path
         self._descriptor: int | None = None
         with explained(f"{path}: can't lock the run folder", "choose another --out"):
@@ -104,26 +48,61 @@ class FolderLock:
                 f"{path}: another process is running this; wait for it or choose another --out"
             )
 
+    def check(self) -> None:
+        """Raise FencedError where another process has taken the run over, which only a claim at a
+        store can lose.
+        """
+
     def release(self) -> None:
-        """Let other processes have the folder; safe to call again."""
+        """Let other processes run it; safe to call again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
-class StoreClaim:
-    """Claim of this process on a run at a store, where a lease decides between machines."""
+def claim_folder(path: Path) -> RunClaim:
+    """Claim a run folder, which is made where there is none. Raises StoreError where it can't be
+    made, is no run, or is another process's.
+    """
+    with explained(f"{path}: can't make the run folder", "choose another --out"):
+        path.mkdir(parents=True, exist_ok=True)
+        check_vacant(path)
+
+    return RunClaim(path)
+
+
+def claim_url(url: str) -> RunClaim:
+    """Claim a run at a URL, and make the working folder of what the store has. Raises StoreError:
+    another process runs it, the URL holds something else, or the store can't be used.
+
+    Two processes of one machine exclude each other by a lock on the working folder. Over several
+    machines the store decides: a process that has stopped loses its claim after a lease.
+    """
+    mirror = open_mirror(url, "run")
+    claim = _UrlClaim(mirror)
+    with undone_on_error(lambda _: claim.release()):
+        _check_vacant_url(mirror)
+        claim.take()
+        claim.remote.restore()
+
+    return claim
+
+
+class _UrlClaim(RunClaim):
+    """Claim on a run at a store, where a lease decides between machines, and on its working
+    folder.
+    """
 
     def __init__(self, mirror: Mirror) -> None:
+        """Lock the working folder. Raises StoreError: another process of this machine has it."""
+        super().__init__(mirror.path)
         self.remote: RemoteRun = remote_run(mirror, "")
         self._mirror = mirror
         self._board: ClaimBoard | None = None
         self._claim: Claim | None = None
 
     def take(self) -> None:
-        """Claim the run. Only for the process that has locked the working folder. Raises StoreError:
-        another process holds the claim.
-        """
+        """Claim the run at the store. Raises StoreError: another process holds the claim."""
         mirror = self._mirror
         # The lock of the folder shows that no earlier process of this machine and user is alive.
         worker = _worker_name(mirror.path.parent.with_name("worker"))
@@ -173,6 +152,7 @@ class StoreClaim:
 
         if board is not None:
             board.close()
+        super().release()
 
 
 def lease_s() -> float:

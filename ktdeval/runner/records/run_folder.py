@@ -19,7 +19,7 @@ RUN/cards/<what was changed>/<task>.json     those of `score` with other rules o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -166,13 +166,8 @@ class RunFolder:
     def _episode_file(self, spec: EpisodeSpec, name: str) -> Path:
         """Return the path of a file of a complete episode."""
         if self._remote is not None:
-            self._remote.bring_file(spec.id, name)
+            self._remote.bring([spec.id], name)
         return self._episode_folder(spec) / name
-
-    def _bring(self, specs: Iterable[EpisodeSpec], *names: str) -> None:
-        """Bring files of several complete episodes at once, where they are at a URL."""
-        if self._remote is not None:
-            self._remote.bring_files([spec.id for spec in specs], *names)
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
         """True when the episode's ledger and transcript are final."""
@@ -309,7 +304,8 @@ class RunFolder:
         """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or
         was changed since its end.
         """
-        self._bring(specs)
+        if self._remote is not None:
+            self._remote.bring([spec.id for spec in specs])  # several at once
         digests = {}
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():

@@ -111,13 +111,10 @@ class RemoteRun:
             return True
         return self.episodes().get(episode, _NO_FILES).is_complete
 
-    def bring_file(self, episode: str, name: str) -> None:
-        """Bring a file of a complete episode; nothing where it has none of that name."""
-        if not self.mirror.owns(self._key(episode, name)):
-            self.bring_files([episode], name)
-
-    def bring_files(self, episodes: Iterable[str], *names: str) -> None:
-        """Bring files of several complete episodes, several at once; all where no name is given."""
+    def bring(self, episodes: Iterable[str], *names: str) -> None:
+        """Bring files of complete episodes, several at once; all where no name is given, and nothing
+        where there is none of a name.
+        """
         stats = []
         for episode in episodes:
             files = self.episodes().get(episode, _NO_FILES).files
@@ -130,15 +127,12 @@ class RemoteRun:
         top, _, rest = name.partition("/")
         episode, _, file = rest.partition("/")
         if top == EPISODES and file:
-            self.bring_file(episode, file)
+            self.bring([episode], file)
         else:
             self.mirror.fetch_file(f"{self.prefix}{name}")
 
     def bring_episode(self, episode: str) -> None:
         """Bring all files of an episode, or of an unfinished one the journal so far."""
-        if self.mirror.owns(self._key(episode, MARK)):
-            return
-
         own = self.episodes().get(episode, _NO_FILES)
         if own.is_complete:
             self.mirror.fetch(own.files.values())

@@ -6,7 +6,7 @@ step runs again, and with its calls and paid replies, so that none is asked agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,6 @@ from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.execution.run import SharedRun, executor, prepare_run
 from ktdeval.runner.plans.config import RunConfig
-from ktdeval.runner.plans.plan import in_turn
 from ktdeval.runner.records.run_folder import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.runner.scoring.score import write_cards
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
@@ -102,16 +101,6 @@ class RunPart(Closing):
         return {spec.id: spec for spec in self._run.plan.specs}
 
     @property
-    def turns(self) -> Sequence[EpisodeSpec]:
-        """Planned episodes in the order in which they are to begin."""
-        return in_turn(self._run.plan.specs)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes on the market for its episodes."""
-        return self._run.plan.notes
-
-    @property
     def snapshot(self) -> str | None:
         """Id of the market; None if no task needs one."""
         return self._run.folder.manifest.snapshot
@@ -140,10 +129,6 @@ class RunPart(Closing):
                 protocols[each.choice.asked_as] = each.protocol
 
         return protocols
-
-    def is_complete(self, spec: EpisodeSpec) -> bool:
-        """Whether an episode is finished here."""
-        return self._run.folder.is_complete(spec)
 
     def run(self, spec: EpisodeSpec, fence: Fence = no_fence) -> EpisodeOutcome:
         """Run an episode to its end, from where its journal ends, or until `fence` raises. Raises

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.text import Text
 
+from ktdeval.cards import clean
 from ktdeval.values import Value, encode_canonical
 from ktdeval_grid.launch.json_events import UnitEvents
-from ktdeval_grid.state.printed_status import headline, status_table
+from ktdeval_grid.state.printed_status import headline, status_lines
 from ktdeval_grid.state.status import FoundGrid, GridStatus
 
 _PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
@@ -35,13 +37,15 @@ class LiveWatcher(Watcher):
 
     def __init__(self) -> None:
         # the raw stream, because the table moves the cursor
-        console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
-        self._live = Live(console=console, auto_refresh=False)
+        self._console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
+        self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
 
     def show(self, _found: FoundGrid, status: GridStatus) -> None:
         """Draw the table."""
-        self._live.update(status_table(status), refresh=True)
+        texts = [Text(clean(line)) for line in status_lines(status, self._console.width)]
+        texts[0].stylize("bold")
+        self._live.update(Group(*texts), refresh=True)
 
     def close(self) -> None:
         """Leave the last table, and show the cursor."""

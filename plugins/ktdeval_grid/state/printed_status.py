@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from ktdeval.cards import clean, count, dollars, folded_texts
 from ktdeval.cli import grid_lines
 from ktdeval_grid.planning.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
@@ -28,23 +24,6 @@ def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
         lines.pop()
 
     return lines
-
-
-def status_table(status: GridStatus) -> RenderableType:
-    """Return where a grid stands, as one table for a terminal."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    first, *others = _columns(status)
-    table.add_column(first, no_wrap=True, overflow="ellipsis")
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-
-    rows = _status_rows(status)
-    for cells in rows:
-        is_total = cells is rows[-1]
-        table.add_row(*map(clean, cells), style="bold" if is_total else "")
-
-    notes = [Text(clean(line), style="dim") for line in _status_notes(status)]
-    return Group(Text(clean(headline(status)), style="bold"), table, *notes)
 
 
 def headline(status: GridStatus) -> str:

@@ -123,7 +123,7 @@ def test_a_compaction_that_is_killed_while_it_deletes_loses_nothing_and_counts_n
     second = asked.machine()
 
     assert second.restored() == expected(*NAMES)
-    assert len(second.parts.state().leftovers) == 4 - deleted
+    assert len(second.parts.leftovers()) == 4 - deleted
 
     second.parts.compact()
     assert asked.list_keys() == ["000001-000004.bin", "log.json"]

@@ -139,6 +139,10 @@ from ktdeval.runner.records.run_locator import (
     paths_of_runs as paths_of_runs,
     runs_beside as runs_beside,
 )
+from ktdeval.runner.records.transcript_counts import (
+    RecordedExchange as RecordedExchange,
+    read_exchanges as read_exchanges,
+)
 from ktdeval.runner.records.url_run import run_file as run_file
 from ktdeval.runner.rehearsals.model_task_fit import check_model as check_model
 from ktdeval.runner.rehearsals.rehearsal import FirstStep as FirstStep, rehearse as rehearse

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import UNSET
 
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.harness import ModelRequest, ModelTraits, Reply, TranscriptEntry
-from ktdeval.runner import RunFolder, local_run_path
-from ktdeval.values import JsonValue, build, content_hash
+from ktdeval.harness import Message, ModelRequest, ModelTraits, Reply, TranscriptEntry
+from ktdeval.runner import RecordedExchange, RunFolder, local_run_path, read_exchanges
+from ktdeval.values import content_hash
 
 
 class ReplayModel:
@@ -32,7 +32,7 @@ class ReplayModel:
                 " that `ktdeval run` made"
             )
 
-        self._replies: dict[str, Mapping[str, JsonValue]] | None = None
+        self._replies: dict[str, RecordedExchange] | None = None
         self._predictions: dict[str, Mapping[str, float]] = {}
         self._lock = threading.Lock()
         self.traits = ModelTraits(
@@ -80,22 +80,17 @@ class ReplayModel:
                 f" messages long with call seed {request.params.seed}; its task, window, seed,"
                 " agent or prompts differ"
             )
-        if "error" in exchange:
-            raise ModelError(str(exchange["error"]), "recorded")
+        if exchange.reply is UNSET:
+            raise ModelError(str(exchange.error), "recorded")
 
-        recorded = exchange["reply"]
-        if not isinstance(recorded, Mapping):
-            raise ProviderError(f"replay/{self._folder}: a recorded reply is not an object")
-
-        reply: Reply = build(Reply, recorded, "recorded reply")
-        return reply
+        return exchange.reply
 
     def _predicted(self, first: ModelRequest) -> Mapping[str, float] | None:
         """Return the recorded predictions of the step that began with a request, or None."""
         self._index()
         return self._predictions.get(_key_of(first))
 
-    def _index(self) -> dict[str, Mapping[str, JsonValue]]:
+    def _index(self) -> dict[str, RecordedExchange]:
         with self._lock:
             if self._replies is None:
                 folder = RunFolder.load(self._folder)
@@ -115,18 +110,12 @@ class ReplayModel:
             return self._replies
 
 
-def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, RecordedExchange]]:
     """Each exchange of a step by the key of its request."""
-    messages: list[JsonValue] = []
-    for exchange in entry.exchanges:
-        unchanged = exchange["kept"]  # number of the messages that the request before had already
-        sent = exchange["sent"]
-        tools = exchange["tools"]
-        if not (isinstance(unchanged, int) and isinstance(sent, list) and isinstance(tools, list)):
-            raise ProviderError(f"step {entry.step}: a recorded request is malformed")
-
-        messages = [*messages[:unchanged], *sent]
-        yield _key(messages, tools, exchange["tool_choice"], exchange["seed"]), exchange
+    messages: list[Message] = []
+    for exchange in read_exchanges(entry, f"step {entry.step}"):
+        messages = [*messages[: exchange.kept], *exchange.sent]
+        yield _key(messages, exchange.tools, exchange.tool_choice, exchange.seed), exchange
 
 
 def _key_of(request: ModelRequest) -> str:
@@ -134,15 +123,12 @@ def _key_of(request: ModelRequest) -> str:
 
     Its messages and seed belong to one episode: each task and mask has seeds of its own.
     """
-    messages = [message.to_json() for message in request.messages]
     tools = [tool.name for tool in request.tools]
-    return _key(messages, tools, request.tool_choice, request.params.seed)
+    return _key(request.messages, tools, request.tool_choice, request.params.seed)
 
 
 def _key(
-    messages: Sequence[JsonValue],
-    tools: Sequence[JsonValue],
-    tool_choice: JsonValue,
-    seed: JsonValue,
+    messages: Sequence[Message], tools: Sequence[str], tool_choice: str | None, seed: int | None
 ) -> str:
-    return content_hash([list(messages), list(tools), tool_choice, seed])
+    shown = [message.to_json() for message in messages]
+    return content_hash([shown, list(tools), tool_choice, seed])

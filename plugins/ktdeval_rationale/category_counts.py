@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry, as_object, submission_object
 from ktdeval.masking import WITHHELD, beginning
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RecordedExchange, RunFolder, read_exchanges
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import StepRecord
-from ktdeval.values import JsonValue, converted, dumps_canonical
+from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_rationale.leak_linter import (
     LEAK_CATEGORIES,
     LEAKS_REMOVED_BY,
@@ -71,27 +71,6 @@ class StepTexts:
         return "\n".join(self.messages).lower()
 
 
-class _Message(Struct, frozen=True):
-    """Parts of a recorded message that are read here."""
-
-    role: str
-    content: str
-
-
-class _Reply(Struct, frozen=True):
-    """Texts of a recorded reply."""
-
-    content: str = ""
-    reasoning: str = ""
-
-
-class _Exchange(Struct, frozen=True):
-    """Messages and reply of a recorded call; a failed call has an empty reply."""
-
-    sent: list[_Message]
-    reply: _Reply = _Reply()
-
-
 def read_steps(
     folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]
 ) -> Iterator[StepTexts]:
@@ -105,7 +84,7 @@ def read_steps(
         if not isinstance(step, StepRecord):
             raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons")
 
-        exchanges = converted(entry.exchanges, tuple[_Exchange, ...])
+        exchanges = read_exchanges(entry, str(folder.episode_path(spec)))
         texts = [
             replace(text, text=redact(text.text)) for text in _step_texts(step, entry, exchanges)
         ]
@@ -119,7 +98,7 @@ def read_steps(
 
 
 def _step_texts(
-    step: StepRecord, entry: TranscriptEntry, exchanges: Sequence[_Exchange]
+    step: StepRecord, entry: TranscriptEntry, exchanges: Sequence[RecordedExchange]
 ) -> Iterator[ModelText]:
     """Yield the texts of a step that are not empty."""
     submitted = submission_object(entry.submission or "{}")
@@ -132,6 +111,8 @@ def _step_texts(
         yield ModelText("overall_reason", _restored(step.overall_reason, written))
 
     for exchange in exchanges:
+        if exchange.reply is UNSET:
+            continue
         if exchange.reply.content:
             yield ModelText("research", exchange.reply.content)
         if exchange.reply.reasoning:

@@ -377,7 +377,9 @@ def _bought(order: OrderRecord) -> int:
 
 def _flow_minor(bought: int, notional_minor: int, fee_minor: int) -> int:
     """Return the change in cash of a fill; a sale is below 0."""
-    return (notional_minor if bought < 0 else -notional_minor) - fee_minor
+    if bought < 0:
+        return notional_minor - fee_minor
+    return -notional_minor - fee_minor
 
 
 def _weight(worth: int, nav: int) -> float:

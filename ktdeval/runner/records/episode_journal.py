@@ -24,7 +24,7 @@ from msgspec import UNSET, UnsetType
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.runner.records.transcript_counts import Said, check_exchanges, count_said
+from ktdeval.runner.records.transcript_counts import Said, count_said, read_exchanges
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.decompression_limits import most_bytes
@@ -300,7 +300,7 @@ def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
     where = _corrupt(path, number)
     entry = decode_json(line, type_, where)
     if isinstance(entry, JournalEntry):
-        check_exchanges(entry.transcript, where)
+        read_exchanges(entry.transcript, where)
 
     return entry
 

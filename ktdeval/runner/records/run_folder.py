@@ -62,7 +62,7 @@ from ktdeval.runner.records.run_manifest import (
     kept_specs,
     manifest_difference,
 )
-from ktdeval.runner.records.transcript_counts import check_exchanges
+from ktdeval.runner.records.transcript_counts import read_exchanges
 from ktdeval.runner.records.url_run import RemoteRun, remote_run_at
 from ktdeval.stores.local import LocalStore
 from ktdeval.stores.mirror import keep_file
@@ -274,7 +274,7 @@ class RunFolder:
         path = self._episode_file(spec, TRANSCRIPT)
         entries = unpack_lines(path, TranscriptEntry, "transcript")
         for number, entry in enumerate(entries, 1):
-            check_exchanges(entry, f"{path}: line {number}")
+            read_exchanges(entry, f"{path}: line {number}")
         return entries
 
     def load_answers(self, spec: EpisodeSpec) -> list[AnswerRecord]:

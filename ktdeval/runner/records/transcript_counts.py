@@ -34,8 +34,8 @@ class Said(Value, omit_defaults=True):
     shown: tuple[ShownPart, ...] = ()  #: what its sandboxes showed; absent of others
 
 
-class _Exchange(msgspec.Struct):
-    """What readers of a transcript take from one exchange; it is kept as it was received."""
+class RecordedExchange(msgspec.Struct):
+    """One call of a model, as a transcript records it: what readers take of it."""
 
     kept: int
     sent: tuple[Message, ...]
@@ -83,11 +83,11 @@ class _Exchange(msgspec.Struct):
         )
 
 
-def check_exchanges(entry: TranscriptEntry, where: str) -> tuple[_Exchange, ...]:
+def read_exchanges(entry: TranscriptEntry, where: str) -> tuple[RecordedExchange, ...]:
     """Return the exchanges of a step. Raises StoreError, which `where` starts, for one that is not as
     sessions record them.
     """
-    return from_plain(list(entry.exchanges), tuple[_Exchange, ...], f"{where}: exchanges")
+    return from_plain(list(entry.exchanges), tuple[RecordedExchange, ...], f"{where}: exchanges")
 
 
 def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
@@ -99,7 +99,7 @@ def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
     isolation: Counter[Isolation] = Counter()
     shown: dict[ShownPart, None] = {}
     for entry in transcript:
-        exchanges = check_exchanges(entry, "transcript")
+        exchanges = read_exchanges(entry, "transcript")
         calls = [exchange.usage for exchange in exchanges]
         usages += calls
         if any(call.role or call.model for call in calls):

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
-
 from ktdeval.harness import TranscriptEntry, as_object, submission_object
 from ktdeval.observation import table_rows
-from ktdeval.values import JsonValue, converted, loads_strict
+from ktdeval.runner import read_exchanges
+from ktdeval.values import JsonValue, loads_strict
 from ktdeval_rationale.claims.argued_direction import ArguedOrder
 
 _SUBMIT = "submit_action"
@@ -40,22 +39,6 @@ class RecordedStep:
     plans: Sequence[Mapping[str, Any]]  #: rows of tested plans
 
 
-class _ToolCall(Struct, frozen=True):
-    id: str = ""
-    name: str = ""
-
-
-class _Message(Struct, frozen=True):
-    role: str
-    content: str = ""
-    tool_call_id: str = ""
-    tool_calls: list[_ToolCall] = []
-
-
-class _Exchange(Struct, frozen=True):
-    sent: list[_Message]
-
-
 def recorded_steps(entries: Sequence[TranscriptEntry]) -> Iterator[RecordedStep]:
     """Yield the steps with a submission."""
     for entry in entries:
@@ -68,10 +51,10 @@ def _step(entry: TranscriptEntry, submitted: Mapping[str, JsonValue]) -> Recorde
     prompts: list[str] = []
     results: list[str] = []
     plans: list[Mapping[str, Any]] = []
-    for exchange in converted(entry.exchanges, tuple[_Exchange, ...]):
+    for exchange in read_exchanges(entry, "transcript"):
         for message in exchange.sent:
             names.update({call.id: call.name for call in message.tool_calls})
-            tool = names.get(message.tool_call_id, "")
+            tool = names.get(message.tool_call_id or "", "")
             if message.role == "tool" and tool != _SUBMIT:
                 value = tool_result(message.content)
                 if value is None:

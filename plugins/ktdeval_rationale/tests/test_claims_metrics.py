@@ -52,9 +52,15 @@ def entry(submission: dict[str, object] | None, *results: str) -> TranscriptEntr
         sent.append({"role": "tool", "content": result, "tool_call_id": f"c{number}"})
 
     text = None if submission is None else json.dumps(submission)
-    return TranscriptEntry(
-        step=0, exchanges=({"kept": 0, "sent": sent},), submission=text, embedded=UNSET
-    )
+    call = {
+        "kept": 0,
+        "sent": sent,
+        "tools": [],
+        "tool_choice": None,
+        "seed": 0,
+        "error": "timeout",
+    }
+    return TranscriptEntry(step=0, exchanges=(call,), submission=text, embedded=UNSET)
 
 
 def order(label: str, side: str, reason: str) -> dict[str, object]:

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import numpy as np
 from jsonschema import Draft202012Validator
-from msgspec import Struct, ValidationError
 
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry, as_object
 from ktdeval.masking import MaskConfig
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, read_exchanges
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
-from ktdeval.values import JsonValue, converted, dumps_canonical, file_sha256
+from ktdeval.values import JsonValue, dumps_canonical, file_sha256
 from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATCHER, RANDOM
 from ktdeval_deanon.certificate.lookup_attackers import (
     AttackerGuess,
@@ -402,24 +401,11 @@ def _answer_problem(
     return None
 
 
-class _Message(Struct):
-    """Parts of a recorded message that are compared."""
-
-    role: str
-    content: str
-
-
-class _Call(Struct):
-    """Recorded call of a model."""
-
-    sent: list[_Message]
-
-
 def _was_asked(question: ProbeQuestion, entry: TranscriptEntry) -> bool:
     """Whether the first call of a transcript holds the question as it stands."""
     try:
-        call = converted(entry.exchanges[0], _Call)
-    except (IndexError, ValidationError):
+        call = read_exchanges(entry, "transcript")[0]
+    except (IndexError, StoreError):
         return False
 
     sent = {message.role: message.content for message in call.sent}

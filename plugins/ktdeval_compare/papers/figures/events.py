@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from msgspec import UNSET
 
 from ktdeval.cards import clean, count
 from ktdeval.errors import CardError, StoreError, UsageError
 from ktdeval.harness import TranscriptEntry, as_object, submission_object
 from ktdeval.market import MarketSnapshot
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, read_exchanges
 from ktdeval.trading import DECIDED, StepRecord
 from ktdeval_compare.pairs.compared_cards import Entrant, Values
 from ktdeval_compare.papers.ama_deepfund_tables import (
@@ -365,9 +366,9 @@ def decision_of(step: StepRecord, talk: TranscriptEntry) -> str:
         return _stance(talk.submission)
 
     ballots = []
-    for exchange in talk.exchanges:
-        for call in as_object(as_object(exchange).get("reply")).get("tool_calls") or ():
-            ballots.append(_stance(str(as_object(call).get("arguments"))))
+    for exchange in read_exchanges(talk, "transcript"):
+        if exchange.reply is not UNSET:
+            ballots += [_stance(call.arguments) for call in exchange.reply.tool_calls]
 
     action, votes = Counter(ballots or ["HOLD"]).most_common(1)[0]
     return action if 2 * votes > len(talk.exchanges) else "HOLD"

@@ -21,7 +21,6 @@ from ktdeval.calls.batch_api import (
     CANCELLED,
     EXPIRED,
     BatchResults,
-    BatchState,
     Result,
     batches_of,
 )
@@ -257,10 +256,15 @@ class BatchClient(ModelClient):
         KeyboardInterrupt. A request without a reply fails when its step asks.
         """
         by_position = {each.position: each for each in wanted}
-        found = [self._found(number, by_position) for number in self._numbers_open()]
+        found = []
+        for number, entry in enumerate(self._file.entries):
+            if not entry.is_over:
+                found.append(self._found(number, by_position))
+
         self._settle(found, tell, notify, fence)
 
-        rest = [each for each in wanted if self._is_unasked(each)]
+        unfailed = [each for each in wanted if each.position not in self._failed]
+        rest = [each for each in unfailed if self.known(each) is None]
         if not rest:
             return
 
@@ -277,12 +281,6 @@ class BatchClient(ModelClient):
             sent.append(batch)
 
         self._settle(sent, tell, notify, fence)
-
-    def _numbers_open(self) -> list[int]:
-        return [number for number, entry in enumerate(self._file.entries) if not entry.is_over]
-
-    def _is_unasked(self, wanted: WantedReply) -> bool:
-        return wanted.position not in self._failed and self.known(wanted) is None
 
     def _found(self, number: int, by_position: dict[CallPosition, WantedReply]) -> _SentBatch:
         """Return a batch of an earlier session, with its requests."""
@@ -439,10 +437,7 @@ class BatchClient(ModelClient):
         entry = self._entry(batch)
         batch_id = entry.id or ""
 
-        def look() -> BatchState:
-            return self._batches.state(batch_id)
-
-        state = self._tried(look, notify)
+        state = self._tried(lambda: self._batches.state(batch_id), notify)
         batch.done = min(state.done, len(batch.wanted))
         if not state.is_over:
             return False
@@ -451,10 +446,7 @@ class BatchClient(ModelClient):
 
         requests = [each.request for each in batch.wanted]
 
-        def fetch() -> BatchResults:
-            return self._batches.results(batch_id, entry.name, requests)
-
-        found = self._tried(fetch, notify)
+        found = self._tried(lambda: self._batches.results(batch_id, entry.name, requests), notify)
         if found.foreign and not found.results:  # it was found by time and size, and is not ours
             self._file.change(batch.number, id=None, others=(*entry.others, batch_id))
             batch.done = 0

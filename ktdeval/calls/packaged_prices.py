@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache
@@ -188,20 +188,23 @@ def _rates(prices: Any) -> dict[str, Any] | None:
     for value in whole.values():
         starts |= {tier.start for tier in getattr(value, "tiers", ())}
 
-    rates: dict[str, Any] = dict(_rates_at_tokens(whole, 0))
+    rates: dict[str, Any] = _rates_at_tokens(whole, 0)
     if starts:
         rates["tiers"] = [
-            {"above": start, **dict(_rates_at_tokens(whole, start + 1))} for start in sorted(starts)
+            {"above": start, **_rates_at_tokens(whole, start + 1)} for start in sorted(starts)
         ]
     return rates
 
 
-def _rates_at_tokens(whole: Mapping[str, Any], tokens: int) -> Iterator[tuple[str, float | None]]:
-    """Yield the rates of a call by the tokens of its prompt."""
+def _rates_at_tokens(whole: Mapping[str, Any], tokens: int) -> dict[str, float | None]:
+    """Return the rates of a call by the tokens of its prompt."""
+    rates: dict[str, float | None] = {}
     for name, value in whole.items():
         rate = getattr(value, "base", value)
         for tier in getattr(value, "tiers", ()):
             if tokens > tier.start:
                 rate = tier.price
 
-        yield name, None if rate is None else float(rate)
+        rates[name] = None if rate is None else float(rate)
+
+    return rates

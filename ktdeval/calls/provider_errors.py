@@ -18,6 +18,7 @@ _READ_BYTES = 2_000  #: of a body that is not JSON
 _TAG = re.compile(r"<(style|script)\b.*?(</\1>|\Z)|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 _CODE_FIELDS = ("code", "type", "status", "statusCode", "error_code")
+#: Rarer names of the message
 _MESSAGES = ("detail", "error_msg", "error_message", "Message")
 _RETRY_WORDS = re.compile(
     r"(?:try again in|retry after|retry in) (\d+(?:\.\d+)?) ?(ms|m(?:in)?|s(?:ec)?)", re.IGNORECASE
@@ -84,7 +85,8 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> R
     codes = [error.get(name) for name in _CODE_FIELDS]
     codes.append(outer.get("code"))
     codes += _inner_codes(error)
-    message: Any = error.get("message") or _first_message(outer)
+    rarer = map(outer.get, _MESSAGES)
+    message: Any = error.get("message") or next(filter(None, rarer), "")
 
     base = outer.get("base_resp")
     if isinstance(base, dict):
@@ -114,15 +116,6 @@ def _inner_codes(error: Mapping[str, Any]) -> Iterator[object]:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and ("flagged_input" in metadata or metadata.get("reasons")):
         yield "content_filter"
-
-
-def _first_message(outer: Mapping[str, Any]) -> Any:
-    """Return the first message under one of its rarer names; "" if there is none."""
-    for name in _MESSAGES:
-        if outer.get(name):
-            return outer[name]
-
-    return ""
 
 
 def _wait_in_words(message: str) -> float | None:

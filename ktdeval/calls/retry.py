@@ -87,16 +87,8 @@ class RetryPolicy:
         """Call `attempt` until it succeeds, or give up and raise its ModelError.
 
         `sleep` may raise to end the call. `is_known`: whether the server that failed is known to
-        work; one that is not gets fewer attempts. Almost every call succeeds at once, so the first
-        attempt is made without the machinery of retries.
+        work; one that is not gets fewer attempts.
         """
-        try:
-            return attempt()
-        except ModelError as error:
-            if not is_retryable(error):
-                raise
-            failures = [error]
-
         attempts = 1 + self.max_retries
 
         def most(error: ModelError) -> int:
@@ -104,12 +96,6 @@ class RetryPolicy:
             if is_known(error):
                 return attempts
             return min(attempts, first_contacts(error) or attempts)
-
-        def try_again() -> T:
-            """Fail as the first attempt did, then go on with further ones."""
-            if failures:
-                raise failures.pop()
-            return attempt()
 
         def before_sleep(state: RetryCallState) -> None:
             error = _failure(state)
@@ -130,7 +116,7 @@ class RetryPolicy:
             before_sleep=before_sleep,
             reraise=True,
         )
-        return retrying(try_again)
+        return retrying(attempt)
 
     def _wait_s(self, state: RetryCallState) -> float:
         """Return the seconds to wait before the next attempt."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 from ktdeval.calls.database import Connection, primary_code
 from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
@@ -30,7 +29,8 @@ _MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*),
     sum({_BYTES}), sum(input_tokens), sum(output_tokens),
     substr(CAST(min(created_at) AS TEXT), 1, 10), substr(CAST(max(created_at) AS TEXT), 1, 10)
     FROM replies GROUP BY provider, model ORDER BY provider, model"""  # noqa: S608
-_OF_MODEL = f"SELECT rowid, created_at, {_BYTES} FROM replies WHERE provider = ? AND model = ?"  # noqa: S608
+_NEWEST_FIRST = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), rowid,
+    CAST(created_at AS TEXT), {_BYTES} FROM replies ORDER BY created_at DESC, rowid DESC"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class CheckedReplies:
     findings: tuple[CacheFinding, ...]
 
 
-# a tuple: sorted
-class _PruneCandidate(NamedTuple):
-    created_at: str
+@dataclass(frozen=True, slots=True)
+class _StoredReply:
     row: int
+    created_at: str
     bytes: int
 
 
@@ -140,10 +140,10 @@ class CacheAdmin(Closing):
         `now` must have a time zone.
         """
         with self._file.explained():
-            chosen = _choose(sorted(self._candidates(rule.model)), rule, now)
+            chosen = list(self._chosen(rule, now))
             if not dry_run:
                 self._remove(chosen)
-        return PrunedReplies(len(chosen), sum(candidate.bytes for candidate in chosen))
+        return PrunedReplies(len(chosen), sum(reply.bytes for reply in chosen))
 
     def close(self) -> None:
         """Release the file."""
@@ -160,21 +160,32 @@ class CacheAdmin(Closing):
             for _, *columns in page:
                 yield ReplyRow(*columns)
 
-    def _candidates(self, glob: str) -> Iterator[_PruneCandidate]:
-        for use in self.models():
-            if not fnmatchcase(f"{use.provider}/{use.model}", glob):
+    def _chosen(self, rule: PruneRule, now: datetime) -> Iterator[_StoredReply]:
+        """Yield the replies that a rule removes, the newest first."""
+        oldest_kept = ""
+        if rule.older_than_days is not None:
+            limit = (now - timedelta(days=rule.older_than_days)).astimezone(UTC)
+            oldest_kept = limit.isoformat(timespec="seconds")[:19]  # sorts like the stored times
+
+        removes_all = rule.older_than_days is None and rule.max_bytes is None
+        kept_bytes = 0
+        for provider, model, *columns in self._file.rows(_NEWEST_FIRST):
+            if not fnmatchcase(f"{provider}/{model}", rule.model):
                 continue
 
-            for row, created_at, size in self._file.rows(_OF_MODEL, use.provider, use.model):
-                yield _PruneCandidate(str(created_at), row, size)
+            reply = _StoredReply(*columns)
+            kept_bytes += reply.bytes
+            is_beyond = rule.max_bytes is not None and kept_bytes > rule.max_bytes
+            if removes_all or is_beyond or reply.created_at < oldest_kept:
+                yield reply
 
-    def _remove(self, chosen: list[_PruneCandidate]) -> None:
+    def _remove(self, chosen: list[_StoredReply]) -> None:
         """Delete rows and give their space back, in small steps."""
         self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
             part = chosen[first : first + _AT_ONCE]
             # A run may have replaced a reply since it was chosen: the new one has another date.
-            pairs = [(candidate.row, candidate.created_at) for candidate in part]
+            pairs = [(reply.row, reply.created_at) for reply in part]
             with self._file.transaction():
                 self._file.sql.executemany(
                     "DELETE FROM replies WHERE rowid = ? AND created_at = ?", pairs
@@ -191,25 +202,3 @@ class CacheAdmin(Closing):
 
     def _free_pages(self) -> int:
         return int(self._file.rows("PRAGMA freelist_count")[0][0])
-
-
-def _choose(
-    candidates: list[_PruneCandidate], rule: PruneRule, now: datetime
-) -> list[_PruneCandidate]:
-    """Return the candidates to remove; `candidates` are sorted from the oldest to the newest."""
-    if rule.older_than_days is None and rule.max_bytes is None:
-        return candidates
-
-    count = 0
-    if rule.older_than_days is not None:
-        limit = (now - timedelta(days=rule.older_than_days)).astimezone(UTC)
-        limit_text = limit.isoformat(timespec="seconds")[:19]  # sorts like the stored times
-        count = sum(candidate.created_at < limit_text for candidate in candidates)
-
-    if rule.max_bytes is not None:
-        left = sum(candidate.bytes for candidate in candidates[count:])
-        while left > rule.max_bytes:
-            left -= candidates[count].bytes
-            count += 1
-
-    return candidates[:count]

@@ -59,7 +59,6 @@ from ktdeval.cards.fields.cutoff import (
     parse_cutoff_or_state as parse_cutoff_or_state,
     recorded_cutoff as recorded_cutoff,
     sides as sides,
-    window_side as window_side,
     window_words as window_words,
 )
 from ktdeval.cards.fields.episode_parts import (
@@ -158,6 +157,7 @@ from ktdeval.cards.table_types import (
     clean as clean,
     count as count,
     dollars as dollars,
+    percent as percent,
     share_of as share_of,
     tally as tally,
     word_grid as word_grid,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.words import read_words
-from ktdeval.cards.table_types import count, tally
+from ktdeval.cards.table_types import count, percent, tally
 from ktdeval.stats.factorial_effects import Span, effective_count, overlap_correlation
 from ktdeval.stats.memory_limits import memory_limits
 
@@ -75,7 +75,7 @@ def _bound_words(card: TradingCard) -> str:
     if upper is None:
         return "its certificate bounds no attacker that names the stock"
 
-    return f"attackers of its certificate named the stock in at most {100 * upper:.1f} % of probes"
+    return f"attackers of its certificate named the stock in at most {percent(upper)} of probes"
 
 
 def _upper(card: TradingCard, score: str) -> float | None:
@@ -121,7 +121,7 @@ def _limit_words(card: TradingCard) -> str:
         return f"{beside} not surely show even a full memory (docs/detection.md)."
 
     return (
-        f"{beside} show a memory of {100 * best.high:.2g} % of the facts or more, as measured with"
+        f"{beside} show a memory of {percent(best.high, '.2g')} of the facts or more, as measured with"
         " builtin/memory (docs/detection.md)."
     )
 

@@ -24,7 +24,7 @@ from ktdeval.cards.metric_tables import (
     return_claim,
     selection_tables,
 )
-from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, share_of, word_grid
+from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, percent, share_of, word_grid
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
@@ -229,7 +229,7 @@ def _resampling_notes(intervals: Iterable[Interval | UnsetType]) -> Iterator[str
 
     if shares:
         yield (
-            f"ends of intervals have a Monte-Carlo error of {100 * max(shares):.1f} % of the width,"
+            f"ends of intervals have a Monte-Carlo error of {percent(max(shares))} of the width,"
             f" or less ({draws:,} resamples)"
         )
 
@@ -314,7 +314,7 @@ def _interval_head(card: ScoringCard) -> str:
         if score.interval and score.interval.level:
             levels.add(score.interval.level)
 
-    return f"{100 * levels.pop():g} % interval" if len(levels) == 1 else "interval"
+    return f"{percent(levels.pop(), 'g')} interval" if len(levels) == 1 else "interval"
 
 
 def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:

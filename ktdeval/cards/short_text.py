@@ -11,7 +11,7 @@ from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.recorded_facts import AnyFacts, TradingFacts
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.fields.words import label_word
-from ktdeval.cards.table_types import clean, count
+from ktdeval.cards.table_types import clean, count, percent
 
 HEADLINE_METRICS = ("total_return", "selection_alpha", "sharpe", "max_drawdown")
 _MOST_SCORES = 4
@@ -89,5 +89,5 @@ def _figure(line: MetricLine | ScoreLine) -> str:
     ends = f"{figure_text(line.unit, spread.low)} … {figure_text(line.unit, spread.high)}"
     level = getattr(spread, "level", None)
     if level:
-        return f"{text} ({100 * level:g} % interval {ends})"
+        return f"{text} ({percent(level, 'g')} interval {ends})"
     return f"{text} (quartiles over episodes {ends})"

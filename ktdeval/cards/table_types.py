@@ -105,6 +105,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def percent(share: float, form: str = ".1f") -> str:
+    """Return a share in per cent, such as `12.5 %`. `form`: format of the number."""
+    return f"{100 * share:{form}} %"
+
+
 def dollars(value: float) -> str:
     """Return a sum of money such as `1,234.57`; a small one with as many decimals as show two
     digits.

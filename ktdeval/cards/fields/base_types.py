@@ -82,12 +82,6 @@ def decode_part(name: str, value: object, type_: type[T]) -> T:
     return from_plain(strict_json(name, value), type_, "card", CardError)
 
 
-def strict_object(name: str, value: Mapping[str, object]) -> dict[str, Any]:
-    """Return a foreign JSON object after a trip through strict JSON; errors as of `strict_json`."""
-    fields: dict[str, Any] = strict_json(name, value)
-    return fields
-
-
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
     """Decode a part of a card after a trip through strict JSON. Raises CardError: a value is not
     strict JSON, or not what the part holds.

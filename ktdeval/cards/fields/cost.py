@@ -17,7 +17,7 @@ from ktdeval.cards.fields.episode_parts import Finished, RoleUsage, tokens_of_fu
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Evaluation, TradingFacts
 from ktdeval.cards.fields.words import field_label
-from ktdeval.cards.table_types import Row, dollars
+from ktdeval.cards.table_types import Row, dollars, percent
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed_json import Value
 
@@ -215,7 +215,7 @@ def _gain_words(gain: Line) -> str:
     if gain.value is None:
         return f"not defined: {gain.reason}"
 
-    words = f"{100 * gain.value:+,.4g} %"
+    words = percent(gain.value, "+,.4g")
     return f"{words} (median over episodes)" if gain.n > 1 else words
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ktdeval.cards.fields.base_types import Count
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.words import field_label
-from ktdeval.cards.table_types import Row, count
+from ktdeval.cards.table_types import Row, count, percent
 from ktdeval.values.typed_json import Value
 
 LEAST_DECIDED_PERCENT = 95
@@ -67,7 +67,7 @@ def coverage_rows(coverage: Coverage, facts: AnyFacts) -> Iterator[Row]:
     step = facts.STEP
     share = ""
     if coverage.steps:
-        share = f" = {100 * coverage.steps_decided / coverage.steps:.1f} %"
+        share = f" = {percent(coverage.steps_decided / coverage.steps)}"
     if coverage.steps < coverage.steps_planned:
         share += f"; {count(coverage.steps_planned, step)} planned"
 

@@ -255,11 +255,6 @@ def cutoff_labels(block: KnowledgeCutoff | NoCutoff) -> dict[str, bool]:
     return {SEEN: classes == {"before"}, SPANS: "across" in classes or len(classes) > 1}
 
 
-def window_side(days: SideDays) -> Side:
-    """Return the side of a window: that of all its days, or across."""
-    return days.side
-
-
 # ---- checked
 
 

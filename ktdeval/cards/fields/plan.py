@@ -15,7 +15,6 @@ from ktdeval.cards.fields.base_types import (
     Sha256,
     decode_part,
     strict_json,
-    strict_object,
 )
 from ktdeval.cards.fields.card_inputs import CardSources, days_of
 from ktdeval.cards.fields.fact_types import (
@@ -94,13 +93,13 @@ def is_declared(model: str) -> bool:
 def gather_model(sources: CardSources) -> Pluggable:
     """Return the model of a plan, with its parameters."""
     spec = sources.planned[0]
-    return Pluggable(name=spec.model, args=strict_object("model", spec.model_args))
+    return Pluggable(name=spec.model, args=strict_json("model", spec.model_args))
 
 
 def gather_agent(sources: CardSources) -> Pluggable:
     """Return the agent of a plan, with its parameters."""
     spec = sources.planned[0]
-    return Pluggable(name=spec.agent, args=strict_object("agent", spec.agent_args))
+    return Pluggable(name=spec.agent, args=strict_json("agent", spec.agent_args))
 
 
 def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Problem]:
@@ -136,7 +135,8 @@ def further_rows(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterato
 
 def gather_call(sources: CardSources) -> dict[str, Any]:
     """Return the sampling and transport parameters of calls."""
-    return strict_object("call", sources.planned[0].call)
+    call: dict[str, Any] = strict_json("call", sources.planned[0].call)
+    return call
 
 
 def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:

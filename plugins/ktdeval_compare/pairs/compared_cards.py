@@ -30,7 +30,6 @@ from ktdeval.cards import (
     load_evaluation,
     recorded_cutoff,
     system_labels,
-    window_side,
     window_words,
 )
 from ktdeval.cli import warn
@@ -455,7 +454,7 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
     chosen = []
     for cell in cells:
         window, _ = cell
-        if all(window_side(block.windows[window]) == side for block in blocks):
+        if all(block.windows[window].side == side for block in blocks):
             chosen.append(cell)
 
     if not chosen:

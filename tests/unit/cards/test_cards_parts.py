@@ -20,7 +20,6 @@ from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.coverage import Coverage, coverage_rows
-from ktdeval.cards.fields.cutoff import window_side
 from ktdeval.cards.fields.episode_parts import RoleUsage
 from ktdeval.cards.fields.fact_types import FurtherModelPart, SideDays, TaskPart, WindowPart
 from ktdeval.cards.fields.metrics import metrics_of
@@ -58,7 +57,7 @@ from metric_cases import TASK, market, spec
 def test_a_window_is_on_a_side_where_all_its_days_are(
     before: int, across: int, after: int, side: str
 ) -> None:
-    assert window_side(SideDays(before, across, after)) == side
+    assert SideDays(before, across, after).side == side
 
 
 @pytest.mark.parametrize("is_placebo", [True, False])

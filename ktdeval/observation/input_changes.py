@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -251,7 +251,7 @@ class ChangedPayloads:
         if isinstance(payload, Mapping) and _OUTCOMES in payload:
             return payload
         if not is_state(payload):
-            return payload if self._change.is_placebo else self._result(payload, None)
+            return payload if self._change.is_placebo else self._result(payload)
         if payload[_DAY] != DayRef(self._day):
             return payload
         if self._change.field == ORDER:
@@ -298,17 +298,29 @@ class ChangedPayloads:
             raise
 
         self._is_whole_section = not all(column for _, column in places)
-        changed = dict(state)
-        tables = {section: column for section, column in places if _columns(state[section])}
+        changed = {**state, **{section: _editable(state[section]) for section, _ in places}}
+        cells: list[_Cell] = []
         for section, column in places:
-            if section not in tables:
-                changed[section] = self._mapping(state[section], column)
+            cells += self._cells_of(changed, section, column)
 
-        if tables:
-            changed |= self._tables(state, tables)
+        if self._change.is_dealt:
+            self._deal(cells)
+            return changed
+
+        for cell in cells:
+            if cell.is_of(self._asset):
+                self._put(cell, self._cell(cell.value))
         return changed
 
-    def _mapping(self, payload: Any, key: str) -> Payload:
+    def _cells_of(self, state: dict[str, Any], section: str, column: str) -> list[_Cell]:
+        """Return the cells of a section that may change: of one column or key, or all figures where
+        none is named.
+        """
+        payload = state[section]
+        columns = _columns(payload)
+        if columns:
+            wanted = [columns.index(column)] if column else _figures(columns, payload["rows"])
+            return list(_table_cells(payload["rows"], columns, wanted))
         if self._change.is_dealt:
             raise CannotChangeError(
                 f"{self._change.field} has no rows to deal values to; give it a"
@@ -317,39 +329,14 @@ class ChangedPayloads:
         if self._asset is not None:
             raise CannotChangeError(f"{self._change.field} is of no one stock")
         if not isinstance(payload, Mapping):
-            return self._cell(payload)
+            return [_Cell(state, section)]
 
-        keys = [key] if key else list(payload)
-        return {name: self._cell(v) if name in keys else v for name, v in payload.items()}
+        keys = [column] if column else list(payload)
+        return [_Cell(payload, key) for key in keys]
 
-    def _tables(self, state: State, tables: Mapping[str, str]) -> dict[str, Payload]:
-        """Return tables with a column changed, or all their figures where none is named."""
-        copies = {section: [list(row) for row in state[section]["rows"]] for section in tables}
-        cells: list[_Place] = []
-        for section, column in tables.items():
-            columns = _columns(state[section])
-            wanted = [columns.index(column)] if column else _figures(columns, copies[section])
-            label = columns.index(ASSET) if ASSET in columns else None
-            if label is None and "stock_ids" in columns:
-                label = columns.index("stock_ids")
-
-            is_by_day = _DAY in columns and ASSET in columns
-            for row in copies[section]:
-                asset = None if label is None else row[label]
-                cells += [_Place(row, place, asset, is_by_day) for place in wanted]
-
-        if self._change.is_dealt:
-            self._deal(cells)
-        else:
-            for cell in cells:
-                if cell.is_of(self._asset):
-                    self._put(cell, self._cell(cell.value))
-
-        return {section: {**state[section], "rows": rows} for section, rows in copies.items()}
-
-    def _deal(self, cells: Sequence[_Place]) -> None:
+    def _deal(self, cells: Sequence[_Cell]) -> None:
         """Deal the values of cells to each other: those of days within an asset, others by size."""
-        groups: dict[Any, list[_Place]] = {}
+        groups: dict[Any, list[_Cell]] = {}
         for cell in cells:
             if _number(cell.value) is not None or _is_word(cell.value):
                 groups.setdefault(cell.group, []).append(cell)
@@ -365,7 +352,7 @@ class ChangedPayloads:
             for cell, index in zip(ranked, order, strict=True):
                 self._put_dealt(cell, values[index])
 
-    def _put_dealt(self, cell: _Place, other: Payload) -> None:
+    def _put_dealt(self, cell: _Cell, other: Payload) -> None:
         number = _number(other)
         new = other if number is None else _with_number(cell.value, lambda _: number)
         self.cells += new != cell.value
@@ -373,7 +360,7 @@ class ChangedPayloads:
         if isinstance(cell.asset, AssetRef):
             self._dealt[cell.asset.asset] = new
 
-    def _put(self, cell: _Place, new: Payload) -> None:
+    def _put(self, cell: _Cell, new: Payload) -> None:
         before = _number(cell.value)
         after = _number(new)
         if isinstance(cell.asset, AssetRef) and before is not None and after is not None:
@@ -416,79 +403,76 @@ class ChangedPayloads:
 
     # --- results of tools
 
-    def _result(self, payload: Any, asset: int | None) -> Any:
+    def _result(self, payload: Any) -> Any:
         """Return a tool's result with the field changed wherever it stands. Raises
         CannotChangeError: the result ranks by it.
         """
+        changed = _editable(payload)
+        for cell in list(self._result_cells(changed, None)):
+            if not self._change.is_dealt:
+                if cell.is_of(self._asset):
+                    cell.put(self._cell(cell.value))
+            elif isinstance(cell.asset, AssetRef):
+                cell.put(self._dealt.get(cell.asset.asset, cell.value))
+        return changed
+
+    def _result_cells(self, payload: Any, asset: AssetRef | None) -> Iterator[_Cell]:
+        """Yield the cells of the field in a result; `asset`: what the result is of."""
         columns = _columns(payload)
         if columns:
-            return self._result_table(payload, columns, asset)
-
-        if isinstance(payload, Mapping):
+            yield from self._result_rows(payload["rows"], columns, asset)
+        elif isinstance(payload, Mapping):
             named = payload.get(ASSET)
             if isinstance(named, AssetRef):
-                asset = named.asset
-
-            changed = {}
+                asset = named
             for key, value in payload.items():
-                is_field = key == self._column and not isinstance(value, Mapping | list)
-                changed[key] = (
-                    self._result_cell(value, asset) if is_field else self._result(value, asset)
-                )
-            return changed
+                if key == self._column and not isinstance(value, Mapping | list):
+                    yield _Cell(payload, key, asset)
+                else:
+                    yield from self._result_cells(value, asset)
+        elif isinstance(payload, list):
+            for item in payload:
+                yield from self._result_cells(item, asset)
 
-        if type(payload) in (list, tuple):
-            return [self._result(item, asset) for item in payload]
-        return payload
-
-    def _result_table(self, payload: State, columns: list[str], asset: int | None) -> Payload:
+    def _result_rows(
+        self, rows: Iterable[list[Payload]], columns: Sequence[str], asset: AssetRef | None
+    ) -> Iterator[_Cell]:
         if self._column not in columns:
-            return payload
-        if _SCORE in columns and columns.index(_SCORE) < columns.index(self._column):
+            return
+
+        place = columns.index(self._column)
+        if _SCORE in columns and columns.index(_SCORE) < place:
             raise CannotChangeError(
                 f"a tool ranked by {self._column}, and its order would"
                 " contradict the change; take a task with a table of candidates"
             )
 
-        place = columns.index(self._column)
-        rows = []
-        for row in payload["rows"]:
-            copy = list(row)
-            label = copy[columns.index(ASSET)] if ASSET in columns else None
-            own = label.asset if isinstance(label, AssetRef) else asset
-            copy[place] = self._result_cell(copy[place], own)
-            rows.append(copy)
-
-        return {**payload, "rows": rows}
-
-    def _result_cell(self, value: Payload, asset: int | None) -> Payload:
-        if self._change.is_dealt:
-            return self._dealt.get(asset, value) if asset is not None else value
-        if self._asset is not None and asset != self._asset:
-            return value
-        return self._cell(value)
+        for row in rows:
+            label = row[columns.index(ASSET)] if ASSET in columns else None
+            yield _Cell(row, place, label if isinstance(label, AssetRef) else asset)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A cell of a table that may be changed."""
+class _Cell:
+    """A place of an editable payload that may be changed."""
 
-    row: list[Payload]
-    column: int
-    asset: Payload  #: what the row is of: an asset, several, or nothing
-    is_by_day: bool  #: whether its table has a row for each asset and day
+    holder: Any  #: a row, or an object
+    key: Any  #: column of the row, or name
+    asset: Payload = None  #: what it is of: an asset, several, or nothing
+    is_by_day: bool = False  #: whether its table has a row for each asset and day
 
     @property
     def value(self) -> Payload:
-        return self.row[self.column]
+        value: Payload = self.holder[self.key]
+        return value
 
     @property
     def group(self) -> Any:
         """Cells of one group exchange their values."""
-        return (self.column, self.asset) if self.is_by_day else ()
+        return (self.key, self.asset) if self.is_by_day else ()
 
     def put(self, value: Payload) -> None:
-        self.row[self.column] = value
+        self.holder[self.key] = value
 
     def is_of(self, asset: int | None) -> bool:
         if asset is None:
@@ -496,6 +480,27 @@ class _Place:
         if isinstance(self.asset, AssetRef):
             return self.asset.asset == asset
         return isinstance(self.asset, list | tuple) and AssetRef(asset) in self.asset
+
+
+def _editable(payload: Any) -> Any:
+    """Return a copy of a payload whose objects and lists can be changed."""
+    if isinstance(payload, Mapping):
+        return {key: _editable(value) for key, value in payload.items()}
+    if type(payload) in (list, tuple):
+        return [_editable(item) for item in payload]
+    return payload
+
+
+def _table_cells(
+    rows: Iterable[list[Payload]], columns: Sequence[str], wanted: Sequence[int]
+) -> Iterator[_Cell]:
+    """Yield the cells of some columns of a table."""
+    label = next((columns.index(name) for name in (ASSET, "stock_ids") if name in columns), None)
+    is_by_day = _DAY in columns and ASSET in columns
+    for row in rows:
+        asset = None if label is None else row[label]
+        for place in wanted:
+            yield _Cell(row, place, asset, is_by_day)
 
 
 def _places(state: State, field: str) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktdeval.harness.chat_messages import Reply
+from ktdeval.harness.chat_messages import Message, Reply
 from ktdeval.values.strict_json import JsonValue, Schema
 
 CUT = "That reply was cut {where}, before its end: be shorter this time."
@@ -47,6 +47,23 @@ def with_cut(reply: Reply, feedback: str) -> str:
         where = f"at {reply.usage.output_tokens:,} tokens"
 
     return "\n".join(filter(None, (CUT.format(where=where), feedback)))
+
+
+def answer_reply(
+    messages: list[Message], reply: Reply, feedback: str, tool: str = "", other: str = ""
+) -> None:
+    """Append a reply that is not accepted, and what was wrong with it, to a conversation. Every call
+    is answered, as providers require: with the feedback, and where a `tool` is named, calls of
+    others with `other`.
+    """
+    if reply.tool_calls or reply.content.strip():  # several providers refuse an empty turn
+        messages.append(reply.as_message())
+    if not reply.tool_calls:
+        messages.append(Message("user", feedback))
+
+    for call in reply.tool_calls:
+        text = feedback if call.name == tool or not tool else other
+        messages.append(Message("tool", text, tool_call_id=call.id))
 
 
 def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[Problem]:

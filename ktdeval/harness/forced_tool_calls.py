@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness.action import read_valid
 from ktdeval.harness.agent import StepSession
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
-from ktdeval.harness.feedback import with_cut
+from ktdeval.harness.feedback import answer_reply, with_cut
 from ktdeval.values.strict_json import JsonObject
 
 TEXT_ONLY = (
@@ -48,7 +48,7 @@ def ask_forced(
             feedback = _unfit(reply, tool).replace("{tool}", tool.name)
 
         session.count_failure(failure)
-        _answer(messages, reply, with_cut(reply, feedback))
+        answer_reply(messages, reply, with_cut(reply, feedback))
 
     return None
 
@@ -70,7 +70,7 @@ def ask_in_words(messages: list[Message], session: StepSession, request: ModelRe
             break
 
         session.count_failure("wrong_tool")
-        _answer(messages, reply, with_cut(reply, WORDS_ONLY))
+        answer_reply(messages, reply, with_cut(reply, WORDS_ONLY))
 
     return words
 
@@ -82,17 +82,3 @@ def _unfit(reply: Reply, tool: ToolSpec) -> str:
     if reply.tool_calls:
         return ONE_CALL
     return TEXT_ONLY if reply.content.strip() else CALL_AGAIN
-
-
-def _answer(messages: list[Message], reply: Reply, feedback: str) -> None:
-    """Append a reply and what was wrong with it; every call is answered, as providers require."""
-    if not reply.tool_calls:
-        if reply.content.strip():  # several providers refuse an empty turn
-            messages.append(reply.as_message())
-
-        messages.append(Message("user", feedback))
-        return
-
-    messages.append(reply.as_message())
-    for call in reply.tool_calls:
-        messages.append(Message("tool", feedback, tool_call_id=call.id))

@@ -60,8 +60,7 @@ def predictions_of(
         scores = np.array([recorded.get(handle, np.nan) for handle in handles], dtype=float)
         return _placed(handles, scores, factors)
 
-    # the first of its members alone: asking for all of a protocol takes ten times as long
-    if not hasattr(model, "history_days") or not isinstance(model, Predictor):
+    if not isinstance(model, Predictor):
         return None
 
     names, factors = history(model.history_days)

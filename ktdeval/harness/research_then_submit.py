@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ktdeval.harness.agent import Decision, StepSession
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
-from ktdeval.harness.feedback import with_cut
+from ktdeval.harness.feedback import answer_reply, with_cut
 from ktdeval.harness.reading import canonical_form
 from ktdeval.values.strict_json import JsonValue
 
@@ -92,6 +92,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
     """Run the submission phase on the conversation so far."""
     tool = session.submit_tool
     tools = offered_tools(session)
+    wrong_tool = WRONG_TOOL.format(tool=tool.name)
     for attempt in range(session.submission_attempts):
         reply = session.ask(ModelRequest(tuple(messages), tools=tools, tool_choice=tool.name))
         arguments = [call.arguments for call in reply.tool_calls if call.name == tool.name]
@@ -101,13 +102,16 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
                 arguments = [written]
 
         if not arguments:
-            _answer_without_submission(messages, reply, session)
+            failure, feedback = _without_submission(reply)
+            session.count_failure(failure)
+            answer_reply(messages, reply, feedback.format(tool=tool.name))
             continue
 
         # A model may repeat its call; only calls that say different things contradict each other.
-        if len(arguments) > 1 and len(set(map(canonical_form, arguments))) > 1:
+        if len(set(map(canonical_form, arguments))) > 1:
             session.count_failure("contradictory")
-            _answer_calls(messages, reply, tool.name, CONTRADICTORY.format(tool=tool.name))
+            feedback = CONTRADICTORY.format(tool=tool.name)
+            answer_reply(messages, reply, feedback, tool.name, wrong_tool)
             continue
 
         submission = session.parse_submission(arguments[0])
@@ -120,43 +124,19 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
                 memory=memory,
             )
 
-        _answer_calls(messages, reply, tool.name, with_cut(reply, submission.feedback))
+        feedback = with_cut(reply, submission.feedback)
+        answer_reply(messages, reply, feedback, tool.name, wrong_tool)
 
     return Decision(action=(), provenance="fallback", memory=memory)
 
 
-def _answer_without_submission(messages: list[Message], reply: Reply, session: StepSession) -> None:
-    """Append the feedback to a reply that did not call the submit tool, and count the failure under
-    its kind.
-    """
+def _without_submission(reply: Reply) -> tuple[str, str]:
+    """Return the kind of failure of a reply that did not call the submit tool, and the feedback."""
     if reply.tool_calls:
-        session.count_failure("wrong_tool")
-        _answer_calls(messages, reply, session.submit_tool.name)
-        return
-
+        return "wrong_tool", WRONG_TOOL
     if _is_empty(reply):
-        # An empty assistant turn is not re-sent: several providers refuse one.
-        session.count_failure("empty_reply")
-        feedback = EMPTY_REPLY
-    else:
-        session.count_failure("no_submission")
-        messages.append(reply.as_message())
-        feedback = NO_SUBMISSION
-
-    request = feedback.format(tool=session.submit_tool.name)
-    messages.append(Message("user", with_cut(reply, request)))
-
-
-def _answer_calls(
-    messages: list[Message], reply: Reply, submit_tool: str, feedback: str = ""
-) -> None:
-    """Answer every call of the reply, as providers require: a submission with the feedback."""
-    messages.append(reply.as_message())
-    for call in reply.tool_calls:
-        text = WRONG_TOOL.format(tool=submit_tool)
-        if call.name == submit_tool:
-            text = feedback
-        messages.append(Message("tool", text, tool_call_id=call.id))
+        return "empty_reply", with_cut(reply, EMPTY_REPLY)
+    return "no_submission", with_cut(reply, NO_SUBMISSION)
 
 
 def _is_empty(reply: Reply) -> bool:

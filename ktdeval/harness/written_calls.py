@@ -228,24 +228,15 @@ def _read_objects(text: str, offset: int, limit: int) -> tuple[list[WrittenCall]
     A malformed object extends to `limit`, the end of the block.
     """
     calls: list[WrittenCall] = []
-    while True:
-        begin = _skip(text, offset)
-        if not text.startswith("{", begin):
-            return calls, offset
-
-        item = _object_at(text, begin)
-        if item is None:
-            broken = _broken_call(text[begin:limit], "tool")
-            if broken is None:
-                return calls, offset
-            return [*calls, broken], limit
-
-        call = _sound_call(text, item, "tool")
+    while text.startswith("{", begin := _skip(text, offset)):
+        call, end = _call_at(text, begin, limit, "tool")
         if call is None:
-            return calls, offset
+            break
 
         calls.append(call)
-        offset = item.end
+        offset = end
+
+    return calls, offset
 
 
 def _envelope_content(text: str, envelope: _WrittenObject) -> str:
@@ -272,22 +263,23 @@ def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
     calls: list[WrittenCall] = []
     offset = _skip(text, offset)
     while offset < len(text) and text[offset] != "]":
-        item = _object_at(text, offset)
-        if item is None:
-            rest = text[offset:]
-            broken = _broken_call(rest, "name") or WrittenCall("", rest)
-            return (*calls, broken)
-
-        call = _sound_call(text, item, "name")
-        if call is None:
-            call = WrittenCall("", text[offset : item.end])
-
-        calls.append(call)
-        offset = _skip(text, item.end)
+        call, end = _call_at(text, offset, len(text), "name")
+        calls.append(call or WrittenCall("", text[offset:end]))
+        offset = _skip(text, end)
         if text.startswith(",", offset):
             offset = _skip(text, offset + 1)
 
     return tuple(calls)
+
+
+def _call_at(text: str, offset: int, limit: int, key: str) -> tuple[WrittenCall | None, int]:
+    """Return the call in the object at `offset`, None if it has no name, and the offset behind it:
+    `limit` where the object is malformed.
+    """
+    item = _object_at(text, offset)
+    if item is None:
+        return _broken_call(text[offset:limit], key), limit
+    return _sound_call(text, item, key), item.end
 
 
 def _sound_call(text: str, item: _WrittenObject, key: str) -> WrittenCall | None:

@@ -202,22 +202,7 @@ def venue_specs(path: Path | str) -> list[Spec]:
     `ktdeval_venues` hook. `like: us_equity` takes the fields that are not given from a built-in
     venue. Raises ConfigError: no mapping, or an unknown or impossible value.
     """
-    specs = []
-    for name, fields in load_yaml(path).items():
-        if not isinstance(fields, Mapping):
-            raise ConfigError(
-                f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}"
-            )
-
-        specs.append(
-            Spec(
-                name,
-                partial(_make_venue, f"{path}: {name}", {**fields, "name": name}),
-                str(fields.get("summary", "")),
-            )
-        )
-
-    return specs
+    return _named_specs(path, _make_venue, "summary")
 
 
 def table_specs(path: Path | str) -> list[Spec]:
@@ -225,17 +210,21 @@ def table_specs(path: Path | str) -> list[Spec]:
     (`ktdeval.registry.paper_tables.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
     ConfigError: no mapping; a made table, also of an unknown, missing or ill-typed field.
     """
+    return _named_specs(path, maker("ktdeval.registry.paper_tables:read_table"), "caption")
+
+
+def _named_specs(path: Path | str, make: Callable[..., Any], summary: str) -> list[Spec]:
+    """Return a spec for each name of a YAML file; `make` gets its place and fields, of which
+    `summary` is one.
+    """
     specs = []
     for name, fields in load_yaml(path).items():
+        where = f"{path}: {name}"
         if not isinstance(fields, Mapping):
-            raise ConfigError(
-                f"{path}: {name}: expected a mapping of fields, was {type(fields).__name__}"
-            )
+            raise ConfigError(f"{where}: expected a mapping of fields, was {type(fields).__name__}")
 
-        make = maker("ktdeval.registry.paper_tables:read_table", f"{path}: {name}")
-        specs.append(
-            Spec(name, partial(make, {**fields, "name": name}), str(fields.get("caption", "")))
-        )
+        made = partial(make, where, {**fields, "name": name})
+        specs.append(Spec(name, made, str(fields.get(summary, ""))))
 
     return specs
 
@@ -284,20 +273,13 @@ def _resolve(
             make = base.extra["make"]
             summary = summary or base.summary
 
-        config = _merged(lineage)
-        where = variant.where
-        extra = MappingProxyType(
-            {
-                "config": config,
-                "make": make,
-                "where": where,
-                "extends": variant.extends,
-                "lineage": lineage,
-            }
-        )
-        resolved_spec = replace(
-            spec, make=partial(make, name, config, where), summary=summary, extra=extra
-        )
+        extra = {
+            "make": make,
+            "where": variant.where,
+            "extends": variant.extends,
+            "lineage": lineage,
+        }
+        resolved_spec = _configured(replace(spec, extra=extra), name, _merged(lineage), summary)
 
     resolved[name] = resolved_spec
     return resolved_spec
@@ -330,6 +312,13 @@ def _resolve_base(
         )
 
     return base
+
+
+def _configured(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spec:
+    """Return the task `name`: `spec` made with another config."""
+    make = partial(spec.extra["make"], name, config, spec.extra["where"])
+    extra = MappingProxyType({**spec.extra, "config": config})
+    return replace(spec, name=name, make=make, summary=summary, extra=extra)
 
 
 @lru_cache(maxsize=1024)
@@ -391,12 +380,7 @@ def compact_spec(spec: Spec, name: str) -> Spec:
         "prompt": "compact",
         "left_out": [*left_out, "open, high and low", "digits beyond three"],
     }
-    make, where = spec.extra["make"], spec.extra["where"]
-    extra = MappingProxyType({**spec.extra, "config": config})
-    summary = f"{spec.summary}; compact prompt"
-    return replace(
-        spec, name=name, make=partial(make, name, config, where), summary=summary, extra=extra
-    )
+    return _configured(spec, name, config, f"{spec.summary}; compact prompt")
 
 
 # ---- execution
@@ -423,14 +407,7 @@ def execution_spec(spec: Spec, name: str) -> Spec:
         "data_card": card,
         "trading": {**config["trading"], "execution": execution},
     }
-    make, where = spec.extra["make"], spec.extra["where"]
-    return replace(
-        spec,
-        name=name,
-        make=partial(make, name, changed, where),
-        summary=f"{spec.summary}; execution {execution}",
-        extra=MappingProxyType({**spec.extra, "config": changed}),
-    )
+    return _configured(spec, name, changed, f"{spec.summary}; execution {execution}")
 
 
 def _not_modelled(words: str, execution: str) -> str:

@@ -5,16 +5,18 @@ mask hides.
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import msgspec
+
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.masking.lens import Lens
-from ktdeval.values.misfit import fits_64_bits, near_matches
-from ktdeval.values.strict_json import JsonObject, JsonValue, Schema
+from ktdeval.values.option_forms import checked_hint, find_misfit
+from ktdeval.values.strict_json import JsonValue, Schema
+from ktdeval.values.typed_json import converted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +29,6 @@ class Bounds:
 
     minimum: float | None = None
     maximum: float | None = None
-
-    @property
-    def words(self) -> str:
-        """What fits, in words."""
-        if self.maximum is None:
-            return f"a value of at least {self.minimum}"
-        if self.minimum is None:
-            return f"a value of at most {self.maximum}"
-
-        return f"a value from {self.minimum} to {self.maximum}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +85,14 @@ class ArgumentType:
     item: ArgumentType | None = None  #: of a list or an object
     is_optional: bool = False  #: null fits, too
 
+    @property
+    def scalar(self) -> Any:
+        """Annotation by which msgspec checks a text, number or truth value."""
+        if self.choices:
+            return Literal[self.choices]
+
+        return checked_hint(_PYTHON[self.json], self.bounds.minimum, self.bounds.maximum)
+
     def schema(self) -> Schema:
         """Return the JSON Schema."""
         # A list of types, as providers take it, rather than `anyOf`.
@@ -110,7 +110,8 @@ class ArgumentType:
         return schema | {name: limit for name, limit in limits.items() if limit is not None}
 
 
-_SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_PYTHON: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
+_SCALARS: Mapping[Any, str] = {python: json for json, python in _PYTHON.items()}
 _LENGTH_RULES = {
     "array": ("minItems", "maxItems"),
     "object": ("minProperties", "maxProperties"),
@@ -185,37 +186,29 @@ def read_argument(declared: ArgumentType, value: JsonValue, lens: Lens, where: s
         return None
     if declared.handle is not None:
         return _read_handle(declared.handle, value, lens, where)
-    if declared.json == "integer":
-        return _read_integer(declared, value, where)
-    if declared.json == "number":
-        return _read_number(declared, value, where)
-
-    if declared.choices:
-        if value in declared.choices:
-            return value
-
-        near = near_matches(value, declared.choices) if isinstance(value, str) else ""
-        words = ", ".join(choice or "''" for choice in declared.choices)
-        raise ToolArgumentError(where, f"one of {words}{near}")
-
-    if declared.json == "boolean":
-        return _checked(value, bool, "true or false", where)
-    if declared.json == "string":
-        result = _checked(value, str, "a string", where)
-    elif declared.json == "array":
+    result: Any
+    if declared.json == "array":
         result = _read_list(declared, value, lens, where)
-    else:
+    elif declared.json == "object":
         result = _read_object(declared, value, lens, where)
+    else:
+        result = _read_scalar(declared, value, where)
 
-    _check_length(declared, len(result), where)
+    if declared.json in _UNITS:
+        _check_length(declared, len(result), where)
+
     return result
 
 
-def _checked(value: JsonValue, python: type, words: str, where: str) -> Any:
-    if not isinstance(value, python):
-        raise ToolArgumentError(where, words)
+def _read_scalar(declared: ArgumentType, value: JsonValue, where: str) -> Any:
+    if declared.json == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON has one kind of number
 
-    return value
+    try:
+        return converted(value, declared.scalar)
+    except msgspec.ValidationError:
+        misfit = find_misfit(declared.scalar, value, where)
+        raise ToolArgumentError(where, misfit.expected + misfit.near) from None
 
 
 def _read_handle(kind: Literal["asset", "day"], value: JsonValue, lens: Lens, where: str) -> int:
@@ -234,55 +227,26 @@ def _read_handle(kind: Literal["asset", "day"], value: JsonValue, lens: Lens, wh
     return found
 
 
-def _read_integer(declared: ArgumentType, value: JsonValue, where: str) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON has one kind of number
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ToolArgumentError(where, "an integer")
-
-    _check_bounds(declared.bounds, value, where)
-    if not fits_64_bits(value):
-        raise ToolArgumentError(where, "an integer of 64 bits")
-
-    return value
-
-
-def _read_number(declared: ArgumentType, value: JsonValue, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ToolArgumentError(where, "a number")
-    if value != value:
-        raise ToolArgumentError(where, "a finite number")
-    if abs(value) > sys.float_info.max:  # 1e999 is legal JSON
-        raise ToolArgumentError(where, "a number of ordinary size")
-
-    number = float(value)
-    _check_bounds(declared.bounds, number, where)
-    return number
-
-
-def _check_bounds(bounds: Bounds, number: float, where: str) -> None:
-    is_below = bounds.minimum is not None and number < bounds.minimum
-    is_above = bounds.maximum is not None and number > bounds.maximum
-    if is_below or is_above:
-        raise ToolArgumentError(where, bounds.words)
-
-
 def _read_list(declared: ArgumentType, value: JsonValue, lens: Lens, where: str) -> list[Any]:
-    items: list[JsonValue] = _checked(value, list, "a list", where)
+    if not isinstance(value, list):
+        raise ToolArgumentError(where, "a list")
+
     item_type = _item_type(declared)
     return [
         read_argument(item_type, item, lens, f"{where}[{index}]")
-        for index, item in enumerate(items)
+        for index, item in enumerate(value)
     ]
 
 
 def _read_object(
     declared: ArgumentType, value: JsonValue, lens: Lens, where: str
 ) -> dict[Any, Any]:
-    members: JsonObject = _checked(value, Mapping, "an object", where)
+    if not isinstance(value, Mapping):
+        raise ToolArgumentError(where, "an object")
+
     key_type = declared.key or ArgumentType("string")
     result: dict[Any, Any] = {}
-    for number, (name, member) in enumerate(members.items(), 1):
+    for number, (name, member) in enumerate(value.items(), 1):
         key = read_argument(key_type, name, lens, f"{where} (key {number})")
         if key in result:  # one asset in two spellings
             raise ToolArgumentError(f"{where} (key {number})", "each key once")

@@ -7,7 +7,6 @@ A contract is imported when something of its kind is made, so that listings impo
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import inspect
 import sys
@@ -18,6 +17,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, get_type_hints
 
 from ktdeval.registry.member_types import Method, describe_type, fits, record_in_mapping
+from ktdeval.values.misfit import near_names
 
 CONTRACTS = {
     "tasks": "ktdeval.api.Task",
@@ -44,8 +44,6 @@ TRAITS = {
     "agents": "ktdeval.api.AgentTraits",
 }
 """Kind of what plugins make -> public name of the record of its `traits`."""
-
-_LEAST_ALIKE = 0.8  # of two names, as difflib measures it
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +193,8 @@ def near_trait_problem(kind: str, instance: Any) -> str:
         if name.startswith("_") or name in known:
             continue
 
-        near = difflib.get_close_matches(name, ["traits", *fields], 1, _LEAST_ALIKE)
-        if near == ["traits"]:
+        near = near_names(name, ["traits", *fields], min_likeness=0.8)
+        if near[:1] == ["traits"]:
             return f"{own} has {name!r}, which nothing reads: did you mean 'traits'?"
         if near:
             return (

@@ -8,7 +8,6 @@ that listing models reads no task file.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,6 +37,7 @@ from ktdeval.registry.task_settings import (
     without_settings,
 )
 from ktdeval.values.config_options import build_params, near_matches
+from ktdeval.values.misfit import near_names
 
 if TYPE_CHECKING:
     from ktdeval.harness.agent import Agent
@@ -117,7 +117,7 @@ def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
     if near_matches(name, own):
         return None
 
-    near = difflib.get_close_matches(name[:100], options, n=1, cutoff=0.75)
+    near = near_names(name, options, min_likeness=0.75)
     if not near:
         return None
     return f"; did you mean the option --{near[0].replace('_', '-')}?"

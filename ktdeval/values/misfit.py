@@ -58,13 +58,20 @@ class MissingField(Misfit):
 
 def near_matches(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'a' or 'b'?`, or an empty string when nothing is near."""
-    # longer names are no typing errors, and slow to compare
-    matches = difflib.get_close_matches(name[:100], list(known), n=3, cutoff=0.5)
+    matches = near_names(name, known)
     if not matches:
         return ""
 
     quoted = " or ".join(repr(match) for match in matches)
     return f"; did you mean {quoted}?"
+
+
+def near_names(name: str, known: Iterable[str], min_likeness: float = 0.5) -> list[str]:
+    """Return up to three known names near to a name, the nearest first. `min_likeness`: of two
+    names, from 0 to 1, as difflib measures it.
+    """
+    # longer names are no typing errors, and slow to compare
+    return difflib.get_close_matches(name[:100], list(known), n=3, cutoff=min_likeness)
 
 
 def shown(value: object) -> str:

@@ -30,6 +30,10 @@ from ktdeval.values.misfit import (
 from ktdeval.values.typed_json import converted
 
 _MAX_FLOAT = sys.float_info.max
+_LIMITS: Mapping[Any, tuple[float, float]] = {
+    int: (MIN_INTEGER, MAX_INTEGER),
+    float: (-_MAX_FLOAT, _MAX_FLOAT),
+}
 _WORDS: Mapping[Any, str] = {
     bool: "true or false",
     dict: "an object",
@@ -65,14 +69,11 @@ def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None 
     """Return an annotation whose dataclasses are forms, and whose numbers are finite, of 64 bits
     and within bounds.
     """
-    if hint is int:
-        least = MIN_INTEGER if minimum is None else minimum
-        most = MAX_INTEGER if maximum is None else maximum
-        return Annotated[int, msgspec.Meta(ge=least, le=most)]
-    if hint is float:
-        least = -_MAX_FLOAT if minimum is None else minimum
-        most = _MAX_FLOAT if maximum is None else maximum
-        return Annotated[float, msgspec.Meta(ge=least, le=most)]
+    if hint in _LIMITS:
+        least, most = _LIMITS[hint]
+        least = least if minimum is None else minimum
+        most = most if maximum is None else maximum
+        return Annotated[hint, msgspec.Meta(ge=least, le=most)]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return form_of(hint)
 
@@ -170,25 +171,26 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def _expected(hint: Any, bounds: Any, value: Any) -> str:
     """Return what fits, in words: bounds, where a number lies outside them."""
-    if bounds is not None and isinstance(value, int | float) and not isinstance(value, bool):
-        if hint is int and isinstance(value, int):
-            is_of_64_bits = MIN_INTEGER <= value <= MAX_INTEGER
-            return _bounds_words(bounds) if is_of_64_bits else "an integer of 64 bits"
-        if hint is float and value != value:
-            return "a finite number"
-        if hint is float:
-            return (
-                _bounds_words(bounds) if abs(value) <= _MAX_FLOAT else "a number of ordinary size"
-            )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if bounds is not None and is_number and (hint is float or isinstance(value, int)):
+        return _bounds_words(hint, bounds, value)
 
     words = _WORDS.get(get_origin(hint) or hint)
     return f"a value of type {hint.__name__}" if words is None else words
 
 
-def _bounds_words(bounds: msgspec.Meta) -> str:
-    if bounds.le in (MAX_INTEGER, _MAX_FLOAT):
+def _bounds_words(hint: Any, bounds: Any, value: float) -> str:
+    if value != value:
+        return "a finite number"
+
+    least, most = _LIMITS[hint]
+    is_below = bounds.ge != least and value < bounds.ge
+    is_above = bounds.le != most and value > bounds.le
+    if not is_below and not is_above:
+        return "an integer of 64 bits" if hint is int else "a number of ordinary size"
+    if bounds.le == most:
         return f"a value of at least {bounds.ge}"
-    if bounds.ge in (MIN_INTEGER, -_MAX_FLOAT):
+    if bounds.ge == least:
         return f"a value of at most {bounds.le}"
 
     return f"a value from {bounds.ge} to {bounds.le}"

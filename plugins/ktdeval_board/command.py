@@ -36,7 +36,7 @@ COMMANDS = {
     "selftest": _in(
         "selftest",
         "selftest",
-        "Forge submissions of every known kind; the check must refuse each.",
+        "Forge a submission in eight ways; the check must refuse each.",
     ),
     "sign": _in("sign", "sign", "Sign verdicts with a maintainer's key."),
     "build": _in("site", "build", "Write the static site of a board, or serve it here."),

@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard selftest`: forge submissions of every known kind; the check must refuse each."""
+"""`ktdeval leaderboard selftest`: forge a submission in eight ways; the check must refuse each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SelftestOptions(BoardMarketOptions, PluginOptions, JsonOptions):
 @board_argument
 @options_of(SelftestOptions)
 def selftest(board: Path, options: SelftestOptions) -> int:
-    """Try every known kind of forgery on a copy of a board, through the check that its CI runs.
+    """Try a forgery of each family on a copy of a board, through the check that its CI runs.
 
     A submission of the board is forged, with all hashes renewed as its forger would; on a board
     without one, a small run on the embedded market. The board itself is only read. Exit code 0:

@@ -1,3 +1,1 @@
-"""Self-test of a board: its check is given forged submissions of every known kind, and must refuse
-each by its rule.
-"""
+"""Self-test of a board: its check is given a forgery of each family, and must refuse each by its rule."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +22,7 @@ from ktdeval.values import Value as TypedValue, near_matches, temporary_folder, 
 from ktdeval_board.board_entries import Entry, load_board, unset_to_none
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.rules import RULES_FILE, Rules, load_rules
-from ktdeval_board.selftest import (
-    card_forgeries,  # noqa: F401 - they register their kinds
-    file_forgeries,  # noqa: F401
-    record_forgeries,  # noqa: F401
-    registration_forgeries,  # noqa: F401
-)
-from ktdeval_board.selftest.forgery_kinds import KINDS, ForgeryKind
+from ktdeval_board.selftest.kinds import KINDS, ForgeryKind
 from ktdeval_board.selftest.sample_board import (
     ForgedBoard,
     NotApplicableError,
@@ -80,18 +74,18 @@ def selftest(
     options: CheckOptions,
     only: Sequence[str] = (),
     tell: Callable[[Tried], None] = lambda _: None,
+    kinds: Mapping[str, ForgeryKind] = KINDS,
 ) -> SelfTest:
-    """Try every kind of forgery on copies of a board, which is only read. `only`: names of kinds;
+    """Try kinds of forgeries on copies of a board, which is only read. `only`: names of `kinds`;
     empty for all.
 
     Raises ConfigError: there is no board here; UsageError: an unknown kind, or the sound submission
     is refused, so that refusals would prove nothing.
     """
     for name in only:
-        if name not in KINDS:
-            raise UsageError(f"--kind {name}: no such kind{near_matches(name, KINDS)}")
+        if name not in kinds:
+            raise UsageError(f"--kind {name}: no such kind{near_matches(name, kinds)}")
 
-    kinds = {name: KINDS[name] for name in only or KINDS}
     with temporary_folder("ktdeval-selftest-") as private:
         original, board, words = _original(folder, plugins, private)
         options = replace(options, record=False, every=False, only=(), since=None)
@@ -99,8 +93,8 @@ def selftest(
         forger.check_sound()
         tried = []
 
-        for name, kind in kinds.items():
-            tried.append(forger.attempt(name, kind))
+        for name in only or kinds:
+            tried.append(forger.attempt(name, kinds[name]))
             tell(tried[-1])
 
     return SelfTest(original=words, tried=tuple(tried))

@@ -22,14 +22,11 @@ from ktdeval.values import (
     from_plain,
     sha256_hex,
 )
-from ktdeval_board.layout import LEDGER, MANIFEST, MARK, TRANSCRIPT, BoardFolder, CardFiles
-from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.layout import MANIFEST, MARK, TRANSCRIPT, BoardFolder, CardFiles
 
 Value = dict[str, Any]
 Change = Callable[[Value], object]
 Place = tuple[str | int, ...]
-
-REMOVED = "(removed)"  #: Instead of a new value: the field is deleted
 
 
 class NotApplicableError(Exception):
@@ -58,11 +55,9 @@ class ForgedBoard:
 
     # -- submissions
 
-    def add(
-        self, card: Value | None = None, run: Path | None = None, stored: str = "repository"
-    ) -> str:
-        """Add a submission of a card with the records of a run, with correct hashes; return the
-        card's id.
+    def add(self, card: Value | None = None, stored: str = "repository") -> str:
+        """Add a submission of a card (default: the sound one) with the sound records, with correct
+        hashes; return the card's id.
         """
         if card is None:
             card = self.original.card
@@ -72,21 +67,12 @@ class ForgedBoard:
         self.card_folder = files.card.parent
         put_json(files.submission, self.submission(card, files.card_id))
 
-        source = self.original.run if run is None else run
+        sound = [episode["id"] for episode in self.original.card["episodes"]]
         own = [episode["id"] for episode in card["episodes"]]
-        names = dict(zip(self.episodes_of(source), own, strict=False))
-        put_records(self.folder, files, source, stored, names)
+        names = dict(zip(sound, own, strict=False))
+        put_records(self.folder, files, self.original.run, stored, names)
 
         return self.card_id
-
-    def episodes_of(self, run: Path) -> list[str]:
-        """Return the ids of the episodes of a run, in the order of its card."""
-        card = self.original.card
-        if run != self.original.run:
-            (path,) = (run / "cards").glob("*.json")
-            card = json.loads(path.read_text(encoding="utf-8"))
-
-        return [episode["id"] for episode in card["episodes"]]
 
     def submission(self, card: Value, card_id: str) -> Value:
         """Return the submission of a card: that of the original, about this one."""
@@ -97,7 +83,7 @@ class ForgedBoard:
 
         return made
 
-    def forge(self, change: Change, renew: bool = True, **where: Any) -> str:
+    def forge(self, change: Change, renew: bool = True, stored: str = "repository") -> str:
         """Add the card with a change; `renew`: with all fields that follow from it renewed, so that
         it is valid in itself.
         """
@@ -106,7 +92,7 @@ class ForgedBoard:
         if repr(card) == repr(self.original.card):  # a seed of 0.0 is not one of 0
             raise NotApplicableError("it changes nothing of this card")
 
-        return self.add(renewed_card(card) if renew else card, **where)
+        return self.add(renewed_card(card) if renew else card, stored)
 
     def edit(self, path: Path, change: Change) -> None:
         """Change a document in place; no hash is renewed."""
@@ -152,12 +138,6 @@ class ForgedBoard:
         self.rewrite(dumps_pretty(card).encode())
         self.edit(self.files.records, self._relist)
 
-    def change_card(self, change: Change) -> None:
-        """Change the card that was added last, and renew its id."""
-        card = json.loads(self.files.card.read_text())
-        change(card)
-        self.rewrite(dumps_pretty(card).encode())
-
     def _relist(self, listed: Value) -> None:
         for entry in listed["files"]:
             path = self.records_folder / entry["path"]
@@ -185,22 +165,7 @@ class ForgedBoard:
 
         return path
 
-    def withdraw(self, card_id: str) -> None:
-        """Withdraw a card by an erratum."""
-        entry = {
-            "card": card_id,
-            "date": "2026-01-01",
-            "effect": "withdrawn",
-            "what": "its submitter asked for it",
-        }
-        (self.folder / "errata.yaml").write_text(json.dumps({"errata": [entry]}))
-
     # -- places
-
-    @property
-    def rules(self) -> Rules:
-        """Rules of the board as they are now."""
-        return load_rules(self.folder)
 
     @property
     def files(self) -> CardFiles:
@@ -212,10 +177,6 @@ class ForgedBoard:
         """Its records."""
         return BoardFolder(self.folder).records(self.card_id)
 
-    def where(self, path: Path) -> str:
-        """Return a path relative to the board, as in findings."""
-        return path.relative_to(self.folder).as_posix()
-
 
 def setting(*path: str | int, to: Any) -> Change:
     """Return a change of one value."""
@@ -225,20 +186,7 @@ def setting(*path: str | int, to: Any) -> Change:
         for part in path[:-1]:
             inside = inside[part]
 
-        if to == REMOVED:
-            del inside[path[-1]]
-        else:
-            inside[path[-1]] = to
-
-    return change
-
-
-def in_turn(*changes: Change) -> Change:
-    """Return changes that are made one after the other."""
-
-    def change(value: Value) -> None:
-        for each in changes:
-            each(value)
+        inside[path[-1]] = to
 
     return change
 
@@ -331,21 +279,6 @@ def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
     )
 
 
-def no_calls() -> Value:
-    """Return the counts of calls on the card of a model behind a network that was never asked."""
-    paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
-    counts = dict.fromkeys(("requests", "attempts", "answered", "cached", "repeated", "unused"), 0)
-    by_name: Value = {"failed_attempts": {}, "tokens": {}, "episodes": {}}
-    return {
-        **counts,
-        **paid,
-        **by_name,
-        "latency_s": dict.fromkeys(("median", "p90", "p99", "longest")),
-        "lost_s": 0.0,
-        "checks": {"requests": 0, "attempts": 0, **paid},
-    }
-
-
 def derived_fields(card: Mapping[str, Any]) -> Value:
     """Return the JSON of a card with all fields recomputed that follow from others."""
     kind = card_kinds(card["kind"])[card["kind"]]
@@ -390,8 +323,3 @@ def write_transcript(folder: Path, entries: list[Any]) -> None:
     text = "".join(dumps_canonical(entry) + "\n" for entry in entries)
     compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
     (folder / TRANSCRIPT).write_bytes(compressor.compress(text.encode()))
-
-
-def ledger_of(folder: Path) -> Path:
-    """Return the file of an episode's ledger."""
-    return folder / LEDGER

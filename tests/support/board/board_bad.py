@@ -129,6 +129,10 @@ class BadBoard(ForgedBoard):
         change(rules)
         self.set_rules(rules)
 
+    def where(self, path: Path) -> str:
+        """Return a path relative to the board, as in findings."""
+        return path.relative_to(self.folder).as_posix()
+
     # -- checking
     # ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Bad submissions: the kinds of `ktdeval leaderboard selftest`, and those that take a board with
+"""Bad submissions: all kinds of forgeries (`board_kinds`), and those that take a board with
 other rules.
 
 By name: what is done to a board, the rule that refuses it, and the file that is named.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 
+import board_file_kinds  # noqa: F401 - it registers its kinds
+import board_record_kinds  # noqa: F401
+import board_registration_kinds  # noqa: F401
 from board_bad import BadBoard
-from ktdeval_board.selftest.card_forgeries import only_window, second_attempt
-from ktdeval_board.selftest.forgery_kinds import KINDS, Build, forge, verdict
-from ktdeval_board.selftest.run import KINDS as ALL_KINDS
+from board_card_kinds import only_window, second_attempt
+from board_kinds import KINDS, verdict
+from ktdeval_board.selftest.kinds import Build, forge
 from ktdeval_board.selftest.sample_board import setting
 
-__all__ = ["CASES", "only_window", "second_attempt", "setting"]
+__all__ = ["CASES", "KINDS", "only_window", "second_attempt", "setting"]
 
-assert ALL_KINDS is KINDS  # and all modules of kinds are imported
 #: Files that are named of kinds which only executing the records again can tell
 _EXECUTED = ("ledger", "transcript", "mark")
 _ASKED = (

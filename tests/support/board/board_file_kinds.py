@@ -9,12 +9,10 @@ import shutil
 import socket
 from pathlib import Path
 
-from ktdeval_board.selftest.forgery_kinds import (
-    Build,
+from board_kinds import (
     bad,
     edited,
     folder,
-    forge,
     forged,
     full,
     linked,
@@ -23,6 +21,8 @@ from ktdeval_board.selftest.forgery_kinds import (
     path_in,
     verdict,
 )
+from ktdeval_board.rules import load_rules
+from ktdeval_board.selftest.kinds import Build, forge
 from ktdeval_board.selftest.sample_board import (
     Change,
     ForgedBoard,
@@ -107,7 +107,7 @@ def _truncated(pattern: str, limit: str) -> Build:
 
     def build(board: ForgedBoard) -> None:
         for path in board.records_folder.rglob(pattern):
-            os.truncate(path, board.rules.limits.bytes_of(limit) + 1)
+            os.truncate(path, load_rules(board.folder).limits.bytes_of(limit) + 1)
 
     return build
 
@@ -119,7 +119,6 @@ full(
     "card",
     lambda b: [b.files.card.unlink(), b.files.card.symlink_to("/etc/passwd")],
 )
-full("record_that_is_a_link", "link", MANIFEST, linked(MANIFEST))
 full(
     "link_loop",
     "link",
@@ -184,7 +183,7 @@ def _without_a_card(board: ForgedBoard) -> None:
 
 
 def _before_the_board_began(board: ForgedBoard) -> None:
-    if not board.rules.opened_on:
+    if not load_rules(board.folder).opened_on:
         raise NotApplicableError("the board does not say when it began")
     board.edit(board.files.submission, setting("submitted_on", to="1999-12-31"))
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from board_kinds import bad
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
 from ktdeval.errors import UsageError
 from ktdeval.runner import (
@@ -23,8 +24,8 @@ from ktdeval.runner import (
 )
 from ktdeval.values import to_plain
 from ktdeval_board.layout import BoardFolder
-from ktdeval_board.rules import RULES_FILE
-from ktdeval_board.selftest.forgery_kinds import bad
+from ktdeval_board.rules import RULES_FILE, load_rules
+from ktdeval_board.selftest.kinds import draw_keys
 from ktdeval_board.selftest.sample_board import ForgedBoard, NotApplicableError, put_json
 
 _OTHER_KEY = "5" * 32
@@ -43,6 +44,7 @@ def _holder() -> PrivateKey:
 def _registration(board: ForgedBoard, **system: Any) -> Registration:
     """Return a registration that fits the sound card, but for fields of its system that are given."""
     card = board.original.card
+    rules = load_rules(board.folder)
     submitter = board.original.submission["submitter"]
     task = card["task"]
     windows = []
@@ -58,7 +60,7 @@ def _registration(board: ForgedBoard, **system: Any) -> Registration:
     }
 
     return Registration(
-        board=board.rules.name,
+        board=rules.name,
         division=board.original.division,
         task=RegisteredTask(name=task["name"], version=task["version"], hash=task["hash"]),
         snapshot=card["snapshot"]["id"],
@@ -67,18 +69,8 @@ def _registration(board: ForgedBoard, **system: Any) -> Registration:
         rules=card["rules"],
         system=RegisteredSystem(**{**facts, **system}),
         submitter=Registrant(name=submitter["name"], contact=submitter["contact"]),
-        registered_on=board.rules.opened_on or _DAY,
+        registered_on=rules.opened_on or _DAY,
     )
-
-
-def _governed(board: ForgedBoard) -> None:
-    """Let the board draw the keys of its divisions."""
-    path = board.folder / RULES_FILE
-    rules = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for division in rules["divisions"]:
-        division["keys"] = "registered"
-
-    path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
 
 
 def _file(board: ForgedBoard, registration: Registration, key: str = "") -> str:
@@ -104,13 +96,10 @@ def _under(
 
     def build(board: ForgedBoard) -> None:
         key = board.original.card["mask_key"] if own_key else _OTHER_KEY
-        _add_registered_card(board, _file(board, make(board), key))
+        registration_id = _file(board, make(board), key)
+        board.add({**board.original.card, "registration": registration_id})
 
     return build
-
-
-def _add_registered_card(board: ForgedBoard, registration_id: str) -> None:
-    board.add({**board.original.card, "registration": registration_id})
 
 
 def _other_temperature(board: ForgedBoard) -> Registration:
@@ -220,12 +209,6 @@ def _signature_of_another(board: ForgedBoard) -> None:
 for name, rule, named, build in (
     ("key_that_was_not_drawn", "registered", "card", _under(_registration, own_key=False)),
     ("parameter_that_was_not_registered", "registered", "card", _under(_other_temperature)),
-    (
-        "registration_that_is_not_there",
-        "registered",
-        "card",
-        lambda board: _add_registered_card(board, "a" * 64),
-    ),
     ("submitter_who_did_not_register", "registered", "submission", _under(_other_contact)),
     ("drawn_key_without_its_registration", "registered", "card", _key_without_its_registration),
     ("registration_that_was_edited", "registration", "registrations", _edited),
@@ -237,10 +220,10 @@ for name, rule, named, build in (
     ("question_in_the_key_alone", "drawn-key", "keys", _question_in_the_key_alone),
     ("question_over_other_windows", "registration", "registrations", _question_over_other_windows),
 ):
-    bad(name, rule, named, _governed, build)
+    bad(name, rule, named, draw_keys, build)
 
 for name, build in (
     ("registration_that_its_key_holder_did_not_sign", _unsigned),
     ("registration_with_the_signature_of_another", _signature_of_another),
 ):
-    bad(name, "signature", "registrations", _governed, _with_key_of_submitter, build)
+    bad(name, "signature", "registrations", draw_keys, _with_key_of_submitter, build)

@@ -7,35 +7,61 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from ktdeval.harness import RemoteModel
-from ktdeval.registry import load_plugins
-from ktdeval.values import dumps_pretty, load_yaml, sha256_hex
-from ktdeval_board.selftest.forgery_kinds import (
+from board_kinds import (
     bad,
     edited,
     file_with,
-    forge,
     forged,
     full,
     of_task,
     rewritten,
     verdict,
+    withdraw_card,
 )
+from ktdeval.harness import RemoteModel
+from ktdeval.registry import load_plugins
+from ktdeval.values import dumps_pretty, load_yaml, sha256_hex
+from ktdeval_board.rules import load_rules
+from ktdeval_board.selftest.kinds import change_model, forge
 from ktdeval_board.selftest.sample_board import (
     Change,
     ForgedBoard,
     NotApplicableError,
     Value,
     derived_fields,
-    in_turn,
-    no_calls,
     setting,
 )
+
+
+def in_turn(*changes: Change) -> Change:
+    """Return changes that are made one after the other."""
+
+    def change(value: Value) -> None:
+        for each in changes:
+            each(value)
+
+    return change
+
+
+def no_calls() -> Value:
+    """Return the counts of calls on the card of a model behind a network that was never asked."""
+    paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
+    counts = dict.fromkeys(("requests", "attempts", "answered", "cached", "repeated", "unused"), 0)
+    by_name: Value = {"failed_attempts": {}, "tokens": {}, "episodes": {}}
+    return {
+        **counts,
+        **paid,
+        **by_name,
+        "latency_s": dict.fromkeys(("median", "p90", "p99", "longest")),
+        "lost_s": 0.0,
+        "checks": {"requests": 0, "attempts": 0, **paid},
+    }
+
 
 # -- one value, or one file
 # ------------------------------------------------------------------------------------------------
 
-for document, rows in load_yaml(Path(__file__).with_name("kinds.yaml")).items():
+for document, rows in load_yaml(Path(__file__).with_name("board_kinds.yaml")).items():
     for name, (rule, where, what) in rows.items():
         if document == "file":
             full(name, rule, where, file_with(where, what))
@@ -105,7 +131,9 @@ full(
     "huge_card",
     "size",
     "card",
-    lambda b: b.rewrite(b.files.card.read_bytes() + b" " * b.rules.limits.bytes_of("card_mb")),
+    lambda b: b.rewrite(
+        b.files.card.read_bytes() + b" " * load_rules(b.folder).limits.bytes_of("card_mb")
+    ),
 )
 full(
     "huge_submission",
@@ -294,7 +322,7 @@ def _seeds_further_on(card: Value) -> None:
 
 
 def _without_the_ranked_metric(board: ForgedBoard) -> None:
-    name = board.rules.division(board.original.division).rank_by
+    name = load_rules(board.folder).division(board.original.division).rank_by
 
     def drop(card: Value) -> None:
         for holder in (card, *card["episodes"]):
@@ -305,7 +333,7 @@ def _without_the_ranked_metric(board: ForgedBoard) -> None:
 
 def _asked_for_a_certificate(board: ForgedBoard) -> None:
     """Go on only where the division asks for a certificate of the mask."""
-    if board.rules.division(board.original.division).certificate != "required":
+    if load_rules(board.folder).division(board.original.division).certificate != "required":
         raise NotApplicableError("the division asks for no certificate")
 
 
@@ -423,19 +451,9 @@ def second_attempt(card: Value) -> None:
     _other_records(card)
 
 
-def _other_model(card: Value) -> None:
-    """Give a card the name of another model, of this machine where its own is: plugins know those."""
-    name = "nobody/another-model"
-    if card["model"]["name"].startswith("builtin/"):
-        own = card["model"]["name"]
-        name = "builtin/chaos" if own != "builtin/chaos" else "builtin/momentum"
-
-    card["model"]["name"] = name
-
-
 def _of_other_model(change: Change) -> Change:
     """The card of another model, with records of its own and a change."""
-    return in_turn(_other_model, _other_records, change)
+    return in_turn(change_model, _other_records, change)
 
 
 def _of_provider(name: str) -> Change:
@@ -487,7 +505,6 @@ _two(
     in_turn(second_attempt, setting("call", "reasoning_effort", to=None)),
     "second_attempt_with_an_unset_setting",
 )
-_two("copy", _other_model, "records_of_another_card")
 _two("copy", _other_files, "episodes_of_another_card")
 full("mask_key_of_another_run", "mask-key", "card", verdict(), _same_mask_key)
 _alike("model_name_that_differs_by_case_alone", "openai/look-alike", "openai/Look-Alike")
@@ -521,6 +538,6 @@ HIGH = setting("call", "reasoning_effort", to="high")
 _two("attempts", in_turn(second_attempt, HIGH), "fewer_attempts_than_cards", "submission", 1)
 bad(
     "attempts_without_the_withdrawn_card", "attempts", "submission",
-    lambda board: board.withdraw(board.add()), forge(second_attempt, stored="elsewhere"),
+    lambda board: withdraw_card(board, board.add()), forge(second_attempt, stored="elsewhere"),
     lambda board: board.edit(board.files.submission, setting("attempts", "runs", to=1)),
 )  # fmt: skip

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from board_card_kinds import no_calls
+from board_kinds import change_card, full
 from ktdeval_board.layout import LEDGER, MARK, TRANSCRIPT
-from ktdeval_board.selftest.forgery_kinds import full
+from ktdeval_board.rules import load_rules
 from ktdeval_board.selftest.sample_board import (
     ForgedBoard,
     NotApplicableError,
     Value,
-    no_calls,
     put_json,
     read_transcript,
     renewed_card,
@@ -78,16 +79,6 @@ def _raise_value(rows: list[Value]) -> None:
     row[name] += 100
 
 
-def _reply_otherwise(entries: list[Any]) -> None:
-    reply = next(
-        exchange["reply"]
-        for entry in entries
-        for exchange in entry["exchanges"]
-        if "reply" in exchange
-    )
-    reply["content"] = f"{reply['content']} Or so."
-
-
 def _one_reply_less(entries: list[Any]) -> None:
     entry = next(entry for entry in reversed(entries) if entry["exchanges"])
     entry["exchanges"] = entry["exchanges"][:-1]
@@ -123,7 +114,7 @@ def _better_episodes(board: ForgedBoard) -> None:
         _better_episode(card)
         card.update(renewed_card(card))
 
-    board.change_card(change)
+    change_card(board, change)
 
 
 def _count_otherwise(board: ForgedBoard) -> None:
@@ -159,7 +150,7 @@ def _count_calls_otherwise(board: ForgedBoard) -> None:
     card = json.loads(board.files.card.read_text())
     change(card)
     put_json(path, mark)
-    board.change_card(lambda old: old.update(card))
+    change_card(board, lambda old: old.update(card))
     board.renew_records()
 
 
@@ -177,12 +168,12 @@ def _calls_of_a_model_that_makes_none(board: ForgedBoard) -> None:
         if card["cost"].get("price"):
             card["cost"]["price"]["source"] = "a list"
 
-    board.change_card(change)
+    change_card(board, change)
 
 
 def _bomb(board: ForgedBoard, folder: Path) -> None:
     """Leave a transcript of a few bytes that says it unpacks to more than is taken."""
-    size = board.rules.limits.bytes_of("unpacked_mb") + 1
+    size = load_rules(board.folder).limits.bytes_of("unpacked_mb") + 1
     packer = zstandard.ZstdCompressor(level=1).compressobj(size=size)
     head = packer.compress(b"\0" * 1000) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     (folder / TRANSCRIPT).write_bytes(head)
@@ -199,12 +190,6 @@ full(
     _RULE,
     "ledger",
     _with_all_that_follows(_change_ledger(lambda rows: rows.pop())),
-)
-full(
-    "transcript_with_another_reply",
-    _RULE,
-    "transcript",
-    _with_all_that_follows(_change_transcript(_reply_otherwise)),
 )
 full(
     "transcript_with_a_reply_less",

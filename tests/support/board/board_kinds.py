@@ -1,33 +1,22 @@
-"""Kinds of forged submissions, each made from a sound one: its steps, the rule that must refuse it,
-and the file that the finding must name.
+"""Kinds of forged submissions, each made from a sound one: those of `ktdeval leaderboard selftest`,
+and all that the modules `board_*_kinds` register.
 
 Kinds with one changed value or one file too many are rows of the YAML file next to this module. A
-new kind is one more call of `bad`, `full`, `forged`, `edited` or `two`.
+new kind is one more call of `bad`, `full`, `forged` or `edited`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
 from pathlib import Path
 from typing import Any
 
+from ktdeval.values import dumps_pretty
+from ktdeval_board.selftest import kinds
+from ktdeval_board.selftest.kinds import Build, ForgeryKind, forge
 from ktdeval_board.selftest.sample_board import Change, ForgedBoard, NotApplicableError, Value
 
-Build = Callable[[Any], object]  #: Step that changes a board, a `ForgedBoard`
-
-
-@dataclass(frozen=True, slots=True)
-class ForgeryKind:
-    """A kind of forgery."""
-
-    build: Build  #: its steps on an empty board
-    rule: str  #: rule of the check that must refuse it
-    #: file that the finding names: `card`, `submission`, `list`, `records`, or a path of the board
-    named: str
-
-
-KINDS: dict[str, ForgeryKind] = {}
+KINDS: dict[str, ForgeryKind] = dict(kinds.KINDS)
 """Kinds of forgeries by their names, in the order in which they are tried."""
 
 
@@ -38,6 +27,7 @@ def bad(name: str, rule: str, named: str, *steps: Build) -> None:
         for step in steps:
             step(board)
 
+    assert name not in KINDS, name
     KINDS[name] = ForgeryKind(build, rule, named)
 
 
@@ -62,11 +52,6 @@ def edited(name: str, rule: str, named: str, change: Change) -> None:
 
 
 # -- steps
-
-
-def forge(change: Change, **where: Any) -> Build:
-    """Return the step that adds a card with a change."""
-    return lambda board: board.forge(change, **where)
 
 
 def path_in(board: ForgedBoard, path: str) -> Path:
@@ -134,3 +119,24 @@ def of_task(**fields: Any) -> Change:
         card["task"]["config"].update(fields)
 
     return change
+
+
+# -- changes of a board
+
+
+def change_card(board: ForgedBoard, change: Change) -> None:
+    """Change the card that was added last, and renew its id."""
+    card = json.loads(board.files.card.read_text())
+    change(card)
+    board.rewrite(dumps_pretty(card).encode())
+
+
+def withdraw_card(board: ForgedBoard, card_id: str) -> None:
+    """Withdraw a card by an erratum."""
+    entry = {
+        "card": card_id,
+        "date": "2026-01-01",
+        "effect": "withdrawn",
+        "what": "its submitter asked for it",
+    }
+    (board.folder / "errata.yaml").write_text(json.dumps({"errata": [entry]}))

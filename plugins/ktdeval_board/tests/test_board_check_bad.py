@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pytest
 from board_bad import MODEL, TODAY, BadBoard, Good, make_good
 from board_bad_cases import CASES, only_window, second_attempt, setting
 from board_cards import put_json
+from board_kinds import withdraw_card
 from card_cases import typed
 from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
@@ -344,7 +346,7 @@ def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
 def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(
     full: BadBoard,
 ) -> None:
-    full.withdraw(full.card_id)
+    withdraw_card(full, full.card_id)
     full.forge(setting("provenance", "wall_time_s", to=1.0))
     full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
@@ -496,7 +498,8 @@ def test_the_market_that_a_submission_names_is_not_opened(
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["data"] = {"data": "evil_module:Market", "data_args": {"path": "../../../etc/passwd"}}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    board.add(run=run)
+    board.original = replace(board.original, run=run)
+    board.add()
     report = check(board)
 
     assert (report.findings, [one.tier for one in report.checked]) == ((), ["re-executed"])

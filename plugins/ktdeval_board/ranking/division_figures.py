@@ -35,7 +35,7 @@ from ktdeval_board.board_entries import Card, Entry, unset_to_none
 from ktdeval_board.document_types import DIGITS
 from ktdeval_board.ranking.column_texts import EXTRA, by_trust
 from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, Vector
-from ktdeval_board.ranking.rows import FigureRow, Row
+from ktdeval_board.ranking.rows import FigureRow, Row, no_standing
 
 Benchmark = Mapping[str, Mapping[str, float]]
 """Window to metric to value of buying and holding the benchmark."""
@@ -561,16 +561,7 @@ def _reference_row(baseline: str, model: str, label: str, source: Entry, figures
         "baseline": baseline,
         "tier": source.tier,
         "labels": [],
-        "ranked": False,
-        "why": [],
-        "rank": None,
-        "alpha_rank": None,
-        "tie": None,
-        "alpha_tie": None,
-        "shared_rank": None,
-        "tied_with": 0,
-        "shared_alpha_rank": None,
-        "alpha_tied_with": 0,
+        **no_standing(),
         **figures,
     }
 

@@ -29,7 +29,7 @@ from ktdeval_board.document_types import rounded, rounded_or_none, to_object
 from ktdeval_board.look_alike_names import Party, pair_of
 from ktdeval_board.ranking.column_texts import ALPHA, system_labels
 from ktdeval_board.ranking.daily_summaries import Cell, Vector
-from ktdeval_board.ranking.rows import Row, Standing, Table, Tables
+from ktdeval_board.ranking.rows import Row, Standing, Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
 
 MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
@@ -70,6 +70,11 @@ def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[s
     card = entry.card
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
     lines = {} if attribution is None else attribution.lines
+    standing: dict[str, JsonValue]
+    if row is None:  # the card is in no table
+        standing = dict.fromkeys(Standing.__annotations__)
+    else:
+        standing = standing_fields(row)
 
     return {
         **to_object(entry.facts(label)),
@@ -79,32 +84,13 @@ def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[s
         "mode": card.task.mode,
         "withdrawn": entry.is_withdrawn,
         "cutoff_source": entry.submission.model.cutoff_source,
-        **_standing(row),
+        **standing,
         "of": ranked,
         "attribution": {name: _attribution_line(line) for name, line in lines.items()},
         "exposures": mean_exposures(card),
         "cost": {"value": rounded(card.cost.value), "reason": unset_to_none(card.cost.reason)},
         "decisions": to_plain(card.decisions),
         "failures": to_plain(card.failures),
-    }
-
-
-def _standing(row: Row | None) -> dict[str, JsonValue]:
-    """Return a card's place in its division; all null for a card in no table."""
-    if row is None:
-        return dict.fromkeys(Standing.__annotations__)
-
-    return {
-        "rank": row["rank"],
-        "alpha_rank": row["alpha_rank"],
-        "tie": row["tie"],
-        "alpha_tie": row["alpha_tie"],
-        "shared_rank": row["shared_rank"],
-        "tied_with": row["tied_with"],
-        "shared_alpha_rank": row["shared_alpha_rank"],
-        "alpha_tied_with": row["alpha_tied_with"],
-        "ranked": row["ranked"],
-        "why": row["why"],
     }
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
+from ktdeval.values import JsonValue, to_object
 from ktdeval_board.board_entries import EntryFacts, EvidenceFacts
 from ktdeval_board.ranking.fresh_windows import FreshFacts
+
+Ranks = Sequence[int | None]
+"""Ranks or tie groups by card; None where it has none."""
 
 
 class Standing(TypedDict):
@@ -75,34 +79,45 @@ Tables = Mapping[str, Mapping[str, Table]]
 """Division id to scope to table."""
 
 
-def share_ranks(rows: Sequence[Row]) -> list[Row]:
-    """Return rows whose ranked cards have the ranks that their tie groups share, and how many
-    others share them.
+def place_cards(
+    why: Sequence[list[str]], ranks: tuple[Ranks, Ranks], ties: tuple[Ranks, Ranks]
+) -> Iterator[Standing]:
+    """Yield the standing of each card. `why`: reasons against a rank, by card; `ranks`: by the
+    division's figure and by selection alpha; `ties`: tie groups by the same two.
     """
-    places = _shared_ranks([row["rank"] for row in rows], [row["tie"] for row in rows])
-    by_alpha = _shared_ranks(
-        [row["alpha_rank"] for row in rows], [row["alpha_tie"] for row in rows]
-    )
-    shared: list[Row] = []
-    for row, place, alpha in zip(rows, places, by_alpha, strict=True):
-        rank, tied_with = place
-        alpha_rank, alpha_tied_with = alpha
-        shared.append(
-            {
-                **row,
-                "shared_rank": rank,
-                "tied_with": tied_with,
-                "shared_alpha_rank": alpha_rank,
-                "alpha_tied_with": alpha_tied_with,
-            }
-        )
-
-    return shared
+    own = _shared_ranks(ranks[0], ties[0])
+    alpha = _shared_ranks(ranks[1], ties[1])
+    for card, reasons in enumerate(why):
+        shared_rank, tied_with = own[card]
+        shared_alpha_rank, alpha_tied_with = alpha[card]
+        yield {
+            "ranked": ranks[0][card] is not None,
+            "why": reasons,
+            "rank": ranks[0][card],
+            "alpha_rank": ranks[1][card],
+            "tie": ties[0][card],
+            "alpha_tie": ties[1][card],
+            "shared_rank": shared_rank,
+            "tied_with": tied_with,
+            "shared_alpha_rank": shared_alpha_rank,
+            "alpha_tied_with": alpha_tied_with,
+        }
 
 
-def _shared_ranks(
-    ranks: Sequence[int | None], ties: Sequence[int | None]
-) -> list[tuple[int | None, int]]:
+def no_standing() -> Standing:
+    """Return the standing of a row that is no card."""
+    none = ([None], [None])
+    (standing,) = place_cards([[]], none, none)
+    return standing
+
+
+def standing_fields(row: Row) -> dict[str, JsonValue]:
+    """Return the standing in a row, as JSON."""
+    names = Standing.__annotations__
+    return to_object({name: value for name, value in row.items() if name in names})
+
+
+def _shared_ranks(ranks: Ranks, ties: Ranks) -> list[tuple[int | None, int]]:
     """Return for each row the best rank of its tie group, and how many others are in it; its own
     rank without a group.
     """

@@ -8,7 +8,7 @@ run of ranks: daily returns show no difference between its members and the best 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, product
@@ -49,10 +49,8 @@ from ktdeval_board.ranking.fresh_windows import (
     why_not_fresh,
 )
 from ktdeval_board.ranking.questions import Evidence, evidence_of
-from ktdeval_board.ranking.rows import Row, Table, Ties, share_ranks
+from ktdeval_board.ranking.rows import Ranks, Row, Standing, Table, Ties, place_cards
 from ktdeval_board.rules import Division
-
-Ranks = Sequence[int | None]
 
 _FRESH_NOTE = (
     "figures of an entrant: over the windows after its own training data; tie groups: over the"
@@ -287,13 +285,17 @@ class _DivisionTables:
         why = self.why(figures, scope)
         ranks = self.ranks(figures, why)
         returns, alpha = self._tie_groups(scope, ranks)
-        rows = list(self._rows(figures, why, ranks, (returns.groups, alpha.groups)))
+        ids = [entry.card_id for entry in self.entries]
+        own_ties = [returns.groups.get(card_id) for card_id in ids]
+        alpha_ties = [alpha.groups.get(card_id) for card_id in ids]
+        standings = place_cards(why, ranks, (own_ties, alpha_ties))
+        rows = list(self._rows(figures, standings))
         rows += reference_rows(
             self.columns, self.windows_of(scope), self.benchmark, self.entries, self.samples
         )
         notes = [*returns.notes, *alpha.notes, *self._notes(why)]
 
-        table["rows"] = share_ranks(self._sorted(rows, figures))
+        table["rows"] = self._sorted(rows, figures)
         table["notes"] = list(dict.fromkeys(notes))
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
@@ -317,18 +319,12 @@ class _DivisionTables:
 
         return sorted(rows, key=order)
 
-    def _rows(
-        self,
-        figures: ScopeFigures,
-        why: Sequence[list[str]],
-        ranks: tuple[Ranks, Ranks],
-        groups: tuple[Mapping[str, int], ...],
-    ) -> Iterator[Row]:
+    def _rows(self, figures: ScopeFigures, standings: Iterable[Standing]) -> Iterator[Row]:
         value = nullable(figures.value)
         low = nullable(figures.low)
         high = nullable(figures.high)
         n = figures.n.tolist()
-        for row, entry in enumerate(self.entries):
+        for row, (entry, standing) in enumerate(zip(self.entries, standings, strict=True)):
             found = self.evidence[entry.card_id]
             yield {
                 **entry.facts(self.labels[entry.card_id]),
@@ -339,16 +335,7 @@ class _DivisionTables:
                 "registration": entry.card.registration or None,
                 "fresh": self.fresh.get(entry.card_id),
                 "evidence": found.facts,
-                "ranked": ranks[0][row] is not None,
-                "why": why[row],
-                "rank": ranks[0][row],
-                "alpha_rank": ranks[1][row],
-                "tie": groups[0].get(entry.card_id),
-                "alpha_tie": groups[1].get(entry.card_id),
-                "shared_rank": None,
-                "tied_with": 0,
-                "shared_alpha_rank": None,
-                "alpha_tied_with": 0,
+                **standing,
                 "values": value[row],
                 "low": low[row],
                 "high": high[row],

@@ -14,7 +14,7 @@ from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import column_texts
 from ktdeval_board.ranking.column_texts import by_trust
 from ktdeval_board.ranking.questions import against_words, evidence_of
-from ktdeval_board.ranking.rows import Table, Tables
+from ktdeval_board.ranking.rows import Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
@@ -39,6 +39,15 @@ _DIVISION_RULES = (
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
 _MARKET_WORDS = ("name", "source", "repairs", "benchmark_name")
 _ERRATUM = ("date", "effect", "what", "by")
+_RANK_FIELDS = (
+    "rank",
+    "alpha_rank",
+    "tie",
+    "shared_rank",
+    "tied_with",
+    "shared_alpha_rank",
+    "alpha_tied_with",
+)
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
 
 
@@ -193,16 +202,9 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
                     continue
 
                 scopes_of_card = ranks.setdefault(row["card"], {})
-                scopes_of_card[path_segment(scope)] = {
-                    "rank": row["rank"],
-                    "alpha_rank": row["alpha_rank"],
-                    "tie": row["tie"],
-                    "shared_rank": row["shared_rank"],
-                    "tied_with": row["tied_with"],
-                    "shared_alpha_rank": row["shared_alpha_rank"],
-                    "alpha_tied_with": row["alpha_tied_with"],
-                    "of": len(ranked),
-                }
+                standing = standing_fields(row)
+                shown = {name: standing[name] for name in _RANK_FIELDS}
+                scopes_of_card[path_segment(scope)] = {**shown, "of": len(ranked)}
 
     return ranks
 

@@ -5,7 +5,6 @@ takes part.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,7 +15,7 @@ from board_ranks import daily, make_board, make_entry, make_series, ranked_table
 from compare_cards import make_card, save_run
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
-from ktdeval_board.ranking.rows import share_ranks
+from ktdeval_board.ranking.rows import place_cards
 from ktdeval_board.ranking.table import MOST_TESTED
 from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
 from loops import not_empty
@@ -314,13 +313,9 @@ def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> N
     """Ranks 1 to 5 in groups A, none, A, B, A: ranks 1, 3 and 5 are tied at 1."""
     groups = [1, None, 1, 2, 1, None]
     ranks = [1, 2, 3, 4, 5, None]
-    rows: list[Any] = []
-
-    for rank, group in zip(ranks, groups, strict=True):
-        rows.append({"rank": rank, "tie": group, "alpha_rank": rank, "alpha_tie": group})
-
     expected = [(1, 2), (2, 0), (1, 2), (4, 0), (1, 2), (None, 0)]
-    shared = share_ranks(rows)
+    why: list[list[str]] = [[] for _ in ranks]
+    shared = list(place_cards(why, (ranks, ranks), (groups, groups)))
 
     assert [(row["shared_rank"], row["tied_with"]) for row in shared] == expected
     assert [(row["shared_alpha_rank"], row["alpha_tied_with"]) for row in shared] == expected

@@ -224,7 +224,7 @@ class CallLog(Closing):
         waiting = _WaitingCall(call.episode, call.to_row(), entry)
         with self._lock:
             if self._is_closed:
-                raise StoreError(f"{self.path}: the record of calls is closed")
+                raise self._closed()
 
             _add_paid(self._paid, call)
             self._waiting.append(waiting)
@@ -274,11 +274,18 @@ class CallLog(Closing):
 
     def _next_write(self) -> Future[None]:
         """Return the next write to begin, which all calls share that come until then. The caller
-        holds the lock.
+        holds the lock. Raises StoreError: there is none any more.
         """
         if self._queued is None:
-            self._queued = self._writer.submit(self._write_waiting)
+            try:
+                self._queued = self._writer.submit(self._write_waiting)
+            except RuntimeError as error:  # the log is closed, or the process ends
+                raise self._closed() from error
+
         return self._queued
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"{self.path}: the record of calls is closed")
 
     def _write_waiting(self) -> None:
         """Write all waiting calls together; run by the thread that writes.

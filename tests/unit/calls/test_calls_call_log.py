@@ -141,8 +141,9 @@ def test_flush_and_close_write_pending_records(log, run):
 
     log.close()
 
-    with pytest.raises(StoreError, match=r"calls\.sqlite: the record of calls is closed"):
-        log.record(call_of("c"))
+    for action in (lambda: log.record(call_of("c")), log.flush):
+        with pytest.raises(StoreError, match=r"calls\.sqlite: the record of calls is closed"):
+            action()
 
 
 def test_an_episode_settles_with_its_own_calls_on_disk(log, run):

@@ -5,14 +5,13 @@ Providers that cache prompts bill such a beginning at a lower price, if their ca
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-from msgspec import Struct
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry
-from ktdeval.values import JsonValue, dumps_canonical, from_plain
+from ktdeval.runner import RecordedExchange, read_exchanges
+from ktdeval.values import JsonValue, dumps_canonical
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,9 @@ class ReusedPrefix:
         return 100.0 * reused / self.characters
 
 
-class _Recorded(Struct):
-    """Fields of a recorded call from which its request follows."""
-
-    kept: int = 0
-    sent: list[JsonValue] = []
-    tools: list[str] = []
-    model: str = ""  #: empty: the run's own
-
-
 def calls_with_prefix(
     transcript: Sequence[TranscriptEntry], where: str
-) -> Iterator[tuple[Mapping[str, JsonValue], ReusedPrefix]]:
+) -> Iterator[tuple[RecordedExchange, ReusedPrefix]]:
     """Yield each recorded call of an episode with the reused prefix of its request: of those to
     the same model, since each model has a cache of its own. A tool counts by its name: a transcript
     records no more of it. Raises StoreError, which names `where`: a
@@ -71,17 +61,17 @@ def calls_with_prefix(
 
         messages: list[JsonValue] = []
 
-        for exchange in entry.exchanges:
-            call = from_plain({**exchange}, _Recorded, where)
+        for call in read_exchanges(entry, where):
             if not 0 <= call.kept <= len(messages):
                 raise StoreError(
                     f"{where}: kept: expected 0 to {len(messages)}, the messages of the call"
                     f" before, got {call.kept}"
                 )
 
-            messages = [*messages[: call.kept], *call.sent]
+            sent = [message.to_json() for message in call.sent]
+            messages = [*messages[: call.kept], *sent]
             earlier = by_model.setdefault(call.model, EarlierRequests())
-            yield exchange, earlier.measure(request_text(call.tools, messages))
+            yield call, earlier.measure(request_text(call.tools, messages))
 
 
 def request_text(tools: Sequence[str], messages: Sequence[JsonValue]) -> str:

@@ -21,9 +21,9 @@ from ktdeval.cards import (
 )
 from ktdeval.cli import JsonOptions, RunPath, example, options_of, print_grid
 from ktdeval.errors import UsageError
-from ktdeval.harness import Reply, Usage
-from ktdeval.runner import RunFolder
-from ktdeval.values import JsonValue, dumps_pretty, from_plain
+from ktdeval.harness import Usage
+from ktdeval.runner import RecordedExchange, RunFolder
+from ktdeval.values import JsonValue, dumps_pretty
 from ktdeval_agents.prompt_prefix_reuse import ReusedPrefix, calls_with_prefix
 
 NO_ROLE = "(no role)"
@@ -62,6 +62,16 @@ class RoleUsage:
     #: of the requests' texts; tokens that a provider read from its cache are in `usage`
     prefix: ReusedPrefix = field(default_factory=ReusedPrefix)
 
+    def add(self, exchange: RecordedExchange, is_free: bool) -> None:
+        """Count a call; the tokens of a model that bills nothing need no count."""
+        call = exchange.usage
+        self.calls += call.calls
+        self.failed += call.failed
+        self.empty += call.empty
+        self.usage += call.tokens
+        if not is_free:
+            self.uncounted += call.uncounted
+
     def usd(self, price: PriceEntry | None) -> float | None:
         """Return the US dollars of the tokens; None where price or tokens are not known."""
         if price is None or self.uncounted:
@@ -91,21 +101,11 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, RoleUsage]:
     for spec in finished:
         transcript = folder.load_transcript(spec)
         for exchange, prefix in calls_with_prefix(transcript, f"{folder.path}: a call"):
-            model = str(exchange.get("model", folder.manifest.specs[0].model))
-            asked = RoleModel(str(exchange.get("role", NO_ROLE)), model)
+            model = exchange.model or folder.manifest.specs[0].model
+            asked = RoleModel(exchange.role or NO_ROLE, model)
             role = by_role.setdefault(asked, RoleUsage())
-            role.calls += 1
             role.prefix += prefix
-            if "reply" not in exchange:
-                role.failed += 1
-                continue
-
-            reply = from_plain(exchange["reply"], Reply, f"{folder.path}: a reply")
-            role.empty += not (reply.content.strip() or reply.tool_calls)
-            role.usage += reply.usage
-
-            if reply.usage == Usage() and not folder.manifest.is_free:
-                role.uncounted += 1
+            role.add(exchange, folder.manifest.is_free)
 
     return by_role
 

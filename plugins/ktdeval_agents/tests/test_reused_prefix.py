@@ -25,7 +25,8 @@ def call(*sent: str, kept: int = 0, tools: tuple[str, ...] = ()) -> dict[str, An
 
     messages = [{"role": role, "content": text} for role, text in zip(roles, sent, strict=True)]
 
-    return {"kept": kept, "sent": messages, "tools": list(tools)}
+    request = {"kept": kept, "sent": messages, "tools": list(tools), "tool_choice": None, "seed": 0}
+    return {**request, "error": "timeout"}
 
 
 def measured(*steps: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
@@ -92,7 +93,7 @@ def test_a_step_repeats_no_messages_of_the_step_before() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("kept", "one"), ("sent", 3), ("tools", [1])])
 def test_what_is_not_the_record_of_a_call_is_refused_with_its_field(field: str, value: Any) -> None:
-    with pytest.raises(StoreError, match=f"^run: {field}"):
+    with pytest.raises(StoreError, match=f"^run: exchanges: .*{field}"):
         measured([{**call("rules"), field: value}])
 
 

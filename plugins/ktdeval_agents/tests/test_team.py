@@ -649,7 +649,9 @@ PRICE = PriceEntry(
 
 
 def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
-    talks = [TranscriptEntry(step=0, exchanges=exchanges, submission=None)]
+    request = {"kept": 0, "sent": [], "tools": [], "tool_choice": None, "seed": 0}
+    calls = tuple({**request, **exchange} for exchange in exchanges)
+    talks = [TranscriptEntry(step=0, exchanges=calls, submission=None)]
     episodes = [SimpleNamespace(model="lab/own")] * 2
     specs = SimpleNamespace(specs=episodes, is_free=False)
 

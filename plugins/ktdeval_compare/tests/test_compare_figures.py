@@ -141,8 +141,9 @@ def stance(side: str) -> str:
 
 
 def _exchange(side: str) -> dict[str, Any]:
-    calls = [{"arguments": stance(side)}] if side else []
-    return {"reply": {"tool_calls": calls}}
+    calls = [{"id": "c", "name": "submit", "arguments": stance(side)}] if side else []
+    request = {"kept": 0, "sent": [], "tools": [], "tool_choice": None, "seed": 0}
+    return {**request, "reply": {"tool_calls": calls}}
 
 
 @pytest.mark.parametrize(

@@ -304,9 +304,5 @@ class StepCounts:
             tool_calls_valid=self.tool_calls_valid,
             submissions=self.submissions,
             unmask_attempts=self.unmask_attempts,
-            input_tokens=self.usage.input_tokens,
-            output_tokens=self.usage.output_tokens,
-            reasoning_tokens=self.usage.reasoning_tokens,
-            cache_read_tokens=self.usage.cache_read_tokens,
-            cache_write_tokens=self.usage.cache_write_tokens,
+            **self.usage.to_json(),
         )

@@ -14,6 +14,7 @@ import msgspec
 
 from ktdeval.errors import KtdevalError, PluginError
 from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload_types import Payload
 from ktdeval.values.option_forms import checked_hint, find_misfit
 from ktdeval.values.strict_json import JsonValue, Schema
 from ktdeval.values.typed_json import converted
@@ -70,6 +71,11 @@ class ToolArgumentError(KtdevalError):
         self.argument = argument
         self.expected = expected
         self.kind = kind
+
+    @property
+    def payload(self) -> Payload:
+        """Feedback to the model."""
+        return {"error": {"kind": self.kind, "argument": self.argument, "expected": self.expected}}
 
 
 @dataclass(frozen=True, slots=True)

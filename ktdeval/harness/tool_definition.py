@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
@@ -81,20 +81,6 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class ArgumentFault:
-    """What is wrong with the arguments of a call. It quotes nothing of what the model wrote."""
-
-    kind: str
-    argument: str  #: with its path, such as `stock_ids[2]`
-    expected: str
-
-    @property
-    def payload(self) -> Payload:
-        """Feedback to the model."""
-        return {"error": asdict(self)}
-
-
-@dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """Outcome of a call."""
 
@@ -104,9 +90,8 @@ class ToolOutcome:
     #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran
     failure: str | None = None
     unmask_attempts: int = 0  #: hidden identities found among the arguments
-    complaint: ArgumentFault | None = (
-        None  #: what is wrong with the arguments; None for other outcomes
-    )
+    #: what is wrong with the arguments; None for other outcomes
+    complaint: ToolArgumentError | None = None
 
 
 def tool(function: Callable[..., Payload | Refusal]) -> Tool:
@@ -213,25 +198,16 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
     the tool; `context`: passed to its function; `arguments_text`: raw JSON text, `{}` where
     it holds none (`is_no_arguments`); `lens`: translates handles.
     """
+    attempts = 0
     try:
-        arguments = {} if is_no_arguments(arguments_text) else loads_unique(arguments_text)
-    except DoubledFieldError:
-        return _refused(ArgumentFault("bad_json", "arguments", "each field once in an object"))
-    except ValueError:
-        rule = "one JSON object, without NaN or Infinity"
-        return _refused(ArgumentFault("bad_json", "arguments", rule))
-
-    if not isinstance(arguments, dict):
-        return _refused(ArgumentFault("bad_arguments", "arguments", "one JSON object"))
-
-    attempts = sum(lens.is_hidden_identity(text) for text in _nested_texts(arguments))
-    try:
+        arguments = _arguments_in(arguments_text)
+        attempts = sum(lens.is_hidden_identity(text) for text in _nested_texts(arguments))
         if tool.arguments is None:
             result = tool.function(context, arguments)
         else:
             result = tool.function(context, **_convert_all(tool.arguments, arguments, lens))
     except ToolArgumentError as error:
-        return _refused(ArgumentFault(error.kind, error.argument, error.expected), attempts)
+        return ToolOutcome(error.payload, error.kind, attempts, error)
 
     if isinstance(result, Refusal):
         return ToolOutcome(result.payload, result.failure, attempts)
@@ -239,8 +215,20 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
     return ToolOutcome(result, None, attempts)
 
 
-def _refused(complaint: ArgumentFault, unmask_attempts: int = 0) -> ToolOutcome:
-    return ToolOutcome(complaint.payload, complaint.kind, unmask_attempts, complaint)
+def _arguments_in(text: str) -> dict[str, JsonValue]:
+    """Return the arguments in a text. Raises ToolArgumentError: it is not one JSON object."""
+    try:
+        arguments = {} if is_no_arguments(text) else loads_unique(text)
+    except DoubledFieldError:
+        rule = "each field once in an object"
+    except ValueError:
+        rule = "one JSON object, without NaN or Infinity"
+    else:
+        if isinstance(arguments, dict):
+            return arguments
+        raise ToolArgumentError("arguments", "one JSON object")
+
+    raise ToolArgumentError("arguments", rule, "bad_json")
 
 
 def _convert_all(

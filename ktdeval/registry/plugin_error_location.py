@@ -18,11 +18,11 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """File and line of an author's code."""
+    """File and line of an author's code; ("", 0) where it is not known."""
 
-    path: str  #: the file, as Python knows it
-    line: int
-    shown: str  #: the file from the author's package on, such as `my_plugin/model.py`
+    path: str = ""  #: the file, as Python knows it
+    line: int = 0
+    shown: str = ""  #: the file from the author's package on, such as `my_plugin/model.py`
 
     def __str__(self) -> str:
         return f"{self.shown}:{self.line}"

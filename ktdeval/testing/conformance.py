@@ -15,6 +15,7 @@ from jsonschema.exceptions import SchemaError
 
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.harness.chat_messages import (
+    USAGE_FIELDS,
     CallParams,
     Message,
     Model,
@@ -347,8 +348,6 @@ def check_scoring_task(
 def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
     """Check that a sample without a valid answer earns the worst figure of each score, or none."""
     counts = ("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts")
-    tokens = ("input_tokens", "output_tokens", "reasoning_tokens")
-    cached = ("cache_read_tokens", "cache_write_tokens")
     silent: dict[str, Any] = {
         "step": 0,
         "sample": sample.id,
@@ -357,7 +356,7 @@ def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
         "facts": dict(sample.facts),
         "scores": {},
         "failures": {"no_submission": 1},
-        **dict.fromkeys((*counts, *tokens, *cached), 0),
+        **dict.fromkeys((*counts, *USAGE_FIELDS), 0),
     }
     record = from_plain(silent, AnswerRecord, where)
     for name, score in task.summarise([record]).items():

@@ -15,7 +15,7 @@ from typing import Any
 from ktdeval.errors import KtdevalError
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_boundary import one_line
-from ktdeval.registry.plugin_error_location import place_of
+from ktdeval.registry.plugin_error_location import CodePlace, place_of
 from ktdeval.values.typed_json import Value
 
 _OURS = Path(__file__).parents[1]
@@ -70,52 +70,42 @@ class NotCalled(Exception):
     """A part can't be called here, for a reason that is no fault."""
 
 
-@dataclass(frozen=True)
-class CodeLocation:
-    """File and line of an author's code; ("", 0) where it is not known."""
-
-    file: str = ""
-    line: int = 0
-
-
-def source_of(*candidates: Any) -> CodeLocation:
+def source_of(*candidates: Any) -> CodePlace:
     """Return where the first candidate that is an author's was written: a function, a class, a
     module, or an instance, which stands for its class.
     """
     for candidate in candidates:
         source = _source(candidate)
-        if source.file and not Path(source.file).is_relative_to(_OURS):
+        if source.path and not Path(source.path).is_relative_to(_OURS):
             return source
 
-    return CodeLocation()
+    return CodePlace()
 
 
-def _source(candidate: Any) -> CodeLocation:
+def _source(candidate: Any) -> CodePlace:
     written = inspect.unwrap(candidate) if callable(candidate) else candidate
     if isinstance(written, partial):
         written = written.func
     if isinstance(written, ModuleType):
-        return CodeLocation(getattr(written, "__file__", None) or "", 1)
+        return CodePlace(getattr(written, "__file__", None) or "", 1)
     if not inspect.isfunction(written) and not inspect.isclass(written):
         written = type(written)
     if written.__module__.partition(".")[0] in sys.stdlib_module_names:
-        return CodeLocation()
+        return CodePlace()
 
     try:
-        return CodeLocation(
-            inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1]
-        )
+        return CodePlace(inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1])
     except (OSError, TypeError):  # of a built-in, or typed at a prompt
-        return CodeLocation()
+        return CodePlace()
 
 
-def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> CodeLocation:
+def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> CodePlace:
     """Return where a part is defined: its variant in a task file, what was made, its maker, or the
     hook that offers it.
     """
     path, _, _ = str(spec.extra.get("where", "")).partition(": ")
     if path.endswith((".yaml", ".yml")) and Path(path).is_file():
-        return CodeLocation(path, _line_of_key(Path(path), spec.name))
+        return CodePlace(path, _line_of_key(Path(path), spec.name))
 
     return source_of(*(part for part in (made, spec.make, hook) if part is not None))
 
@@ -128,7 +118,7 @@ def _line_of_key(path: Path, key: str) -> int:
     return 1
 
 
-def finding_of(plugin: str, part: str, error: BaseException, source: CodeLocation) -> Finding:
+def finding_of(plugin: str, part: str, error: BaseException, source: CodePlace) -> Finding:
     """Return the finding of an exception: at the author's line that raised it, or else at `source`."""
     cause = error
     while isinstance(cause, KtdevalError | ConformanceError) and cause.__cause__ is not None:
@@ -136,11 +126,11 @@ def finding_of(plugin: str, part: str, error: BaseException, source: CodeLocatio
 
     in_file = _IN_A_FILE.search(str(error))
     if in_file is not None and Path(in_file[1]).is_file():
-        source = CodeLocation(in_file[1], _line_of_key(Path(in_file[1]), in_file[2]))
+        source = CodePlace(in_file[1], _line_of_key(Path(in_file[1]), in_file[2]))
 
     place = place_of(cause)
     if place is not None and not Path(place.path).is_relative_to(_OURS):
-        source = CodeLocation(place.path, place.line)
+        source = place
 
     reason = one_line(error).removeprefix(f"{part} of plugin {plugin}: ")
     if place is not None:
@@ -154,7 +144,7 @@ def finding_of(plugin: str, part: str, error: BaseException, source: CodeLocatio
     return Finding(
         plugin=plugin,
         part=part,
-        file=source.file,
+        file=source.path,
         line=source.line,
         reason=reason,
         fix=fix or _GENERAL_FIX[place is not None],

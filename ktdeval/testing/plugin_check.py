@@ -17,9 +17,9 @@ from msgspec import structs
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, ProviderError, UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_boundary import hooks_of, raised_by
+from ktdeval.registry.plugin_error_location import CodePlace
 from ktdeval.registry.plugin_registry import KINDS, Plugins, load_plugins
 from ktdeval.testing.findings import (
-    CodeLocation,
     ConformanceError,
     Finding,
     NotCalled,
@@ -95,13 +95,13 @@ def _module_of(plugins: Plugins, reference: str) -> str:
     return next(reversed(plugins.info))
 
 
-def _source_in_manifest(reference: str, message: str) -> CodeLocation:
+def _source_in_manifest(reference: str, message: str) -> CodePlace:
     """Return where the hook that a message names is written; the manifest's first line for a
     message that names none.
     """
     module = sys.modules.get(Path(reference).name.removesuffix(".py"))
     if module is None:
-        return CodeLocation(reference, 1) if reference.endswith(".py") else CodeLocation()
+        return CodePlace(reference, 1) if reference.endswith(".py") else CodePlace()
 
     named = [getattr(module, hook) for hook in hooks_of(module) if hook in message]
     return source_of(*named, module)
@@ -176,7 +176,7 @@ class _PluginCheck:
         arguments = observe.__code__.co_varnames[: observe.__code__.co_argcount]
         call_observer(self._trial, observe, arguments)
 
-    def _try(self, part: str, source: CodeLocation, check: Callable[..., None], *args: Any) -> None:
+    def _try(self, part: str, source: CodePlace, check: Callable[..., None], *args: Any) -> None:
         """Run a check; what it raises is a finding, whatever it is, since it calls foreign code."""
         error = raised_by(check, *args)
         if error is None:
@@ -192,7 +192,7 @@ class _PluginCheck:
 
         self._add(part, error, source)
 
-    def _add(self, part: str, error: BaseException, source: CodeLocation) -> None:
+    def _add(self, part: str, error: BaseException, source: CodePlace) -> None:
         finding: Finding = finding_of(self._module, part, error, source)
         advice = advice_of(error)
         if advice:

@@ -38,14 +38,13 @@ from ktdeval.harness.tool_protocols import ProtocolModel
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign, call_through
 from ktdeval.runner.models.model_drift import ask_at_end, ask_at_start
-from ktdeval.runner.models.run_events import finished_call
 from ktdeval.runner.plans.additional_models import RunModel, known_context
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import cache_folder
 from ktdeval.runner.records.run_folder import MANIFEST, REPLIES, RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.events import CallDelayed, CheckDelayed, Event
+from ktdeval.task_api.events import CallDelayed, CallFinished, CheckDelayed, Event
 from ktdeval.values.config_options import user_path
 from ktdeval.values.strict_json import dumps_canonical
 
@@ -262,7 +261,19 @@ class RemoteAccess(ModelAccess):
             emit(CallDelayed(spec, *wait))
 
         def watch(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
-            emit(finished_call(spec, request, record, reply))
+            emit(
+                CallFinished(
+                    spec,
+                    step=record.step,
+                    model=record.model,
+                    outcome=record.outcome,
+                    attempt=record.attempt,
+                    latency_s=record.latency_s,
+                    cost_usd=record.cost_usd,
+                    request=request,
+                    reply=reply,
+                )
+            )
 
         model = self.client.for_episode(spec.id, notify, fence, watch)
         calls_of_episode = partial(self.log.episode_calls, spec.id)

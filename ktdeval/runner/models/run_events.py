@@ -1,4 +1,4 @@
-"""What observers are told of a run as a whole, and of its model calls."""
+"""What observers are told of a run as a whole."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from ktdeval.calls.record import CallRecord
 from ktdeval.errors import BudgetError, RunStop
-from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
-from ktdeval.task_api.events import CallFinished, Event, RunFinished, RunStarted
+from ktdeval.task_api.events import Event, RunFinished, RunStarted
 from ktdeval.values.hashes import content_hash
 
 
@@ -63,20 +61,3 @@ def _state_of(result: EndedRun) -> Literal["finished", "failed", "stopped"]:
     if isinstance(result.stopped, BudgetError):
         return "stopped"
     return "failed"
-
-
-def finished_call(
-    spec: EpisodeSpec, request: ModelRequest, record: CallRecord, reply: Reply | None
-) -> CallFinished:
-    """Return the event of a recorded attempt."""
-    return CallFinished(
-        spec,
-        step=record.step,
-        model=record.model,
-        outcome=record.outcome,
-        attempt=record.attempt,
-        latency_s=record.latency_s,
-        cost_usd=record.cost_usd,
-        request=request,
-        reply=reply,
-    )

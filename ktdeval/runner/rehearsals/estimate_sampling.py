@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from ktdeval.runner.episodes.episode_execution import Episode
 from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 
@@ -61,16 +63,14 @@ class SampledDays:
             return EstimatedMean(mean, 0.0)
 
         middle = statistics.fmean(self.shown)
-        distances = [shown - middle for shown in self.shown]
-        spread = math.fsum(distance**2 for distance in distances)
+        shown = np.array(self.shown) - middle
+        differences = np.array(values) - mean
         slope = 0.0
-        if spread:
-            products = zip(distances, values, strict=True)
-            slope = math.fsum(distance * value for distance, value in products) / spread
+        if shown.any():
+            slope = float(shown @ differences / (shown @ shown))
 
-        pairs = zip(distances, values, strict=True)
-        residuals = [value - mean - slope * distance for distance, value in pairs]
-        variance = math.fsum(residual**2 for residual in residuals) / (len(values) - 2)
+        residuals = differences - slope * shown
+        variance = float(residuals @ residuals) / (len(values) - 2)
         error = math.sqrt(variance / len(values))
         return EstimatedMean(mean + slope * (self.mean_shown - middle), error)
 

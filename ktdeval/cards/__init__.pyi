@@ -66,6 +66,7 @@ from ktdeval.cards.fields.episode_parts import (
     MissingEpisode as MissingEpisode,
     UsageCounts as UsageCounts,
 )
+from ktdeval.cards.fields.episodes import plan_of as plan_of
 from ktdeval.cards.fields.fact_types import (
     SIDES as SIDES,
     CutoffEntry as CutoffEntry,

@@ -126,8 +126,14 @@ from ktdeval.runner.records.registered_question import (
 )
 from ktdeval.runner.records.result_documents import load_result as load_result
 from ktdeval.runner.records.run_file_names import (
+    ANSWERS as ANSWERS,
+    CANARY as CANARY,
+    CERTIFICATE as CERTIFICATE,
     DECLARED_FILE as DECLARED_FILE,
+    LEDGER as LEDGER,
     MANIFEST as MANIFEST,
+    MARK as MARK,
+    TRANSCRIPT as TRANSCRIPT,
 )
 from ktdeval.runner.records.run_folder import (
     RunFolder as RunFolder,

@@ -21,7 +21,20 @@ import pyarrow.parquet as pq
 from ktdeval.cards import card_difference, validate_card
 from ktdeval.errors import KtdevalError, StoreError, explained
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
+from ktdeval.runner import (
+    ANSWERS,
+    CANARY,
+    CERTIFICATE,
+    LEDGER,
+    MANIFEST,
+    MARK,
+    TRANSCRIPT,
+    RunFolder,
+    load_table,
+    pack_lines,
+    rescore,
+    verify_card,
+)
 from ktdeval.secrets import REDACTED as REDACTED, SecretHider, hider_of, secret_forms, secrets_of
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import (
@@ -36,7 +49,6 @@ from ktdeval.values import (
 )
 from ktdeval_board.board_entries import Card
 from ktdeval_board.document_types import RecordFile
-from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.rules import SnapshotRule
 
 _ADVICE = "run again without it, or unset the variable where it is no secret"

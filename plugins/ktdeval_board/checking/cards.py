@@ -11,7 +11,16 @@ from functools import cached_property, partial
 from ktdeval.cards import NEVER_TRADED, TradingCard, made_at, recorded_cutoff
 from ktdeval.harness import CallParams
 from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner import card_claims
+from ktdeval.runner import (
+    ANSWERS,
+    CANARY,
+    CERTIFICATE,
+    LEDGER,
+    MANIFEST,
+    MARK,
+    TRANSCRIPT,
+    card_claims,
+)
 from ktdeval_board.board_entries import (
     Card,
     facets,
@@ -23,7 +32,6 @@ from ktdeval_board.board_entries import (
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.checking.registrations import PLAIN_NAME, card_problems, submitter_problems
 from ktdeval_board.document_types import RecordFile, Records, Submission
-from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
 from ktdeval_board.market_document import Market, description_problems
 from ktdeval_board.registrations import NONE_FILED, Registrations
 from ktdeval_board.rules import Division, Rules

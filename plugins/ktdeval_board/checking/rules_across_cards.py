@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ktdeval.runner import ANSWERS
 from ktdeval_board.attempts import OF_ONE, known_attempts
 from ktdeval_board.board_entries import (
     Candidate,
@@ -163,7 +164,7 @@ def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
     for episode in candidate.card.episodes:
         yield episode.id, f"episode {episode.id}"
     for path, digest in candidate.card.artefacts.items():
-        if not path.endswith("answers.jsonl.zst"):
+        if not path.endswith(ANSWERS):
             yield digest, f"the record {path[:120]} (SHA-256 {digest[:12]}…)"
 
 

@@ -22,20 +22,12 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError, explained
-from ktdeval.runner import RunFolder, run_file
+from ktdeval.runner import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT, RunFolder, run_file
 from ktdeval.values import dumps_pretty, file_sha256, read_plain, to_plain, write_atomic
 from ktdeval_board.board_entries import VERDICT
 from ktdeval_board.document_types import Certified
 from ktdeval_board.exchange.lm_eval_import import file_name, import_results
-from ktdeval_board.layout import (
-    ANSWERS,
-    CERTIFICATE,
-    IMPORTED,
-    MANIFEST,
-    MARK,
-    TRANSCRIPT,
-    BoardFolder,
-)
+from ktdeval_board.layout import IMPORTED, BoardFolder
 from ktdeval_board.options import BoardOptions, MovedOptions, moved_market, recorded_day
 from ktdeval_board.rules import load_rules
 

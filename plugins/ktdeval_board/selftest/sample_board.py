@@ -6,14 +6,15 @@ import copy
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
-from ktdeval.cards import card_kinds, derive_card
-from ktdeval.task_api import EpisodeSpec, Window
+from ktdeval.cards import card_kinds, derive_card, plan_of
+from ktdeval.runner import CANARY, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT
+from ktdeval.task_api import Window
 from ktdeval.values import (
     content_hash,
     dumps_canonical,
@@ -22,7 +23,7 @@ from ktdeval.values import (
     from_plain,
     sha256_hex,
 )
-from ktdeval_board.layout import MANIFEST, MARK, TRANSCRIPT, BoardFolder, CardFiles
+from ktdeval_board.layout import BoardFolder, CardFiles
 
 Value = dict[str, Any]
 Change = Callable[[Value], object]
@@ -250,39 +251,19 @@ def put_records(
 def record_files(run: Path) -> list[str]:
     """Return the files of a run that are records, by their paths in it."""
     paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
-    of_run = (MANIFEST, "canary.json", "certificate.json")
+    of_run = (MANIFEST, CANARY, CERTIFICATE)
     return sorted(path for path in paths if path in of_run or path.startswith("episodes/"))
-
-
-def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
-    """Return the spec of an episode of a card, by its JSON; its hash is the episode's id."""
-    task = card["task"]
-    model = card["model"]
-    agent = card["agent"]
-
-    return EpisodeSpec(
-        task=task["name"],
-        task_version=task["version"],
-        task_hash=task["hash"],
-        snapshot=card["snapshot"]["id"] if card.get("snapshot") else None,
-        mask=task.get("mask"),
-        mode=task.get("mode"),
-        window=window,
-        model=model["name"],
-        model_args=model["args"],
-        agent=agent["name"],
-        agent_args=agent["args"],
-        call=card["call"],
-        seed=seed,
-        limit=card["limit"],
-        mask_key=card.get("mask_key"),
-    )
 
 
 def derived_fields(card: Mapping[str, Any]) -> Value:
     """Return the JSON of a card with all fields recomputed that follow from others."""
+    derived: Value = derive_card(_typed_card(card)).plain
+    return derived
+
+
+def _typed_card(card: Mapping[str, Any]) -> Any:
     kind = card_kinds(card["kind"])[card["kind"]]
-    return derive_card(from_plain(dict(card), kind.type, "card")).plain
+    return from_plain(dict(card), kind.type, "card")
 
 
 def renewed_card(card: Value) -> Value:
@@ -290,14 +271,13 @@ def renewed_card(card: Value) -> Value:
     records, totals.
     """
     card["task"]["hash"] = content_hash(card["task"]["config"])
-    windows = {}
-    for each in card.get("windows", []):
-        windows[each["name"]] = Window(each["name"], each["first"], each["last"])
-
+    facts = _typed_card(card)
+    plan = plan_of(facts)
+    windows = {each.name: Window(each.name, each.first, each.last) for each in facts.windows}
     names = {}
     for episode in [*card["episodes"], *card["missing_episodes"]]:
-        window = windows[episode["window"]] if windows else None
-        new = spec_of(card, window, episode["seed"]).id
+        window = windows.get(episode.get("window"))
+        new = replace(plan, window=window, seed=episode["seed"]).id
         names[episode["id"]] = new
         episode["id"] = new
 

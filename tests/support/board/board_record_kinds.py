@@ -15,7 +15,7 @@ import zstandard
 
 from board_card_kinds import no_calls
 from board_kinds import change_card, full
-from ktdeval_board.layout import LEDGER, MARK, TRANSCRIPT
+from ktdeval.runner import LEDGER, MARK, TRANSCRIPT
 from ktdeval_board.rules import load_rules
 from ktdeval_board.selftest.sample_board import (
     ForgedBoard,

@@ -17,13 +17,12 @@ from ktdeval.cards.fields.episode_parts import Served
 from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.stats.performance_metrics import panel_metrics
-from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import from_plain
 from ktdeval_board.selftest.sample_board import (
     derived_fields as derived_fields,
     renewed_card as renewed_card,
-    spec_of as spec_of,
 )
 from metric_cases import CODES, TASK, ledger, market, order, spec, step
 
@@ -224,4 +223,29 @@ def open_objects(schema: Any, name: str = "card") -> set[str]:
         open_names | {name}
         if is_object and schema.get("additionalProperties", True) is True
         else open_names
+    )
+
+
+def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
+    """Return the spec of an episode of a card, by its JSON; its hash is the episode's id."""
+    task = card["task"]
+    model = card["model"]
+    agent = card["agent"]
+
+    return EpisodeSpec(
+        task=task["name"],
+        task_version=task["version"],
+        task_hash=task["hash"],
+        snapshot=card["snapshot"]["id"] if card.get("snapshot") else None,
+        mask=task.get("mask"),
+        mode=task.get("mode"),
+        window=window,
+        model=model["name"],
+        model_args=model["args"],
+        agent=agent["name"],
+        agent_args=agent["args"],
+        call=card["call"],
+        seed=seed,
+        limit=card["limit"],
+        mask_key=card.get("mask_key"),
     )

@@ -198,7 +198,7 @@ def _submitted(data: bytes) -> object:
 def _marked(data: bytes) -> object:
     """Renew an episode's mark, as the submission of a run does after a secret was replaced."""
     from ktdeval.errors import explained
-    from ktdeval_board.layout import LEDGER, MARK
+    from ktdeval.runner import LEDGER, MARK
     from ktdeval_board.redacted_records import _update_mark
 
     folder = scratch() / "episode"

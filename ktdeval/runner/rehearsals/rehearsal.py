@@ -46,6 +46,7 @@ class FirstStep:
         self._make_factory = make_factory
         self._total_steps = 0
         self._has_warm_up = False
+        self._shown: dict[bool, ShownStep] = {}  # by whether lessons come first
         self._low: dict[int, StepSize] = {}
 
     @property
@@ -62,7 +63,10 @@ class FirstStep:
 
     def shown(self, with_lessons: bool) -> ShownStep:
         """Return what a model is sent, with or without the lessons of a warm-up before it."""
-        return self._with_lessons if with_lessons else self._without_lessons
+        has_lessons = with_lessons and self._learns
+        if has_lessons not in self._shown:
+            self._shown[has_lessons] = self._played(has_lessons)
+        return self._shown[has_lessons]
 
     @cached_property
     def warm_up(self) -> StepSize:
@@ -72,8 +76,8 @@ class FirstStep:
         if not self._learns:
             return StepSize(0, NOTHING_SENT, 0.0, 0)
 
-        whole = self._with_lessons.size
-        without = self._without_lessons.size
+        whole = self.shown(with_lessons=True).size
+        without = self.shown(with_lessons=False).size
         return StepSize(
             whole.requests - without.requests,
             whole.sent.without(without.sent),
@@ -122,19 +126,11 @@ class FirstStep:
         """Whether there may be a warm-up."""
         return self.total_steps > 0 and self._has_warm_up
 
-    @cached_property
-    def _with_lessons(self) -> ShownStep:
-        return self._played(with_lessons=True) if self._learns else self._without_lessons
-
-    @cached_property
-    def _without_lessons(self) -> ShownStep:
-        return self._played(with_lessons=False)
-
-    def _played(self, *, with_lessons: bool) -> ShownStep:
+    def _played(self, has_lessons: bool) -> ShownStep:
         model = MeasuringModel(LOW, 0)
         episode = self._open(model)
         if isinstance(episode, TradingEpisode):
-            episode.has_warm_up = episode.has_warm_up and with_lessons
+            episode.has_warm_up = episode.has_warm_up and has_lessons
 
         began = time.perf_counter()
         entry = episode.run_step(0)

@@ -125,7 +125,11 @@ def parse_envelope(data: bytes, where: str) -> Envelope:
     except ValueError as error:
         raise SignatureError(f"{where}: is not strict JSON: {error}") from error
 
-    envelope = from_plain(value, Envelope, where, SignatureError)
+    try:
+        envelope = from_plain(value, Envelope, where, SignatureError)
+    except SignatureError as error:
+        raise SignatureError(f"{error}; the file was changed") from error
+
     try:
         canonical = envelope_bytes(envelope)
     except UnicodeEncodeError as error:

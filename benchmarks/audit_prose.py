@@ -15,7 +15,7 @@ from typing import Any
 
 from ktdeval.values import load_yaml
 from ktdeval_audit.decision_days import DatedText
-from ktdeval_audit.log_types import Decision, LogText
+from ktdeval_audit.log_types import LoggedDecision, LogText
 from ktdeval_audit.text_rules import later_dates
 
 TEXTS = Path(__file__).with_name("audit_prose.yaml")
@@ -46,7 +46,7 @@ def most_severe(item: str | Mapping[str, str], day: date) -> str:
     """Return the most severe level of the findings in a text; empty without one."""
     role, words = next(iter(item.items())) if isinstance(item, Mapping) else ("tool", item)
     text = LogText(role=role, text=words, place="message 1")  # type: ignore[arg-type]  # of the file
-    decision = Decision(name="one", texts=(text,))
+    decision = LoggedDecision(name="one", texts=(text,))
     levels = {finding.level for finding in later_dates(DatedText(decision, text, day))}
     return next((level for level in ("error", "warning", "note") if level in levels), "")
 

@@ -31,7 +31,7 @@ from board_copies import copy_entrants
 from board_forge import forge_board
 
 _MB = 1e6
-_MOST_FORGED = 500  # entrants that are drawn; forging one takes a tenth of a second
+_MAX_FORGED = 500  # entrants that are drawn; forging one takes a tenth of a second
 
 
 def build(board: Path, out: Path) -> tuple[float, float, float]:
@@ -92,7 +92,7 @@ def report(cards: int, options: argparse.Namespace, folder: Path) -> tuple[float
     """Forge, build and measure one board; return CPU seconds and bytes of the site."""
     board, site = folder / f"board-{cards}", folder / f"site-{cards}"
     start = time.perf_counter()
-    forged = max(1, round(min(cards, _MOST_FORGED) / options.divisions))
+    forged = max(1, round(min(cards, _MAX_FORGED) / options.divisions))
     forge_board(
         board, forged, options.divisions, options.windows, decisions=not options.no_decisions
     )

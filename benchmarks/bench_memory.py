@@ -28,7 +28,7 @@ from ktdeval_memory.memory_layers import (
 )
 
 
-def least_ms(call: Callable[[], object], repeats: int) -> float:
+def min_ms(call: Callable[[], object], repeats: int) -> float:
     """Least wall time of a call."""
     times = []
     for _ in range(repeats):
@@ -47,7 +47,7 @@ def retrieval(memories: int, floats: int, repeats: int) -> tuple[float, float]:
     importances = chance.uniform(5, 120, memories).astype(np.float32)
     query = vectors[memories // 2]
     layer, one = (
-        least_ms(
+        min_ms(
             lambda score=score: best(score(ages, importances, vectors @ query, 14.0), 5), repeats
         )  # type: ignore[misc]
         for score in (scores, scaled_scores)
@@ -73,7 +73,7 @@ def step(texts: int, repeats: int) -> tuple[float, float]:
         memory.recall([MemoryQuery("news and reports about asset_0001")])
         memory.end_step()
 
-    return least_ms(first, 1), least_ms(further, repeats)
+    return min_ms(first, 1), min_ms(further, repeats)
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ CHANNELS = (
 )
 ASKING_DAYS = 3  #: enough for risk_check, which answers eleven times a day
 NAMES = 11  #: looked at in an episode: one call for all, one for each
-LOT, BUY_FEE, LEAST_FEE = 100, 5e-4, 5.0
+LOT, BUY_FEE, MIN_FEE = 100, 5e-4, 5.0
 SHOWN_DIGITS = 6  #: of numbers that a mask does not round
 FEN = 0.005  #: half of the smallest step of a price
 
@@ -128,7 +128,7 @@ class Bisector:
         self.others = tuple(row["stock_id"] for row in rows[NAMES:])
         self.boards = {row["stock_id"]: row["board"] for row in rows}
 
-    def least_lots(self, name: str) -> int:
+    def min_lots(self, name: str) -> int:
         return 2 if self.boards[name] == "star" else 1
 
     # --- what is shown
@@ -183,7 +183,7 @@ class Bisector:
             price = math.sqrt(span.low * span.high) * close / 100.0
             most = int(min(span.low / max(span.high - span.low, 1e-9), 70_000.0 / (LOT * price)))
             lots = max(
-                self.least_lots(name),
+                self.min_lots(name),
                 most - derive_seed(0, name, talk.calls_made, self.step) % max(1, most // 2),
             )
             weights[name] = min(1.0, lots * LOT * price / 1e6)
@@ -206,7 +206,7 @@ class Bisector:
             if self.channel == "rejections":
                 span, lots = (
                     self.spans.get(name, ANY),
-                    self.bought.get(name, 0) + self.least_lots(name),
+                    self.bought.get(name, 0) + self.min_lots(name),
                 )
                 # No more than what buys this number of lots and no further one.
                 level = min(math.sqrt(span.low * span.high), span.low * (1.0 + 0.9 / lots))
@@ -300,7 +300,7 @@ class Bisector:
                     Span.of(held["value_cny"], digits).over(Span(size, size)), bar["close_cny"]
                 ),
             )
-        elif self.channel == "costs" and end["cost_cny"] > LEAST_FEE:
+        elif self.channel == "costs" and end["cost_cny"] > MIN_FEE:
             size = lots * LOT * BUY_FEE
             self.learn(
                 name, self.level(Span.of(end["cost_cny"], digits).over(Span(size, size)), fill)

@@ -32,7 +32,7 @@ from ktdeval_gym.single_asset_env import TradingEnv
 from ktdeval_gym.single_asset_simulation import TradingSimulation
 
 DRAWN = 0.5  # share of days against the plant: directions are drawn
-LEAST_LEAKED = 0.9
+MIN_LEAKED = 0.9
 LARGEST_T = 3.0
 LATER = (TRAINED + 1, DAYS - 1)
 
@@ -114,7 +114,7 @@ def main(seeds: int = 3, steps: int = 10_000) -> int:
 
             mean = float(np.mean(shares))
             t = mean / (noise / math.sqrt(seeds))
-            holds = abs(t) <= LARGEST_T if name == "placebo" else min(shares) >= LEAST_LEAKED
+            holds = abs(t) <= LARGEST_T if name == "placebo" else min(shares) >= MIN_LEAKED
             told = " ".join(f"{one:7.1%}" for one in shares)
             verdict = "holds" if holds else "MISSED"
             taken = time.perf_counter() - began

@@ -54,7 +54,7 @@ HORIZON = 5  #: trading days that it looks ahead
 NAMES = 10  #: that it holds
 WEIGHT = 0.09
 TRIED_WEIGHT = 0.01  #: of a label that it does not know yet
-LEAST_RISE = 0.01  #: that pays for a purchase
+MIN_RISE = 0.01  #: that pays for a purchase
 PATIENCE = 12  #: steps after which one that has learnt nothing holds the first names listed
 CERTAIN = 12.0  #: log likelihood by which a day, or a stock, is ahead of all others
 WORST = 12.5  #: most log likelihood that one odd figure can take
@@ -295,7 +295,7 @@ class InformedTrader:
             if np.isfinite(growth):
                 rises[label] = float(growth) - 1.0
 
-        rising = [label for label in rises if rises[label] > LEAST_RISE]
+        rising = [label for label in rises if rises[label] > MIN_RISE]
         rising.sort(key=lambda label: -rises[label])
         kept = [label for label in rising if label in held and rises[label] > rises[rising[0]] / 2]
         kept = kept[:NAMES]

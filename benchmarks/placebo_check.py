@@ -19,9 +19,9 @@ from ktdeval.values import derive_seed
 
 TRADING_DAYS_PER_YEAR = 252
 DRIFT_T = 1.96
-LEAST_DAYS_OF_DRIFT = 60
+MIN_DAYS_OF_DRIFT = 60
 HORIZON_DAYS = 20
-LEAST_DAYS = 3 * HORIZON_DAYS
+MIN_DAYS = 3 * HORIZON_DAYS
 BOOK_NAMES = 20
 BOOK_HOLD_DAYS = 5
 
@@ -144,9 +144,9 @@ def likeness(source: MarketSnapshot, placebo: MarketSnapshot, first_row: int) ->
 
 
 def _fit(snapshot: MarketSnapshot, first_row: int) -> Fit:
-    if not 1 <= first_row <= len(snapshot.days) - LEAST_DAYS:
+    if not 1 <= first_row <= len(snapshot.days) - MIN_DAYS:
         raise DataError(
-            f"{snapshot.meta.name}: rows from {first_row} on are no {LEAST_DAYS} days with a day"
+            f"{snapshot.meta.name}: rows from {first_row} on are no {MIN_DAYS} days with a day"
             " before them; begin earlier"
         )
     return fit_factors(snapshot, first_row, len(snapshot.days) - 1, "paper")
@@ -189,7 +189,7 @@ def _asset_volatility(residuals: FloatArray) -> FloatArray:
     count = np.isfinite(residuals).sum(axis=0)
     square = np.where(np.isfinite(residuals), residuals, 0.0) ** 2
     spread: FloatArray = np.sqrt(
-        square.sum(axis=0) / np.where(count >= LEAST_DAYS_OF_DRIFT, count, np.nan)
+        square.sum(axis=0) / np.where(count >= MIN_DAYS_OF_DRIFT, count, np.nan)
     )
     return spread
 

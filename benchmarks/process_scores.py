@@ -32,7 +32,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import open_run
 from ktdeval.runner.scoring.score import make_card, open_recorded_snapshot
 from ktdeval.stats import clopper_pearson_upper
-from ktdeval_rationale.claims import ArguedOrder, ShownFacts, Verdict, judge_by_facts
+from ktdeval_rationale.claims import ArguedOrder, ClaimVerdict, ShownFacts, judge_by_facts
 from ktdeval_rationale.claims.recorded_reasons import recorded_steps
 
 HERE = Path(__file__).parent
@@ -437,10 +437,13 @@ def verdict_of(planted: Planted, kind: str, shown: Shown) -> str:
     scores = judge_by_facts(planted.text, shown.facts, orders)
     verdicts = [claim.verdict for claim in (*scores.figures, *scores.comparisons)]
     if kind == "direction":
-        verdicts = [Verdict.RIGHT if claim.agrees else Verdict.WRONG for claim in scores.directions]
-    if Verdict.WRONG in verdicts:
+        verdicts = [
+            ClaimVerdict.RIGHT if claim.agrees else ClaimVerdict.WRONG
+            for claim in scores.directions
+        ]
+    if ClaimVerdict.WRONG in verdicts:
         return "wrong"
-    return "right" if Verdict.RIGHT in verdicts else "unplaced"
+    return "right" if ClaimVerdict.RIGHT in verdicts else "unplaced"
 
 
 def measure(

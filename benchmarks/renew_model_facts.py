@@ -38,7 +38,7 @@ from ktdeval_models.remote.base import PRICE_TABLE
 REPORTED = Path(cutoff.__file__).with_name("reported_cutoffs.csv")
 BOARD_MODELS = Path(__file__).with_name("board_models.txt")
 COLUMNS = ("name", "cutoff", "listed_by", "checked")
-LEAST_HOSTS = 2  # that list a model, where its vendor does not
+MIN_HOSTS = 2  # that list a model, where its vendor does not
 
 # Who makes models, by models.dev's name of the provider; its word on them counts before a host's.
 VENDORS = (
@@ -87,7 +87,7 @@ def rows(found: Mapping[str, list[Report]], day: str) -> Iterator[dict[str, str]
     for name in sorted(found):
         by_vendor = [each for each in found[name] if each.provider in VENDORS]
         hosts = {each.provider for each in found[name]}
-        if not by_vendor and len(hosts) < LEAST_HOSTS:
+        if not by_vendor and len(hosts) < MIN_HOSTS:
             continue
 
         chosen = usual_report(by_vendor or found[name])

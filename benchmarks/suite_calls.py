@@ -15,7 +15,7 @@ import bench_startup
 from figures import Figure, Scale, Took, dearer, faster, median, skipped
 
 GROUP = "calls"
-_MOST_IN_PEERS = 50  # in flight: what the other suites take without settings of the machine
+_MAX_IN_PEERS = 50  # in flight: what the other suites take without settings of the machine
 
 
 def figures(scale: Scale) -> list[Figure]:
@@ -46,7 +46,7 @@ def _beside_sdk(
 
         took = {name: median(times) for name, times in taken.items()}
         loops = []
-        if in_flight <= _MOST_IN_PEERS:
+        if in_flight <= _MAX_IN_PEERS:
             loops = _beside_loops(port, calls, in_flight, took)
 
     ideal_s = calls * latency_ms / 1000 / in_flight

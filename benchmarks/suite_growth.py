@@ -65,10 +65,10 @@ def _cpu_s(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _least(work: Callable[[], object], least_s: float = 0.3) -> float:
-    """Least CPU seconds of at least three times, and of as many as take `least_s`."""
+def _least(work: Callable[[], object], min_s: float = 0.3) -> float:
+    """Least CPU seconds of at least three times, and of as many as take `min_s`."""
     times: list[float] = []
-    while len(times) < 3 or sum(times) < least_s:
+    while len(times) < 3 or sum(times) < min_s:
         times.append(_cpu_s(work))
     return min(times)
 

@@ -43,8 +43,8 @@ from ktdeval.values import dumps_canonical  # noqa: E402
 from planned_tasks import PLUGINS, TASKS, planned  # noqa: E402
 
 Count = Callable[[str], int]  # tokens of a text
-LEAST_BYTES = 200  # shorter texts say little of a rate
-FEWEST_A_BYTE = 1 / 12  # tokens, of any kind: letters without spaces are tokens, too
+MIN_BYTES = 200  # shorter texts say little of a rate
+MIN_A_BYTE = 1 / 12  # tokens, of any kind: letters without spaces are tokens, too
 MARGIN = 0.03  # of the bounds, for texts like those that were measured
 #: tokens around a message or tool: a role and two to three special tokens in chat templates
 AROUND = {"fewest": 0, "usual": 4, "most": 8}
@@ -181,7 +181,7 @@ def sizes(texts: Sequence[str]) -> np.ndarray[Any, Any]:
 def usual(size: np.ndarray[Any, Any], tokens: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Tokens a byte by kind of the least relative squares."""
     weight = 1 / np.sqrt(size.sum(axis=1))
-    found = lsq_linear(size * weight[:, None], tokens * weight, bounds=(FEWEST_A_BYTE, np.inf))
+    found = lsq_linear(size * weight[:, None], tokens * weight, bounds=(MIN_A_BYTE, np.inf))
     return np.asarray(found.x)
 
 
@@ -196,7 +196,7 @@ def bound(
     """
     whole = size.sum(axis=1)
     share = size / whole[:, None]
-    limits = [(value, None) if sign > 0 else (FEWEST_A_BYTE, value) for value in middle]
+    limits = [(value, None) if sign > 0 else (MIN_A_BYTE, value) for value in middle]
     found = linprog(
         sign * share.sum(axis=0), A_ub=-sign * share, b_ub=-sign * tokens / whole, bounds=limits
     )
@@ -207,7 +207,7 @@ def measured(counts: Mapping[str, Count]) -> dict[str, Any]:
     """Return the table."""
     kinds = contents()
     seen = dict.fromkeys(text for request in requests() for text in texts_of(request))
-    texts = [*kinds.values(), *(text for text in seen if len(text) >= LEAST_BYTES)]
+    texts = [*kinds.values(), *(text for text in seen if len(text) >= MIN_BYTES)]
     size = sizes(texts)
     tokens = np.array([[count(text) for text in texts] for count in counts.values()], float)
 

@@ -145,7 +145,7 @@ class ModelError(KtdevalError):
 
 
 @contextmanager
-def explained(
+def wrap_os_error(
     problem: str, advice: str = "", kind: type[KtdevalError] = StoreError
 ) -> Iterator[None]:
     """Turn an OSError into a `kind` that says the problem, what the system says, and the advice."""

@@ -188,7 +188,7 @@ class _DayBlock:
     @cached_property
     def known_returns(self) -> FloatArray:
         """[QUARTER - 1 + days, N] returns, 0 where there is none."""
-        return _zeroed(self.returns.copy(), ~self.has_return)
+        return _set_to_zero(self.returns.copy(), ~self.has_return)
 
     @cached_property
     def quarter_count(self) -> FloatArray:
@@ -238,7 +238,7 @@ def _at_least(count: FloatArray, minimum: int) -> FloatArray:
     return count
 
 
-def _zeroed(values: FloatArray, unknown: BoolArray) -> FloatArray:
+def _set_to_zero(values: FloatArray, unknown: BoolArray) -> FloatArray:
     """`values` itself, changed in place: 0 where `unknown`. Where little is missing this is cheaper
     than a new array.
     """
@@ -250,7 +250,7 @@ def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
     """[days, N] means of the finite values, NaN where fewer than `minimum`; `values` is used up."""
     finite = np.isfinite(values)
     count = _at_least(trailing_count(finite, width), minimum)
-    mean = trailing_sum(_zeroed(values, np.logical_not(finite, out=finite)), width)
+    mean = trailing_sum(_set_to_zero(values, np.logical_not(finite, out=finite)), width)
     mean /= count
     return mean
 
@@ -378,8 +378,8 @@ def _price_volume_correlation(block: _DayBlock) -> FloatArray:
     both &= block.has_return[QUARTER - MONTH :]
     count = _at_least(trailing_count(both, MONTH), MONTH_MINIMUM)
     neither = np.logical_not(both, out=both)
-    x = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), neither)
-    y = _zeroed(y, neither)
+    x = _set_to_zero(block.known_returns[QUARTER - MONTH :].copy(), neither)
+    y = _set_to_zero(y, neither)
     of_x = _WindowMoments.of(x, count, MONTH)
     of_y = _WindowMoments.of(y, count, MONTH)
     x *= y
@@ -409,7 +409,7 @@ def _amount_variation(block: _DayBlock) -> FloatArray:
     amount = block.trailing(block.market.amount, MONTH)
     usable = block.has_bar[YEAR - MONTH :] & (amount > 0)
     count = _at_least(trailing_count(usable, MONTH), MONTH_MINIMUM)
-    moments = _WindowMoments.of(_zeroed(amount.copy(), ~usable), count, MONTH)
+    moments = _WindowMoments.of(_set_to_zero(amount.copy(), ~usable), count, MONTH)
     values = moments.sample_deviation()
     values /= moments.mean
 

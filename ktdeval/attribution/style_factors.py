@@ -167,7 +167,7 @@ class FactorTable:
         """[K, N] values, factors in the order of `FACTORS`."""
         return np.stack(list(self.values.values()))
 
-    def standardised(self, investable: BoolArray) -> FloatArray:
+    def standardise_over(self, investable: BoolArray) -> FloatArray:
         """[K, N] exposures: `standardise` applied to every factor over the names of `investable`
         [N].
         """
@@ -285,7 +285,7 @@ def _true_counts(flags: BoolArray) -> npt.NDArray[np.uint8]:
     return count
 
 
-def _counted(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
+def _average_known(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
     """Mean over time of the finite values, and their number (NaN where fewer than `minimum`, which
     NaN carries on).
     """
@@ -318,7 +318,7 @@ def _momentum(window: TrailingWindow) -> FloatArray:
 def _realised_volatility(window: TrailingWindow) -> FloatArray:
     # RV_60 of Table 7: 60-day realised volatility
     returns = np.log1p(window.returns)
-    mean, count = _counted(returns, QUARTER_MINIMUM)
+    mean, count = _average_known(returns, QUARTER_MINIMUM)
     return _sample_deviation(returns, mean, count) * math.sqrt(TRADING_DAYS_PER_YEAR)
 
 
@@ -326,26 +326,26 @@ def _illiquidity(window: TrailingWindow) -> FloatArray:
     # ILLIQ of Table 7: Amihud's illiquidity
     returns = window.returns[-MONTH:]
     amount = window.amount[1:][-MONTH:]
-    mean, _ = _counted(np.abs(returns) / np.where(amount > 0, amount, np.nan), MONTH_MINIMUM)
+    mean, _ = _average_known(np.abs(returns) / np.where(amount > 0, amount, np.nan), MONTH_MINIMUM)
 
     return np.log(np.where(mean > 0, mean, np.nan))
 
 
 def _overnight_return(window: TrailingWindow) -> FloatArray:
     # REV_ON of Table 7: overnight return
-    return _counted(
+    return _average_known(
         window.open[1:][-MONTH:] / window.last_close[:-1][-MONTH:] - 1.0, MONTH_MINIMUM
     )[0]
 
 
 def _intraday_return(window: TrailingWindow) -> FloatArray:
     # MOM_ID of Table 7: intraday momentum
-    return _counted(window.close[-MONTH:] / window.open[-MONTH:] - 1.0, MONTH_MINIMUM)[0]
+    return _average_known(window.close[-MONTH:] / window.open[-MONTH:] - 1.0, MONTH_MINIMUM)[0]
 
 
 def _negative_skewness(window: TrailingWindow) -> FloatArray:
     # SKEW of Table 7: negative return skewness
-    mean, count = _counted(window.returns, QUARTER_MINIMUM)
+    mean, count = _average_known(window.returns, QUARTER_MINIMUM)
     deviations = _deviations(window.returns, mean)
     variance = (deviations**2).sum(axis=0) / count
     third_moment = (deviations * deviations * deviations).sum(axis=0) / count
@@ -362,8 +362,8 @@ def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
     both = np.isfinite(change) & np.isfinite(returns)
     x = np.where(both, returns, np.nan)
     y = np.where(both, change, np.nan)
-    x_mean, _ = _counted(x, MONTH_MINIMUM)
-    y_mean, _ = _counted(y, MONTH_MINIMUM)
+    x_mean, _ = _average_known(x, MONTH_MINIMUM)
+    y_mean, _ = _average_known(y, MONTH_MINIMUM)
     dx = _deviations(x, x_mean)
     dy = _deviations(y, y_mean)
     scale = (dx**2).sum(axis=0) * (dy**2).sum(axis=0)
@@ -383,7 +383,7 @@ def _amount_variation(window: TrailingWindow) -> FloatArray:
     # CV_VOL of Table 7: coefficient of variation of the amount
     amount = window.amount[-MONTH:]
     amount = np.where(np.isfinite(window.close[-MONTH:]) & (amount > 0), amount, np.nan)
-    mean, count = _counted(amount, MONTH_MINIMUM)
+    mean, count = _average_known(amount, MONTH_MINIMUM)
 
     return _sample_deviation(amount, mean, count) / mean
 

@@ -36,7 +36,7 @@ from ktdeval.calls.http_errors import (
     network_error as network_error,
     not_json as not_json,
     one_line as one_line,
-    quoted as quoted,
+    quote_server_text as quote_server_text,
     refused_body as refused_body,
 )
 from ktdeval.calls.packaged_prices import (

@@ -75,8 +75,8 @@ class Batches(Protocol):
     failed, ProviderError where every attempt would.
     """
 
-    most_requests: int  #: in one batch
-    most_bytes: int  #: of one batch, as of `size`
+    max_requests: int  #: in one batch
+    max_bytes: int  #: of one batch, as of `size`
 
     def price(self, ordinary: Price) -> Price:
         """Return the price of tokens in a batch."""

@@ -28,7 +28,7 @@ from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
 from ktdeval.calls.client import ClientSettings, EpisodeModel, ModelClient
 from ktdeval.calls.context_window import ContextExceeded
-from ktdeval.calls.pending_call import CallSource, PendingCall, WantedReply, Watch, unwatched
+from ktdeval.calls.pending_call import CallSource, PendingCall, WantedReply, Watch, watch_nothing
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import CACHED, KEY_DIGITS, NO_EPISODE, REFUSED, request_key
@@ -126,7 +126,7 @@ class BatchClient(ModelClient):
         episode_id: str,
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
-        watch: Watch = unwatched,
+        watch: Watch = watch_nothing,
     ) -> EpisodeModel:
         """Return the model for the calls of one episode, as of `ModelClient.for_episode`. What was
         asked in batches belongs to the same opening.
@@ -174,7 +174,7 @@ class BatchClient(ModelClient):
             self._count_failure(failure)
             raise
 
-        raise BatchUnanswered(self._unanswered(call.asker.label))
+        raise BatchUnanswered(self._explain_missing_reply(call.asker.label))
 
     def _is_final(self, position: CallPosition, error: ModelError) -> bool:
         """Whether a request that failed is not asked again: it was refused before, alike."""
@@ -183,7 +183,7 @@ class BatchClient(ModelClient):
 
         return self._refusals[position, error.kind] > 1
 
-    def _unanswered(self, episode: str) -> str:
+    def _explain_missing_reply(self, episode: str) -> str:
         """Return why an episode can't go on."""
         kinds = Counter[str]()
         first = ""
@@ -259,7 +259,7 @@ class BatchClient(ModelClient):
         found = []
         for number, entry in enumerate(self._file.entries):
             if not entry.is_over:
-                found.append(self._found(number, by_position))
+                found.append(self._find_batch(number, by_position))
 
         self._settle(found, tell, notify, fence)
 
@@ -282,7 +282,7 @@ class BatchClient(ModelClient):
 
         self._settle(sent, tell, notify, fence)
 
-    def _found(self, number: int, by_position: dict[CallPosition, WantedReply]) -> _SentBatch:
+    def _find_batch(self, number: int, by_position: dict[CallPosition, WantedReply]) -> _SentBatch:
         """Return a batch of an earlier session, with its requests."""
         entry = self._file.entries[number]
         wanted = []
@@ -306,8 +306,8 @@ class BatchClient(ModelClient):
         size = 0
         for each in wanted:
             own = self._batches.size(each.request)
-            is_full = len(part) == self._batches.most_requests
-            if part and (is_full or size + own > self._batches.most_bytes):
+            is_full = len(part) == self._batches.max_requests
+            if part and (is_full or size + own > self._batches.max_bytes):
                 yield part
                 part, size = [], 0
 
@@ -367,7 +367,7 @@ class BatchClient(ModelClient):
                 raise
 
         try:
-            batch_id = self._tried(attempt, notify)
+            batch_id = self._try_often(attempt, notify)
         except ProviderError:
             if not may_be_there:  # it is refused, so nobody has to look for it
                 self._close(batch, [_NOT_DONE] * len(batch.wanted))
@@ -375,7 +375,7 @@ class BatchClient(ModelClient):
 
         self._file.change(batch.number, id=batch_id)
 
-    def _tried(self, attempt: Callable[[], T], notify: Notify) -> T:
+    def _try_often(self, attempt: Callable[[], T], notify: Notify) -> T:
         """Return what an attempt gives, with retries. Raises ProviderError where none succeeds."""
         try:
             answer = self._retries.run(
@@ -437,7 +437,7 @@ class BatchClient(ModelClient):
         entry = self._entry(batch)
         batch_id = entry.id or ""
 
-        state = self._tried(lambda: self._batches.state(batch_id), notify)
+        state = self._try_often(lambda: self._batches.state(batch_id), notify)
         batch.done = min(state.done, len(batch.wanted))
         if not state.is_over:
             return False
@@ -446,7 +446,9 @@ class BatchClient(ModelClient):
 
         requests = [each.request for each in batch.wanted]
 
-        found = self._tried(lambda: self._batches.results(batch_id, entry.name, requests), notify)
+        found = self._try_often(
+            lambda: self._batches.results(batch_id, entry.name, requests), notify
+        )
         if found.foreign and not found.results:  # it was found by time and size, and is not ours
             self._file.change(batch.number, id=None, others=(*entry.others, batch_id))
             batch.done = 0

@@ -24,7 +24,7 @@ _LOOK_AGAIN_S = 0.1  #: A call that waits for those of other processes tries aga
 _ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
 
 
-def most_tokens(request: ModelRequest) -> tuple[int, int]:
+def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
     """Return upper bounds of the tokens that a request uses: of its prompt and of its reply.
 
     A token is at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback.
@@ -203,7 +203,7 @@ class Budget:
         """
         reservation = Reservation(request, self._price)
         if self._is_bounded:
-            reservation.bound = most_tokens(request)
+            reservation.bound = max_request_tokens(request)
             self._queue.wait(lambda: self._take([reservation], "the next call"), on_wait)
         else:
             self._stop.check()
@@ -223,7 +223,7 @@ class Budget:
             return reservations
 
         for reservation in reservations:
-            reservation.bound = most_tokens(reservation.request)
+            reservation.bound = max_request_tokens(reservation.request)
 
         if is_sent:
             with self._queue.lock:
@@ -240,7 +240,7 @@ class Budget:
         if reservation.price is not None:
             cost = reservation.price.call_cost(usage)
 
-        with self._ended(reservation) as is_first:
+        with self._end_reservation(reservation) as is_first:
             if not is_first:
                 return None
 
@@ -263,10 +263,10 @@ class Budget:
         Returns the US dollars that it may cost; 0 without a price.
         """
         if reservation.is_open and not self._is_bounded:
-            reservation.bound = most_tokens(reservation.request)
+            reservation.bound = max_request_tokens(reservation.request)
             reservation.most = self._most(reservation)
 
-        with self._ended(reservation) as is_first:
+        with self._end_reservation(reservation) as is_first:
             if not is_first:
                 return 0.0
 
@@ -277,7 +277,7 @@ class Budget:
 
     def release(self, reservation: Reservation) -> float:
         """End the reservation of a call that was not made or is not billed; return 0 US dollars."""
-        with self._ended(reservation):
+        with self._end_reservation(reservation):
             self._settle_drawn(reservation, NOTHING)
             return 0.0
 
@@ -318,7 +318,7 @@ class Budget:
         if self._use.out == 0 or what == _BATCH:
             raise BudgetError(
                 f"{problem}; raise it and run the same command again to go on",
-                self._needed(asked),
+                self._find_limits_to_raise(asked),
             )
 
         return math.inf
@@ -359,7 +359,7 @@ class Budget:
 
         return None
 
-    def _needed(self, asked: Amount) -> dict[str, float]:
+    def _find_limits_to_raise(self, asked: Amount) -> dict[str, float]:
         """Return the limits that a further call would exceed, each with the least that lets it be
         made.
         """
@@ -376,7 +376,7 @@ class Budget:
         return needed
 
     @contextlib.contextmanager
-    def _ended(self, reservation: Reservation) -> Iterator[bool]:
+    def _end_reservation(self, reservation: Reservation) -> Iterator[bool]:
         """Return a reservation to the budget; yield whether it was still open."""
         with self._queue.lock:
             was_open = reservation.is_open
@@ -390,7 +390,7 @@ class Budget:
 
             yield was_open
             if was_open:
-                self._queue.changed()
+                self._queue.wake_head()
 
 
 def _check_price(max_cost: float | None, price: Price | None) -> None:

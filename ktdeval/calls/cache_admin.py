@@ -16,7 +16,7 @@ from ktdeval.values.files import Closing
 # Rows in memory and per transaction: a run that uses the cache waits at most for so many.
 _AT_ONCE = 500
 _PAGES_AT_ONCE = 1_000
-_MOST_PROBLEMS = 20  # most problems of the file itself that are reported
+_MAX_PROBLEMS = 20  # most problems of the file itself that are reported
 _TEXTS = ("key", "provider", "model", "created_at", "checksum", "body")
 _BYTES = " + ".join(f"length({column})" for column in _TEXTS) + " + 16"
 """SQL: bytes of a row in the file, without its entry in the index.
@@ -104,7 +104,7 @@ class CacheAdmin(Closing):
 
     def models(self) -> list[ModelUse]:
         """Return the content by provider and model."""
-        with self._file.explained():
+        with self._file.wrap_errors():
             return [ModelUse(*row) for row in self._file.rows(_MODELS)]
 
     def verify(self) -> CheckedReplies:
@@ -114,9 +114,9 @@ class CacheAdmin(Closing):
         """
         count = 0
         findings = []
-        with self._file.explained():
+        with self._file.wrap_errors():
             try:
-                for (text,) in self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})"):
+                for (text,) in self._file.rows(f"PRAGMA integrity_check({_MAX_PROBLEMS})"):
                     if text != "ok":
                         findings.append(CacheFinding("", " ".join(str(text).split())))
 
@@ -139,7 +139,7 @@ class CacheAdmin(Closing):
 
         `now` must have a time zone.
         """
-        with self._file.explained():
+        with self._file.wrap_errors():
             chosen = list(self._chosen(rule, now))
             if not dry_run:
                 self._remove(chosen)

@@ -22,7 +22,7 @@ from ktdeval.calls.context_window import (
     given_context,
     stated_context,
 )
-from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, unwatched
+from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, watch_nothing
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import (
     ANSWERED,
@@ -169,7 +169,7 @@ class ModelClient:
         episode_id: str,
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
-        watch: Watch = unwatched,
+        watch: Watch = watch_nothing,
     ) -> EpisodeModel:
         """Return the model for the calls of one episode (or of `check`).
 
@@ -372,8 +372,8 @@ class ModelClient:
         try:
             reply = sound(self._model.reply(call.request), self._without_secrets)
         except ContextExceeded as error:
-            self.context.refused(call.request, error)
-            raise self.context.explained(call.request, error) from None
+            self.context.note_refusal(call.request, error)
+            raise self.context.explain_refusal(call.request, error) from None
         except ModelError as error:
             if error.kind in _THROTTLING:
                 pause_s = error.retry_after_s
@@ -391,7 +391,7 @@ class ModelClient:
 
         slot.is_answered = True
         self._tell_of_cut(call.request, reply)
-        self.context.counted(call.request, reply.usage, call.size)
+        self.context.note_count(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
             # a server that loads a model on demand states its context only after the first call

@@ -60,7 +60,7 @@ class FairQueue:
                 self._check()
                 delay = self._look(turn, take)
 
-    def changed(self) -> None:
+    def wake_head(self) -> None:
         """Let the thread at the head try again. The caller must have acquired `lock`."""
         if self._waiting:
             self._waiting[0].set()
@@ -87,7 +87,7 @@ class FairQueue:
 
     def _leave(self, turn: threading.Event) -> None:
         self._waiting.remove(turn)
-        self.changed()
+        self.wake_head()
 
 
 class AimdWindow:
@@ -122,7 +122,7 @@ class AimdWindow:
         self.running += 1
         self._next_start = now + self._gap_s
 
-    def throttled(self, now: float, retry_after_s: float | None, started_at: float) -> None:
+    def note_throttling(self, now: float, retry_after_s: float | None, started_at: float) -> None:
         """Record that the provider refused a call because there were too many.
 
         The limit is halved at most once per round: a call that started before the last cut says
@@ -134,7 +134,7 @@ class AimdWindow:
             self._window = max(1.0, self._window / 2)
             self._cut_at = now
 
-    def succeeded(self, started_at: float) -> None:
+    def note_success(self, started_at: float) -> None:
         """Record that the provider answered a call.
 
         Each adds 1 / limit, so one full round of answers raises the limit by one.
@@ -203,8 +203,8 @@ class ProviderLimiter:
             with self._queue.lock:
                 self._window.running -= 1
                 if slot.is_answered:
-                    self._window.succeeded(slot.started_at)
+                    self._window.note_success(slot.started_at)
                 elif slot.is_throttled:
-                    self._window.throttled(self._clock(), slot.retry_after_s, slot.started_at)
+                    self._window.note_throttling(self._clock(), slot.retry_after_s, slot.started_at)
 
-                self._queue.changed()
+                self._queue.wake_head()

@@ -13,7 +13,7 @@ from typing import Any
 from ktdeval.calls.packaged_prices import packaged_context
 from ktdeval.calls.prices import read_price_table
 from ktdeval.calls.prompt_size import (
-    FEWEST_TOKENS,
+    MIN_TOKENS,
     USUAL_TOKENS,
     PromptBytes,
     prompt_bytes,
@@ -29,9 +29,9 @@ from ktdeval.values.yamlio import load_yaml
 KIND = "context_exceeded"  #: Kind of failure of a prompt that does not fit
 
 _NUMBER = r"([0-9][0-9,]*)"
-LEAST_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
+MIN_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
 _PATIENCE_S = 5.0  #: Longest wait for what a server states of a model
-_LEAST_COUNTED = 100
+_MIN_COUNTED = 100
 """Tokens of a prompt from which on its count says how many bytes a token has: shorter ones are
 mostly what the provider writes around them."""
 
@@ -139,11 +139,11 @@ def _read_context_words() -> Mapping[str, Any]:
     content = load_yaml(Path(__file__).with_name("context_words.yaml"))
     read: dict[str, Any] = {"codes": frozenset(content.pop("codes"))}
     for name, patterns in content.items():
-        read[name] = list(map(_compiled, patterns))
+        read[name] = list(map(_compile_pattern, patterns))
     return read
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """Return a pattern of the table, in which N stands for a number."""
     with_numbers = re.sub(r"\bN\b", lambda _: _NUMBER, pattern)
     return re.compile(with_numbers, re.IGNORECASE)
@@ -224,10 +224,10 @@ class ContextWindow:
         if refused_from is not None and usual >= refused_from:
             problem = (
                 f"a prompt of about {round(estimate):,} tokens is at least as long as one that the"
-                f" server refused as too long, {_stated(context)}"
+                f" server refused as too long, {_state_context(context)}"
             )
         elif context is not None:
-            fewest = size.tokens(FEWEST_TOKENS)
+            fewest = size.tokens(MIN_TOKENS)
             if rate is None:
                 estimate = fewest
             if context.cuts_prompts:
@@ -239,7 +239,7 @@ class ContextWindow:
             advice = ways_out(round(estimate), context, room)
             raise ContextExceeded(f"{problem}; it was not sent; {advice}")
 
-    def explained(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:
+    def explain_refusal(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:
         """Return a server's refusal with both numbers, as it states them or else as they are known
         or estimated here, and what to do.
         """
@@ -254,17 +254,21 @@ class ContextWindow:
             about = "about "
 
         advice = ways_out(tokens, context, reply_room(request))
-        words = f"{error}; the prompt has {about}{tokens:,} tokens, {_stated(context)}; {advice}"
+        words = (
+            f"{error}; the prompt has {about}{tokens:,} tokens, {_state_context(context)}; {advice}"
+        )
         return ContextExceeded(words, error.context, error.prompt_tokens, error.retry_after_s)
 
-    def counted(self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None) -> None:
+    def note_count(
+        self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None
+    ) -> None:
         """Note what the provider counted in a prompt that it answered; `size` as of `check`."""
         usual = (size or prompt_bytes(request)).tokens(USUAL_TOKENS)
         with self._lock:
             self._largest_answered = max(usual, self._largest_answered)
         self._count(usual, usage.input_tokens)
 
-    def refused(self, request: ModelRequest, error: ContextExceeded) -> None:
+    def note_refusal(self, request: ModelRequest, error: ContextExceeded) -> None:
         """Note a prompt that the server refused, with what it said."""
         usual = prompt_bytes(request).tokens(USUAL_TOKENS)
         with self._lock:
@@ -279,7 +283,7 @@ class ContextWindow:
         self.learn(error.context)
 
     def _count(self, usual: float, tokens: int) -> None:
-        if tokens < _LEAST_COUNTED or usual <= 0:
+        if tokens < _MIN_COUNTED or usual <= 0:
             return
 
         with self._lock:
@@ -293,7 +297,7 @@ def does_not_fit(prompt_tokens: int, context: Context, room: int) -> str:
     needed = f"a prompt of about {prompt_tokens:,} tokens"
     if context.holds_reply:
         needed += f" and a reply of up to {room:,} (--max-output-tokens)"
-    return f"{needed} does not fit: {_stated(context)}"
+    return f"{needed} does not fit: {_state_context(context)}"
 
 
 def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
@@ -309,13 +313,13 @@ def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
             longer = f"give the model a context of at least {needed:,} tokens"
 
         left = context.tokens - prompt_tokens
-        if holds_reply and LEAST_ROOM <= left < room:
+        if holds_reply and MIN_ROOM <= left < room:
             shorter = f", lower --max-output-tokens to {left:,}"
 
     return f"{longer}{shorter}, or take a task and an agent that show less"
 
 
-def _stated(context: Context | None) -> str:
+def _state_context(context: Context | None) -> str:
     if context is None:
         return "the context is not stated"
     return f"the context is {context.tokens:,} tokens {context.source}"

@@ -150,7 +150,7 @@ class Connection:
                 ) from error
 
         is_made = not read_only and _make_whole(path, kind)
-        with self.explained():
+        with self.wrap_errors():
             # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it
             # is the last; where the file can't be written, SQLite opens it for reading by itself.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
@@ -171,7 +171,7 @@ class Connection:
         return StoreError(f"{self.path}: {self.kind.name}: {words}")
 
     @contextlib.contextmanager
-    def explained(self) -> Iterator[None]:
+    def wrap_errors(self) -> Iterator[None]:
         """Turn an error of SQLite into a StoreError that names the file and what to do."""
         try:
             yield
@@ -209,7 +209,7 @@ class Connection:
 
     def close(self) -> None:
         """Release the file; safe to call again."""
-        with self.explained():
+        with self.wrap_errors():
             if self._is_plain_at_rest:
                 # A run that is over can be copied as one file, and read where nothing can be
                 # written. Somebody reads it right now, or it is closed or damaged, which its reader
@@ -432,12 +432,12 @@ class CallDatabase(Closing):
         return new if row is None else LogIdentity(*row)
 
     def _read(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._reading, self._reader.explained():
+        with self._reading, self._reader.wrap_errors():
             return self._reader.rows(query, *values)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._writing, self._writer.explained(), self._writer.transaction():
+        with self._writing, self._writer.wrap_errors(), self._writer.transaction():
             yield self._writer.sql
 
     def close(self) -> None:
@@ -502,7 +502,7 @@ def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
     with closing(Connection(path, RECORD, read_only=True)) as connection:
         if connection.is_blank:
             return []
-        with connection.explained():
+        with connection.wrap_errors():
             return connection.rows(query, *values)
 
 

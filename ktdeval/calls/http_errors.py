@@ -205,7 +205,7 @@ def json_object(
         raise not_json(content, where, caller.secrets) from None
 
     if not isinstance(body, dict):
-        words = quoted(content.decode("utf-8", "replace"), caller.secrets)
+        words = quote_server_text(content.decode("utf-8", "replace"), caller.secrets)
         raise ModelError("bad_response", f"{where} answered with no JSON object{words}")
 
     return body
@@ -231,13 +231,13 @@ def not_json(content: bytes, where: str, secrets: Sequence[str] = ()) -> ModelEr
     else:
         what = "no JSON object"
 
-    problem = f"{where} answered with {what}{quoted(without_tags(content), secrets)}"
+    problem = f"{where} answered with {what}{quote_server_text(without_tags(content), secrets)}"
     if is_other:
         return OtherServer(f"{problem}, so it is not the server of this API")
     return ModelError("bad_response", problem)
 
 
-def quoted(text: str, secrets: Sequence[str] = ()) -> str:
+def quote_server_text(text: str, secrets: Sequence[str] = ()) -> str:
     """Return the beginning of a server's text in brackets, safe to show; empty if it has no words."""
     words = shorten(one_line(text, secrets), _SHORT_QUOTE)
     return f" ({words})" if words else ""
@@ -446,7 +446,7 @@ def _parameter_error(
         return None
 
     candidates = set(sent) - _CONVERSATION_FIELDS
-    blamed = [name for name in _blamed(refusal) if name in candidates]
+    blamed = [name for name in _find_blamed_words(refusal) if name in candidates]
     if not blamed or _PROTOCOL_FIELDS & set(blamed):
         return None
 
@@ -459,7 +459,7 @@ def _parameter_error(
     return ProviderError(f"{caller.provider}/{caller.model} refuses {name!r} ({quote}); {advice}")
 
 
-def _blamed(refusal: Refusal) -> list[str]:
+def _find_blamed_words(refusal: Refusal) -> list[str]:
     """Return words that may name the request field to blame.
 
     That is the field that the error names (`a` for `a.b`); without one, each word of the message.

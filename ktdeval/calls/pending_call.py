@@ -18,7 +18,7 @@ where there is one.
 """
 
 
-def unwatched(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
+def watch_nothing(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
     """Watch a call without doing anything."""
 
 
@@ -30,7 +30,7 @@ class CallSource:
     opening: int = 0  #: how often the episode had been opened; 0 for a check
     step: int | None = None  #: None for a check
     fence: Fence = no_fence  #: called before each attempt
-    watch: Watch = unwatched  #: called after each attempt
+    watch: Watch = watch_nothing  #: called after each attempt
 
 
 @dataclass(slots=True)

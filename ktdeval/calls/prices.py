@@ -136,17 +136,17 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
         """
         tiers: tuple[PriceTier, ...] | UnsetType = UNSET
         if self.tiers:
-            tiers = tuple(_halved(tier, halves_cache_reads) for tier in self.tiers)
+            tiers = tuple(_halve_rates(tier, halves_cache_reads) for tier in self.tiers)
 
         source = "by batch"
         if self.source:
             source = f"{self.source}, by batch"
 
-        rates = _halved(self, halves_cache_reads)
+        rates = _halve_rates(self, halves_cache_reads)
         return replace(rates, source=source, tiers=tiers, batch=True)
 
 
-def _halved(rates: RatesT, halves_cache_reads: bool) -> RatesT:
+def _halve_rates(rates: RatesT, halves_cache_reads: bool) -> RatesT:
     """Return rates with half of each, that of reading the cache only where it is halved."""
     read = rates.cache_read
     if halves_cache_reads:

@@ -77,10 +77,10 @@ class PromptBytes:
 
 
 _RATES = load_yaml(TOKEN_RATES)["rates"]
-FEWEST_TOKENS = BytesPerToken(**_RATES["fewest"])
+MIN_TOKENS = BytesPerToken(**_RATES["fewest"])
 """No tokenizer that was measured needs fewer tokens."""
 USUAL_TOKENS = BytesPerToken(**_RATES["usual"])
-MOST_TOKENS = BytesPerToken(**_RATES["most"])
+MAX_TOKENS = BytesPerToken(**_RATES["most"])
 """No tokenizer that was measured needs more tokens."""
 
 

@@ -28,7 +28,7 @@ from ktdeval.harness.chat_messages import (
 from ktdeval.harness.traits import model_traits
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
-from ktdeval.values.typed_json import converted, from_plain
+from ktdeval.values.typed_json import convert_value, from_plain
 
 ANSWERED = "answered"
 BATCHED = "batched"
@@ -48,7 +48,7 @@ _KEY_DIGITS = 64
 _NOT_ASKED = frozenset({"timeout_s"})
 _PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
 # Limit on the size that a stored reply claims to unpack to: the memory is taken in one piece.
-_MOST_REPLY_BYTES = 1 << 28
+_MAX_REPLY_BYTES = 1 << 28
 _LEVEL = 3
 
 
@@ -236,7 +236,7 @@ def unpack(row: ReplyRow) -> CacheEntry:
     try:
         if _checksum(row) != row.checksum:
             raise DamagedError("its checksum does not match")
-        if not 0 <= zstandard.frame_content_size(row.body) <= _MOST_REPLY_BYTES:
+        if not 0 <= zstandard.frame_content_size(row.body) <= _MAX_REPLY_BYTES:
             raise DamagedError("its packed form states no size, or more than a reply can have")
 
         reply = _decode(zstandard.ZstdDecompressor().decompress(row.body))
@@ -261,7 +261,7 @@ def unpack(row: ReplyRow) -> CacheEntry:
 
 def _decode(data: bytes) -> Reply:
     value = loads_strict(data)
-    reply = converted(value, Reply)
+    reply = convert_value(value, Reply)
     if reply.to_json() != value:
         raise ValueError("it has other fields")
     return reply

@@ -210,7 +210,7 @@ class CallParts:
 
         for part in parts:
             try:
-                _decoded(self._mirror.store.read(part.stat.key), part.stat.key)
+                _decode_group(self._mirror.store.read(part.stat.key), part.stat.key)
             except StoreError as error:
                 yield str(error)
 
@@ -279,7 +279,7 @@ class CallParts:
             batch = parts[start : start + ahead]
             keys = [part.stat.key for part in batch]
             for key, data in zip(keys, at_once(self._mirror.store.read, keys)):
-                yield _decoded(data, key)
+                yield _decode_group(data, key)
 
 
 def call_parts_at(folder: Path) -> CallParts | None:
@@ -359,7 +359,7 @@ def _encoded_group(group: CallGroup) -> bytes:
     return _MAGIC + sha256(body).digest() + body
 
 
-def _decoded(data: bytes, key: str) -> CallGroup:
+def _decode_group(data: bytes, key: str) -> CallGroup:
     """Return the group of a file. Raises StoreError: it is not whole, or not one of ours."""
     body = data[_HEAD_BYTES:]
     if data[:_HEAD_BYTES] != _MAGIC + sha256(body).digest():

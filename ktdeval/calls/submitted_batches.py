@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ktdeval.calls.batch_api import BatchTag
 from ktdeval.calls.call_log import CallPosition
 from ktdeval.calls.record import KEY_DIGITS
-from ktdeval.errors import explained
+from ktdeval.errors import wrap_os_error
 from ktdeval.stores.mirror import keep_file
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import dumps_pretty
@@ -81,7 +81,7 @@ class BatchFile:
             return
 
         where = f"{self.path}: not a readable file of batches"
-        with explained(where):
+        with wrap_os_error(where):
             data = read_plain(self.path)
 
         self.entries += decode_json(data, _BatchFile, where).batches

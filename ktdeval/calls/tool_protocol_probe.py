@@ -136,20 +136,22 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
 def _rehearse(ask: Ask, params: CallParams) -> None:
     """Run a step of one look-up and one forced call. Raises _Unfit or ModelError where it fails."""
     messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
-    reply = _asked(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
+    reply = _ask_model(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
     is_right = _check_tool_call(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
     messages.append(reply.as_message())
     result = dumps_canonical({"place": _PLACE, "level": _LEVEL})
     messages += [Message("tool", result, tool_call_id=call.id) for call in reply.tool_calls]
     messages.append(Message("user", _RECORD))
-    reply = _asked(ask, ModelRequest(tuple(messages), (_RECORD_TOOL,), _RECORD_TOOL.name, params))
+    reply = _ask_model(
+        ask, ModelRequest(tuple(messages), (_RECORD_TOOL,), _RECORD_TOOL.name, params)
+    )
     expected: dict[str, JsonValue] = {"place": _PLACE, "level": _LEVEL}
     is_right = _check_tool_call(reply, _RECORD_TOOL.name, expected) and is_right
     if not is_right:
         raise _UnfitProtocol(_OTHER_ARGUMENTS)
 
 
-def _asked(ask: Ask, request: ModelRequest) -> Reply:
+def _ask_model(ask: Ask, request: ModelRequest) -> Reply:
     return decode(ask(encode(request)), request)
 
 

@@ -45,7 +45,7 @@ from ktdeval.cards.fields.cost import (
     card_prices as card_prices,
     episode_cost as episode_cost,
 )
-from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT
+from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT as MIN_DECIDED_PERCENT
 from ktdeval.cards.fields.cutoff import (
     SEEN as SEEN,
     SPANS as SPANS,

@@ -50,7 +50,7 @@ def assemble_card(
 
     facts = facts_type(**{name: gathered[name] for name in facts_type.__struct_fields__})
     basis = DerivationBasis(facts, sources.inputs.price, definitions or {})
-    return declared(**gathered, **_derived(fields, basis))
+    return declared(**gathered, **_derive_fields(fields, basis))
 
 
 def derive_fields(card: C) -> C:
@@ -62,10 +62,10 @@ def derive_fields(card: C) -> C:
         definitions = card.metrics
 
     basis = DerivationBasis(card, card.cost.price or None, definitions)
-    return replace(card, **_derived(fields_of(card.kind), basis))
+    return replace(card, **_derive_fields(fields_of(card.kind), basis))
 
 
-def _derived(fields: list[CardField], basis: DerivationBasis[Any]) -> dict[str, Any]:
+def _derive_fields(fields: list[CardField], basis: DerivationBasis[Any]) -> dict[str, Any]:
     return {field.name: field.derive(basis) for field in fields if field.derive is not None}
 
 

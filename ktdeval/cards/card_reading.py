@@ -29,14 +29,14 @@ from ktdeval.cards.recomputation_diff import (
 from ktdeval.cards.reports import scoring_report, trading_report
 from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.table_types import Report
-from ktdeval.errors import CardError, UsageError, explained
+from ktdeval.errors import CardError, UsageError, wrap_os_error
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
 from ktdeval.values.config_options import near_matches, user_path
 from ktdeval.values.file_signatures import SIGNATURE_BYTES, other_kind
 from ktdeval.values.files import read_plain
 from ktdeval.values.format_versions import check_stated
 from ktdeval.values.strict_json import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     JsonValue,
     dumps_canonical,
     dumps_pretty,
@@ -159,7 +159,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     not valid, or of another kind; names the file, the line and the field.
     """
     advice = "give a run folder, or a card in its folder cards"
-    with explained(f"{path}: can't read the card", advice, CardError):
+    with wrap_os_error(f"{path}: can't read the card", advice, CardError):
         content = read_plain(user_path(path))
 
     try:
@@ -199,7 +199,7 @@ def parse_card(text: str, where: str) -> Card:
     names the line and the field.
     """
     try:
-        card = loads_untrusted(text, MOST_LEVELS)
+        card = loads_untrusted(text, MAX_LEVELS)
     except json.JSONDecodeError as error:
         _refuse_other_kind(text[:SIGNATURE_BYTES].encode("utf-8", "surrogatepass"), where)
         raise CardError(f"{where}: line {error.lineno}: is not JSON: {error.msg}") from error

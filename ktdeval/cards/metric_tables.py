@@ -279,10 +279,10 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
 
     what = "medians over episodes" if isinstance(cards[0], TradingCard) else "scores"
     title = f"{' '.join(same)}: {what}" if same else what
-    return Grid(title, ("metric", "unit", *_numbered(differing)), tuple(rows), left=2)
+    return Grid(title, ("metric", "unit", *_number_heads(differing)), tuple(rows), left=2)
 
 
-def _numbered(names: Sequence[Sequence[str]]) -> list[str]:
+def _number_heads(names: Sequence[Sequence[str]]) -> list[str]:
     """Return the head of each column, from its names; equal heads get their number."""
     heads = [" ".join(words) for words in zip(*names, strict=True)]
     numbered = []

@@ -8,9 +8,15 @@ from dataclasses import replace
 from rich.cells import cell_len
 
 from ktdeval.cards.table_types import Grid
-from ktdeval.cards.text_wrapping import GAP, bands, column_widths as widths_of, row_width, wrapped
+from ktdeval.cards.text_wrapping import (
+    GAP,
+    bands,
+    column_widths as widths_of,
+    row_width,
+    wrap_words,
+)
 
-_LEAST_TEXT = 20  # columns: a text is never wrapped narrower
+_MIN_TEXT = 20  # columns: a text is never wrapped narrower
 
 
 def indent_of(grid: Grid) -> str:
@@ -25,7 +31,7 @@ def column_widths(grid: Grid) -> list[int]:
     return widths_of(full)
 
 
-def fitted(grid: Grid, width: int) -> list[Grid]:
+def fit_grid(grid: Grid, width: int) -> list[Grid]:
     """Return a grid as grids whose rows take at most `width` columns, where that is possible.
 
     Columns that do not fit next to the others go to a further grid, which repeats the first `left`
@@ -35,7 +41,7 @@ def fitted(grid: Grid, width: int) -> list[Grid]:
     if row_width(column_widths(grid)) <= room:
         return [grid]
     if grid.left >= len(grid.columns):
-        return [_rewrapped(grid, width)]
+        return [_rewrap_grid(grid, width)]
 
     grid = grid.with_columns(grid.used_columns)
     grid = replace(grid, columns=tuple(_short_heads(grid)))
@@ -55,10 +61,10 @@ def _short_heads(grid: Grid) -> Iterator[str]:
         cells = [cell_len(row[column]) for row in rows]
         words = [cell_len(word) for word in head.split()]
         room = max([*cells, *words, 1])
-        yield "\n".join(wrapped(head.split(), "", "", room))
+        yield "\n".join(wrap_words(head.split(), "", "", room))
 
 
-def _rewrapped(grid: Grid, width: int) -> Grid:
+def _rewrap_grid(grid: Grid, width: int) -> Grid:
     """Return names with their texts, wrapped to a width. A row without a name continues a text."""
     if len(grid.columns) != 2:
         return grid
@@ -72,10 +78,10 @@ def _rewrapped(grid: Grid, width: int) -> Grid:
             texts.append((before[0], f"{before[1]} {text}"))
 
     names = max(cell_len(name) for name, _ in texts)
-    room = max(width - len(indent_of(grid)) - names - len(GAP), _LEAST_TEXT)
+    room = max(width - len(indent_of(grid)) - names - len(GAP), _MIN_TEXT)
     rows: list[tuple[str, ...]] = []
     for name, text in texts:
-        for number, part in enumerate(wrapped(text.split(), "", "", room)):
+        for number, part in enumerate(wrap_words(text.split(), "", "", room)):
             rows.append((name if number == 0 else "", part))
 
     return replace(grid, rows=tuple(rows))

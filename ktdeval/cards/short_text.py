@@ -14,8 +14,8 @@ from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.table_types import clean, count, percent
 
 HEADLINE_METRICS = ("total_return", "selection_alpha", "sharpe", "max_drawdown")
-_MOST_SCORES = 4
-_MOST_WINDOWS = 3
+_MAX_SCORES = 4
+_MAX_WINDOWS = 3
 _LABEL_WIDTH = 17  # characters
 
 
@@ -27,7 +27,7 @@ def headline_metrics(metrics: Mapping[str, MetricLine]) -> dict[str, MetricLine]
 def headline_scores(scores: Mapping[str, ScoreLine], order: Sequence[str]) -> dict[str, ScoreLine]:
     """Return the first headlines among the scores of a scoring card."""
     names = [name for name in order if scores[name].headline]
-    return {name: scores[name] for name in names[:_MOST_SCORES]}
+    return {name: scores[name] for name in names[:_MAX_SCORES]}
 
 
 def card_text(
@@ -68,8 +68,8 @@ def _windows_text(facts: AnyFacts) -> str:
         return ""
 
     names = [window.name for window in facts.windows]
-    text = ", ".join(names[:_MOST_WINDOWS])
-    if len(names) > _MOST_WINDOWS:
+    text = ", ".join(names[:_MAX_WINDOWS])
+    if len(names) > _MAX_WINDOWS:
         text += f" … {names[-1]} ({len(names)})"
 
     return f"{text}; {facts.windows[0].first}…{facts.windows[-1].last}; {facts.snapshot.name}"

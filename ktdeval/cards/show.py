@@ -17,10 +17,10 @@ from ktdeval.cards.card_reading import card_kinds
 from ktdeval.cards.claims import silence_claim
 from ktdeval.cards.fields.rank_eligibility import MAY_BE_RANKED
 from ktdeval.cards.metric_tables import columns_of
-from ktdeval.cards.narrow_tables import column_widths, fitted, indent_of
+from ktdeval.cards.narrow_tables import column_widths, fit_grid, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary
 from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean
-from ktdeval.cards.text_wrapping import GAP, padded, wrapped
+from ktdeval.cards.text_wrapping import GAP, pad_cell, wrap_words
 
 _CLAIM_WIDTH = 80  # columns: sentences are wrapped for reading
 
@@ -137,20 +137,20 @@ def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable
 
 def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Text]:
     """Yield the lines of a report; their plain text is complete without the styles."""
-    for line in _wrapped(report.title, width):
+    for line in _wrap_text(report.title, width):
         yield Text(line, style="bold")
 
     if report.labels:
         yield from _label_lines(report.labels, width)
 
     style = "green" if report.ranking == MAY_BE_RANKED else "bold red"
-    for line in _wrapped(report.ranking, width):
+    for line in _wrap_text(report.ranking, width):
         yield Text(line, style=style)
 
     if report.claims:
         yield Text("")
         for claim in report.claims:
-            yield from map(Text, _wrapped(claim, min(width or _CLAIM_WIDTH, _CLAIM_WIDTH)))
+            yield from map(Text, _wrap_text(claim, min(width or _CLAIM_WIDTH, _CLAIM_WIDTH)))
 
     grids = report.grids[:1]
     if whole:
@@ -164,12 +164,12 @@ def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Te
         yield from _note_lines(report.notes, width)
 
 
-def _wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+def _wrap_text(text: str, width: int | None, indent: str = "") -> list[str]:
     """Return a text as lines of at most `width` columns, each indented."""
     if width is None:
         return [f"{indent}{text}"]
 
-    return wrapped(text.split(), indent, indent, width)
+    return wrap_words(text.split(), indent, indent, width)
 
 
 def _label_lines(labels: Iterable[str], width: int | None) -> Iterable[Text]:
@@ -192,7 +192,7 @@ def _label_lines(labels: Iterable[str], width: int | None) -> Iterable[Text]:
 def _note_lines(notes: Iterable[str], width: int | None = None) -> Iterable[Text]:
     lines = []
     for note in notes:
-        lines += [Text(line, style="dim") for line in _wrapped(note, width, GAP)]
+        lines += [Text(line, style="dim") for line in _wrap_text(note, width, GAP)]
 
     if lines:
         yield Text("\nNotes", style="bold")
@@ -201,7 +201,7 @@ def _note_lines(notes: Iterable[str], width: int | None = None) -> Iterable[Text
 
 def _grid_lines(grid: Grid, width: int | None = None) -> Iterable[Text]:
     """Yield a table's title, columns and rows; one that is too wide becomes several."""
-    grids = [grid] if width is None else fitted(grid, width)
+    grids = [grid] if width is None else fit_grid(grid, width)
     for each in grids:
         yield from _table_lines(each)
 
@@ -242,7 +242,7 @@ def _row_line(
         elif is_number and cell.startswith("-") and cell != UNDEFINED:
             style = "red"  # a loss
 
-        line.append(padded(cell, width, not is_number), style=style)
+        line.append(pad_cell(cell, width, not is_number), style=style)
         line.append(GAP)
 
     line.rstrip()

@@ -17,15 +17,15 @@ from msgspec import Meta, field
 
 from ktdeval.cards.fields.base_types import Sha256
 from ktdeval.cards.signing_keys import PrivateKey, PublicKey
-from ktdeval.errors import SignatureError, explained
+from ktdeval.errors import SignatureError, wrap_os_error
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.typed_json import Value, encode_canonical, from_plain
 
 SUFFIX = ".sig"  #: Ending of signature files, after the whole name of the signed file
-MOST_BYTES = 65_536  #: of a signature file
-MOST_SIGNATURES = 32
+MAX_BYTES = 65_536  #: of a signature file
+MAX_SIGNATURES = 32
 
 PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
 Predicate = Literal[
@@ -36,7 +36,7 @@ Predicate = Literal[
 SIGNED_CARD: Predicate = "urn:ktdeval:signed:card:1"
 SIGNED_VERDICT: Predicate = "urn:ktdeval:signed:verdict:1"
 SIGNED_REGISTRATION: Predicate = "urn:ktdeval:signed:registration:1"
-Data = Annotated[bytes, Meta(max_length=MOST_BYTES)]  #: base64 in the file
+Data = Annotated[bytes, Meta(max_length=MAX_BYTES)]  #: base64 in the file
 
 
 class Digest(Value, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class Envelope(Value, frozen=True, kw_only=True):
     payload_type: Literal["application/vnd.in-toto+json"] = field(
         name="payloadType", default=PAYLOAD_TYPE
     )
-    signatures: Annotated[tuple[Signature, ...], Meta(min_length=1, max_length=MOST_SIGNATURES)]
+    signatures: Annotated[tuple[Signature, ...], Meta(min_length=1, max_length=MAX_SIGNATURES)]
 
 
 def signature_path(signed: Path) -> Path:
@@ -117,8 +117,8 @@ def parse_envelope(data: bytes, where: str) -> Envelope:
     Raises SignatureError: it is not JSON of this form, is written in another way than the canonical
     one, or has a key id twice or out of order.
     """
-    if len(data) > MOST_BYTES:
-        raise SignatureError(f"{where}: has more than {MOST_BYTES:,} bytes")
+    if len(data) > MAX_BYTES:
+        raise SignatureError(f"{where}: has more than {MAX_BYTES:,} bytes")
 
     try:
         value = loads_untrusted(data, levels=8)
@@ -193,7 +193,7 @@ def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
     Signatures of other keys on the same bytes are kept; those on earlier bytes are replaced. Raises
     SignatureError: the file or its signature file can't be read; StoreError: it can't be written.
     """
-    with explained(f"{path}: can't read", kind=SignatureError):
+    with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         sha256 = file_sha256(path)
 
     payload = statement_bytes(sha256, predicate)
@@ -216,7 +216,7 @@ def check_signature(
     """Return the ids of the trusted keys that signed a file. Raises SignatureError as of
     `check_envelope`, and where there is no signature file.
     """
-    with explained(f"{path}: can't read", kind=SignatureError):
+    with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         sha256 = file_sha256(path)
 
     target = signature_path(path)
@@ -227,8 +227,8 @@ def check_signature(
 
 
 def _read_signature_file(path: Path) -> bytes:
-    with explained(f"{path}: can't read the signature", kind=SignatureError):
-        return read_plain(path, MOST_BYTES)
+    with wrap_os_error(f"{path}: can't read the signature", kind=SignatureError):
+        return read_plain(path, MAX_BYTES)
 
 
 def _other_statement(payload: bytes, sha256: str, predicate: Predicate, where: str) -> str:

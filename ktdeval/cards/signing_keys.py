@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktdeval.errors import SignatureError, StoreError, UsageError, explained
+from ktdeval.errors import SignatureError, StoreError, UsageError, wrap_os_error
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.installation import install_command
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PUBLIC_SUFFIX = ".pub"  #: Ending of files of public keys
-MOST_KEY_BYTES = 16_384
+MAX_KEY_BYTES = 16_384
 KEY_BYTES = 32  #: of a public key
 SIGNATURE_BYTES = 64
 _FIELD_PRIME = 2**255 - 19
@@ -180,7 +180,7 @@ def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
     passphrase is wrong. No message holds any part of the key.
     """
     data = _read_key_file(path)
-    with explained(f"{path}: can't read", kind=SignatureError):
+    with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         mode = stat.S_IMODE(path.stat().st_mode)
 
     if mode & 0o077:
@@ -217,7 +217,7 @@ def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
         if os.path.lexists(file):
             raise UsageError(f"{file}: is there already, and no key is overwritten; choose another")
 
-    with explained(f"{path}: can't write the key", "choose another folder", StoreError):
+    with wrap_os_error(f"{path}: can't write the key", "choose another folder", StoreError):
         # O_EXCL: the mode holds from the first byte, and no link is followed.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
@@ -230,8 +230,8 @@ def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
 
 
 def _read_key_file(path: Path) -> bytes:
-    with explained(f"{path}: can't read the key", kind=SignatureError):
-        return read_plain(path, MOST_KEY_BYTES)
+    with wrap_os_error(f"{path}: can't read the key", kind=SignatureError):
+        return read_plain(path, MAX_KEY_BYTES)
 
 
 class _CryptographyParts:

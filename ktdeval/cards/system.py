@@ -26,7 +26,7 @@ Settings = tuple[tuple[str, str], ...]
 
 _SENT = "sent."  #: What begins the name of a setting that says how calls were put to the provider
 _LONGEST_VALUE = 40  #: Characters of a value in a label
-_MOST_LISTED = 12  #: Systems that a message lists
+_MAX_LISTED = 12  #: Systems that a message lists
 _SEPARATORS = {"(": ")", "{": "}"}
 #: Texts that would read as another kind of value
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
@@ -103,7 +103,7 @@ class System:
 
         call = self._distinguishing(alike, "call")
         if call:
-            text += _braced(call)
+            text += _brace_call(call)
 
         return text
 
@@ -187,9 +187,9 @@ def no_match(item: str, systems: Iterable[System], where: str) -> str:
     """Return the words on a pattern that matches none of these systems."""
     every = dict.fromkeys(systems)
     labels = sorted(system_labels(every).values())
-    more = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
+    more = f" and {len(labels) - _MAX_LISTED} more" if len(labels) > _MAX_LISTED else ""
     names = dict.fromkeys([*labels, *(system.model for system in every)])
-    there = ", ".join(labels[:_MOST_LISTED]) or "none"
+    there = ", ".join(labels[:_MAX_LISTED]) or "none"
 
     return (
         f"{where}: {item!r} matches no system here; there are"
@@ -247,7 +247,7 @@ def _with_args(name: str, args: Settings) -> str:
     return f"{name}({_listed_settings(args)})" if args else name
 
 
-def _braced(call: Settings) -> str:
+def _brace_call(call: Settings) -> str:
     return f"{{{_listed_settings(call)}}}"
 
 

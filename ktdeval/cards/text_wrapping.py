@@ -20,7 +20,7 @@ def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
     for row in table:
         aligned = []
         for cell, width, is_left in zip(row, widths, left, strict=True):
-            aligned.append(padded(cell, width, is_left))
+            aligned.append(pad_cell(cell, width, is_left))
 
         lines.append(GAP.join(aligned).rstrip())
 
@@ -64,7 +64,7 @@ def folded_text(text: str, width: int) -> list[str]:
     more. A word that is longer than a line is divided.
     """
     indent = text[: len(text) - len(text.lstrip())]
-    return _divided(text, indent, indent + GAP, width)
+    return _divide_words(text, indent, indent + GAP, width)
 
 
 def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
@@ -91,7 +91,7 @@ def row_width(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
-def padded(cell: str, width: int, is_left: bool) -> str:
+def pad_cell(cell: str, width: int, is_left: bool) -> str:
     """Return a cell as wide as its column: flush left, or right."""
     padding = " " * (width - cell_len(cell))
     return cell + padding if is_left else padding + cell
@@ -115,7 +115,7 @@ def bands(
     yield taken
 
 
-def wrapped(words: Iterable[str], first: str, further: str, width: int) -> list[str]:
+def wrap_words(words: Iterable[str], first: str, further: str, width: int) -> list[str]:
     """Return words as lines of at most `width` columns, which begin with `first` and `further`. A
     word that is wider has a line of its own. (`textwrap` takes wide characters for narrow ones.)
     """
@@ -166,7 +166,7 @@ def _record_lines(table: Sequence[Row], width: int) -> list[str]:
             lines.append("")
 
         for label, value in _named_cells(heads, row):
-            lines += _value_lines(padded(label, label_width, True) + GAP, value, width)
+            lines += _value_lines(pad_cell(label, label_width, True) + GAP, value, width)
 
     return lines
 
@@ -190,14 +190,14 @@ def _value_lines(label: str, value: str, width: int) -> list[str]:
     if len(indent) > width // 2:
         return [*folded_text(label.strip(), width), *folded_text(GAP + value, width)]
 
-    return _divided(value, label, indent, width)
+    return _divide_words(value, label, indent, width)
 
 
-def _divided(text: str, first: str, further: str, width: int) -> list[str]:
+def _divide_words(text: str, first: str, further: str, width: int) -> list[str]:
     """Return a text as of `wrapped`; a word that is wider than a line in pieces."""
     room = max(width - max(cell_len(first), cell_len(further)), 1)
     pieces: list[str] = []
     for word in text.split():
         pieces += chop_cells(word, room)
 
-    return wrapped(pieces, first, further, width)
+    return wrap_words(pieces, first, further, width)

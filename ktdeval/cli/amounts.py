@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 
 from ktdeval.errors import UsageError
 
-MOST_CASH = 10**15  #: of minor units a ledger's integers hold 92,000 times as many
+MAX_CASH = 10**15  #: of minor units a ledger's integers hold 92,000 times as many
 
 
 def capital_of(text: str, option: str = "--cash") -> int:
@@ -17,10 +17,10 @@ def capital_of(text: str, option: str = "--cash") -> int:
         number = Decimal("NaN")
 
     is_whole = number.is_finite() and number == number.to_integral_value()
-    if not is_whole or not 0 < number <= MOST_CASH:
+    if not is_whole or not 0 < number <= MAX_CASH:
         raise UsageError(
             f"{option} {text!r}: expected a whole number of units of currency above 0, such as 1e6,"
-            f" up to {MOST_CASH:.0e}"
+            f" up to {MAX_CASH:.0e}"
         )
 
     return int(number)

@@ -42,7 +42,7 @@ _HEADER = (
 def list_cache(file: Path | None, as_json: bool) -> None:
     """List the cached replies by provider and model: number, bytes, tokens, first and last day."""
     uses: list[ModelUse] = []
-    with _opened(file) as (path, admin):
+    with _open_cache(file) as (path, admin):
         if admin is not None:
             uses = admin.models()
 
@@ -118,7 +118,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
 
     rule = PruneRule(options.model or "*", options.older_than, max_bytes)
     pruned = PrunedReplies(0, 0)
-    with _opened(file) as (path, admin):
+    with _open_cache(file) as (path, admin):
         if admin is not None:
             _warn_of_glob(options.model, admin.models())
             pruned = admin.prune(rule, datetime.now(UTC), options.dry_run)
@@ -156,7 +156,7 @@ def check_cache(file: Path | None, as_json: bool) -> int:
     from ktdeval.calls.cache_admin import CheckedReplies
 
     checked = CheckedReplies(0, ())
-    with _opened(file) as (path, admin):
+    with _open_cache(file) as (path, admin):
         if admin is not None:
             checked = admin.verify()
 
@@ -194,7 +194,7 @@ def _print_checked(path: Path, checked: CheckedReplies) -> None:
 
 
 @contextmanager
-def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
+def _open_cache(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
     """Open the cache file that an option names, or the shared one, which may not exist yet.
 
     Raises StoreError: a named file does not exist.

@@ -20,7 +20,7 @@ from ktdeval.cli.options import (
     JsonOptions,
     PluginOptions,
     flag,
-    inherited,
+    inherit_option,
     is_required,
     open_plugins,
     options_of,
@@ -91,7 +91,7 @@ class _CheckCommand(click.Command):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(JsonOptions):
+class DataCheckOptions(JsonOptions):
     """Options of `data check`."""
 
     facts: bool = flag(
@@ -104,9 +104,9 @@ class CheckOptions(JsonOptions):
 @example("ktdeval data check my-market")
 @data.command("check", cls=_CheckCommand)
 @click.argument("folder", type=FilePath())
-@options_of(CheckOptions)
+@options_of(DataCheckOptions)
 @click.pass_context
-def check(context: click.Context, folder: Path, options: CheckOptions) -> int:
+def check(context: click.Context, folder: Path, options: DataCheckOptions) -> int:
     """Check stored data. Exits with 1 if there are errors; whatever the facts, with 0."""
     plugins = loaded_plugins(context)
     if options.facts:
@@ -175,7 +175,7 @@ def info(context: click.Context, folder: Path, options: JsonOptions) -> None:
     else:
         facts = dict(form.facts(folder))
 
-    if options.as_json or inherited(context, "as_json"):
+    if options.as_json or inherit_option(context, "as_json"):
         click.echo(dumps_pretty(facts), nl=False)
         return
 

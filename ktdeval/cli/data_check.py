@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli.options import inherited
+from ktdeval.cli.options import inherit_option
 from ktdeval.cli.terminal_tables import print_table
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 
@@ -33,7 +33,7 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
     findings = with_repairs_that_work(raw, check(raw))
     errors = sum(finding.severity == "error" for finding in findings)
     exit_code = 1 if errors else 0
-    if as_json or inherited(click.get_current_context(), "as_json"):
+    if as_json or inherit_option(click.get_current_context(), "as_json"):
         report: dict[str, JsonValue] = {
             "market": raw.name,
             "errors": errors,
@@ -81,7 +81,7 @@ def report_facts(market: MarketSnapshot, as_json: bool) -> None:
     for panel in panels_of(market):
         facts += stylised_facts(panel)
 
-    if as_json or inherited(click.get_current_context(), "as_json"):
+    if as_json or inherit_option(click.get_current_context(), "as_json"):
         report: dict[str, JsonValue] = {
             "market": market.meta.name,
             "snapshot": market.id,
@@ -132,7 +132,7 @@ def report_form(form: DataForm, folder: Path, as_json: bool) -> int:
     """
     findings = form.check(folder)
     errors = sum(severity == "error" for severity, _, _ in findings)
-    if as_json or inherited(click.get_current_context(), "as_json"):
+    if as_json or inherit_option(click.get_current_context(), "as_json"):
         rows: list[JsonValue] = []
         for severity, where, message in findings:
             rows.append({"severity": severity, "where": where, "message": message})

@@ -371,13 +371,13 @@ def _fetch(
     """Fetch a market, store it with a recipe, and warn of problems in the data."""
     from ktdeval.runner.plans.snapshot_recipe import RECIPE, fetch_snapshot
 
-    query = _pinned(spec, args, out)
+    query = _pin_query(spec, args, out)
     _print_summary(fetch_snapshot(plugins, spec.name, query, out, expected), out)
     _warn(out)
     click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")
 
 
-def _pinned(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]:
+def _pin_query(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]:
     """Return the query of a fetch: what would change with the day of the query is fixed, so that a
     recipe repeats it.
     """
@@ -420,7 +420,7 @@ def _check_source(
         )
 
     if provider_kind(spec) == "fetched" and options.out is not None:
-        args = _pinned(spec, args, options.out)
+        args = _pin_query(spec, args, options.out)
     if "read" not in spec.extra:
         snapshot = plugins.make_snapshot(spec.name, args)
         return report_market(raw_from_snapshot(snapshot), options.as_json)

@@ -111,7 +111,7 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
     used = {end for spec in specs for end in split_name(spec.name, suffixes)[1]}
     meanings = [(end, suffixes[end]) for end in sorted({*used, COMPACT})]
     lines = [
-        *_aligned(rows),
+        *_align_rows(rows),
         "",
         "Ends of names:",
         *_in_columns(meanings, width),
@@ -122,7 +122,7 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
     return [_shortened_line(line, width) for line in lines]
 
 
-def _aligned(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+def _align_rows(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     """Yield rows of name, number and text as lines; numbers are flush right."""
     names, numbers, _texts = zip(*rows, strict=True)
     name_width = max(map(len, names))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.cli.options import JsonOptions, Number, flag
+from ktdeval.cli.options import FiniteNumber, JsonOptions, flag
 
-_MOST_DAYS = 36_500
-_MOST_MEGABYTES = 1_000_000_000
+_MAX_DAYS = 36_500
+_MAX_MEGABYTES = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class PruneOptions(JsonOptions):
     older_than: float | None = flag(
         None,
         help="replies received more than DAYS days ago",
-        type=Number(0, _MOST_DAYS),
+        type=FiniteNumber(0, _MAX_DAYS),
         metavar="DAYS",
     )
     model: str | None = flag(
@@ -28,7 +28,7 @@ class PruneOptions(JsonOptions):
     max_size: float | None = flag(
         None,
         help="the oldest replies, until at most MB megabytes are left",
-        type=Number(0, _MOST_MEGABYTES),
+        type=FiniteNumber(0, _MAX_MEGABYTES),
         metavar="MB",
     )
     everything: bool = flag(False, name="--all", help="all replies")

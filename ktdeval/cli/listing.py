@@ -283,7 +283,7 @@ def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None
         for name in plugins.specs(kind):
             offers[plugins.owner(kind, name)].append(f"{kind}:{name}")
 
-    listed = {info.name: info for info in [*plugins.info.values(), *_unloaded(plugins)]}
+    listed = {info.name: info for info in [*plugins.info.values(), *_list_failed_plugins(plugins)]}
     chosen = _chosen_entries("plugin", listed, names)
     if as_json:
         print_json(
@@ -333,7 +333,7 @@ def _chosen_entries(kind: str, listed: Mapping[str, T], names: Sequence[str]) ->
     return [listed[name] for name in names or listed]
 
 
-def _unloaded(loaded: Plugins) -> list[PluginInfo]:
+def _list_failed_plugins(loaded: Plugins) -> list[PluginInfo]:
     """Return the plugins that fail to load, with the packages that advertise them."""
     origins = {entry.value: (entry.distribution, entry.version) for entry in find_entry_points()}
     unloaded = []

@@ -19,7 +19,7 @@ from ktdeval.cli.groups import LazyCommand, LazyGroup, SharedGroup
 from ktdeval.cli.moved import with_new_words
 from ktdeval.cli.options import (
     WORDS,
-    grouped,
+    group_options,
     open_plugins,
     printing_option,
     run_options,
@@ -77,7 +77,7 @@ class KtdevalGroup(LazyGroup):
         formatter.write_text(INTRO)
         formatter.write(f"\n  {EXAMPLE}\n")
 
-        first, *_ = grouped(run_options()).values()
+        first, *_ = group_options(run_options()).values()
         write_groups(ctx, formatter, {"Options of a first run (all: ktdeval run --help)": first})
 
         rows = []

@@ -72,7 +72,7 @@ _PATHS = {
 }
 
 
-class Number(click.FloatRange):
+class FiniteNumber(click.FloatRange):
     """A finite number in a range: click's own type lets `nan` and infinity through."""
 
     def convert(
@@ -163,7 +163,7 @@ def run_options() -> list[click.Parameter]:
     ]
 
 
-def grouped(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
+def group_options(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
     """Return options by the title of their group, the most needed first; those of no group under
     `Others`.
     """
@@ -194,7 +194,7 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by group."""
-        write_groups(ctx, formatter, grouped(self.get_params(ctx)))
+        write_groups(ctx, formatter, group_options(self.get_params(ctx)))
 
 
 class RunOptionsCommand(click.Command):
@@ -422,7 +422,7 @@ class RecordedOptions(PluginOptions):
     items: Address | None = run_flag("items")
 
 
-def inherited(context: click.Context | None, name: str) -> Any:
+def inherit_option(context: click.Context | None, name: str) -> Any:
     """Return the value of an option that may come before or after a subcommand's name.
 
     If it was given in both places, the one after the name applies.

@@ -33,7 +33,7 @@ from ktdeval.task_api.events import Event, SampleFinished, StepFinished
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
 _PLAIN_REPORTS = 10  # lines for each episode without a terminal
-_MOST_PLAIN_REPORTS = 20  # lines for all episodes together
+_MAX_PLAIN_REPORTS = 20  # lines for all episodes together
 _ROOMY = 100  # columns: wider terminals get longer bars
 _NARROW = 78  # columns: narrower terminals get shorter titles, and no time left
 _BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # a narrow bar, counts, time, gaps
@@ -269,12 +269,12 @@ class ProgressObserver:
         """Whether to print a line: without a terminal a run of many episodes has one for each
         twentieth of it.
         """
-        if self._live or self._episodes * _PLAIN_REPORTS <= _MOST_PLAIN_REPORTS:
+        if self._live or self._episodes * _PLAIN_REPORTS <= _MAX_PLAIN_REPORTS:
             return True
 
         parts_done = [tally.done / tally.total for tally in self._tallies.values()]
         done = self._ended + math.fsum(parts_done)
-        part = math.floor(_MOST_PLAIN_REPORTS * done / self._episodes + 1e-9)
+        part = math.floor(_MAX_PLAIN_REPORTS * done / self._episodes + 1e-9)
         is_due = part > self._reported
         self._reported = max(part, self._reported)
         return is_due

@@ -218,7 +218,7 @@ class Evaluation:
                 row["output_tokens"] = step.output_tokens
                 rows.append(row)
 
-        return _dated(pd.DataFrame(rows), "decided_on", "filled_on")
+        return _parse_dates(pd.DataFrame(rows), "decided_on", "filled_on")
 
     def orders(self, **episode: str | int) -> pd.DataFrame:
         """One row for each order, with true identities: what was ordered, and the outcome.
@@ -234,7 +234,7 @@ class Evaluation:
                     row |= _order_row(order, ledger)
                     rows.append(row)
 
-        return _dated(pd.DataFrame(rows), "filled_on")
+        return _parse_dates(pd.DataFrame(rows), "filled_on")
 
     def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:
         """[days x episodes] NAV divided by the initial cash, from the base day on.
@@ -385,7 +385,7 @@ def _episode_columns(spec: EpisodeSpec) -> dict[str, Any]:
     return {"task": spec.task, "window": spec.window_name, "seed": spec.seed}
 
 
-def _dated(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def _parse_dates(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Return the frame with these columns as timestamps, where it has them."""
     dated = {}
     for column in columns:

@@ -33,7 +33,7 @@ def passphrase_of_key() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyOptions:
+class KeygenOptions:
     """Options of `card keygen`."""
 
     out: Path = flag(help="file of the private key", type=OutputPath("file"), metavar="FILE")
@@ -42,8 +42,8 @@ class KeyOptions:
 
 @example("ktdeval card keygen --out me.key")
 @click.command()
-@options_of(KeyOptions)
-def keygen(options: KeyOptions) -> None:
+@options_of(KeygenOptions)
+def keygen(options: KeygenOptions) -> None:
     """Make an Ed25519 key to sign with: FILE, for you alone, and FILE.pub, for others."""
     from ktdeval.cards.signing_keys import PrivateKey, write_key_pair
 
@@ -62,7 +62,7 @@ def keygen(options: KeyOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignOptions:
+class CardSignOptions:
     """Options of `card sign`."""
 
     key: Path = flag(help="file of your private key", type=FilePath(), metavar="FILE")
@@ -71,8 +71,8 @@ class SignOptions:
 @example("ktdeval card sign ktdeval-runs/my-run --key me.key")
 @click.command()
 @click.argument("path", type=RunPath())
-@options_of(SignOptions)
-def sign(path: Path, options: SignOptions) -> None:
+@options_of(CardSignOptions)
+def sign(path: Path, options: CardSignOptions) -> None:
     """Sign a card: write CARD.sig next to it, which `card verify --signed-by` checks.
 
     PATH is a card file, or a run folder with all its cards. The card itself is not changed. A

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
 _GAP = "  "
-_LEAST_WIDTH = 16  # a wrapped column is never narrower
+_MIN_WIDTH = 16  # a wrapped column is never narrower
 
 
 def terminal_width() -> int:
@@ -43,7 +43,7 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
         widths = _fitted_widths(widths, terminal_width())
 
     for row in table:
-        for line in _wrapped(row, widths):
+        for line in _wrap_row(row, widths):
             padded = [cell.ljust(width) for cell, width in zip(line, widths)]
             click.echo(_GAP.join(padded).rstrip())
 
@@ -67,7 +67,7 @@ def _name_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterable[str]:
     indent = " " * (column if is_beside else 3 * len(_GAP))
 
     for name, summary in rows:
-        room = max(width - len(indent), _LEAST_WIDTH)
+        room = max(width - len(indent), _MIN_WIDTH)
         lines = [indent + part for part in textwrap.wrap(summary, room, break_on_hyphens=False)]
         head = f"{_GAP}{name}"
         if is_beside and lines:
@@ -142,7 +142,7 @@ def _fitted_widths(widths: Sequence[int], room: int) -> list[int]:
     gaps = len(_GAP) * (len(fitted) - 1)
     while sum(fitted) + gaps > room and len(fitted) > 1:
         widest = max(range(1, len(fitted)), key=fitted.__getitem__)
-        if fitted[widest] <= _LEAST_WIDTH:
+        if fitted[widest] <= _MIN_WIDTH:
             break
 
         fitted[widest] -= 1
@@ -150,7 +150,7 @@ def _fitted_widths(widths: Sequence[int], room: int) -> list[int]:
     return fitted
 
 
-def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
+def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
     """Return a row as one line, or as several if a cell is longer than its column."""
     if all(len(cell) <= width for cell, width in zip(row, widths)):
         return [tuple(row)]

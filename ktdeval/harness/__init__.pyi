@@ -11,7 +11,7 @@ from ktdeval.harness.agent import (
     StepSession as StepSession,
     Submission as Submission,
     ToolResult as ToolResult,
-    joined as joined,
+    join_parts as join_parts,
 )
 from ktdeval.harness.analyst_signals import (
     ROLE_HEADING as ROLE_HEADING,
@@ -59,7 +59,7 @@ from ktdeval.harness.external_acts import (
     ShownPart as ShownPart,
 )
 from ktdeval.harness.external_session import (
-    MOST_REFUSED as MOST_REFUSED,
+    MAX_REFUSED as MAX_REFUSED,
     ExternalSession as ExternalSession,
     ExternalStep as ExternalStep,
     RefusedAct as RefusedAct,

@@ -32,8 +32,8 @@ from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loa
 
 SUBMIT_TOOL = "submit_action"
 _TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats
-_MOST_COINS = 10**11  #: of an order where shares trade in fractions; no number of a moment
-_MOST_STEPS = (1 << 63) - 1
+_MAX_COINS = 10**11  #: of an order where shares trade in fractions; no number of a moment
+_MAX_STEPS = (1 << 63) - 1
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
 # When orders fill, by the rule of the venues.
@@ -93,7 +93,7 @@ def action_schema(
         del shares["minimum"]
         shares |= {"type": "number", "exclusiveMinimum": 0}
     if fractions:
-        shares["maximum"] = _MOST_COINS
+        shares["maximum"] = _MAX_COINS
 
     if shorts:
         by_weight["properties"]["target_weight"]["minimum"] = -1
@@ -304,7 +304,7 @@ class ActionForm(SubmissionForm):
         if self._scales:
             steps = self._scales[asset].steps_per_unit
 
-        return min(max(1, round(self._lens.shares_in(asset, shown) * steps)), _MOST_STEPS)
+        return min(max(1, round(self._lens.shares_in(asset, shown) * steps)), _MAX_STEPS)
 
 
 def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:

@@ -28,7 +28,7 @@ def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -
     added: set[str] = set()
     for each in offered:
         if _is_offer_of(each.name, tool.name):
-            added |= _added(each.parameters, tool.parameters)
+            added |= _find_added_fields(each.parameters, tool.parameters)
     if not any(name in arguments for name in added):
         return arguments
 
@@ -48,7 +48,7 @@ def _is_offer_of(name: str, tool: str) -> bool:
     return re.search(rf"(?:^|[^A-Za-z0-9]){re.escape(tool)}\Z", name) is not None
 
 
-def _added(offered: Mapping[str, JsonValue], own: Mapping[str, JsonValue]) -> set[str]:
+def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonValue]) -> set[str]:
     """Return the fields that an offered schema has and the tool's own has not; none where the tool
     takes any field.
     """

@@ -82,19 +82,19 @@ class Observation:
 
     def system_with(self, procedure: str) -> str:
         """Return the system prompt of an agent that says itself how a step goes."""
-        return joined(self.rules, self.submission_with(procedure))
+        return join_parts(self.rules, self.submission_with(procedure))
 
     def submission_with(self, procedure: str) -> str:
         """Return the procedure, the tools and the form of the submission."""
-        return joined(procedure, self.tool_list, self.submission)
+        return join_parts(procedure, self.tool_list, self.submission)
 
     @property
     def user(self) -> str:
         """Return the user message: the day, then the request."""
-        return joined(self.day, self.request)
+        return join_parts(self.day, self.request)
 
 
-def joined(*parts: str) -> str:
+def join_parts(*parts: str) -> str:
     """Return the parts of a prompt that are not empty, each as it is, a blank line between them."""
     text = ""
     for part in filter(None, parts):

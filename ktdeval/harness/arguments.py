@@ -17,7 +17,7 @@ from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Payload
 from ktdeval.values.option_forms import checked_hint, find_misfit
 from ktdeval.values.strict_json import JsonValue, Schema
-from ktdeval.values.typed_json import converted
+from ktdeval.values.typed_json import convert_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _read_scalar(declared: ArgumentType, value: JsonValue, where: str) -> Any:
         value = int(value)  # JSON has one kind of number
 
     try:
-        return converted(value, declared.scalar)
+        return convert_value(value, declared.scalar)
     except msgspec.ValidationError:
         misfit = find_misfit(declared.scalar, value, where)
         raise ToolArgumentError(where, misfit.expected + misfit.near) from None

@@ -26,8 +26,8 @@ from ktdeval.harness.known_texts import NOTHING_KNOWN, KnownTexts
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import from_plain
 
-MOST_REFUSED = 1_000_000  #: refused acts in a row that are counted
-_MOST_OVER_BUDGET = 20  # calls of tools that are answered, and on record, with no budget left
+MAX_REFUSED = 1_000_000  #: refused acts in a row that are counted
+_MAX_OVER_BUDGET = 20  # calls of tools that are answered, and on record, with no budget left
 
 _NOT_AN_ANSWER = {
     "submitted_again": "a submission was accepted in this step already, and it stands",
@@ -63,7 +63,7 @@ class ExternalSession:
         """
         self._session = session
         self._known = known
-        self._most_calls = most_calls
+        self._max_calls = most_calls
         self._lock = threading.RLock()
         self._acts: list[Act] = []
         self._tools: tuple[ToolSpec, ...] = ()
@@ -135,15 +135,15 @@ class ExternalSession:
         """
         with self._lock:
             self._check_open()
-            if self._most_calls is not None and self._calls >= self._most_calls:
-                raise self._refused("call_budget")
+            if self._max_calls is not None and self._calls >= self._max_calls:
+                raise self._count_refusal("call_budget")
             for tool in request.tools:
                 if self._session.withhold(tool.name) != tool.name:
-                    raise self._refused("identity_in_tool_name")
+                    raise self._count_refusal("identity_in_tool_name")
 
             before = self._texts_withheld
-            sent = self._cleared(request)
-            return self._asked(sent, self._texts_withheld - before)
+            sent = self._clear_request(request)
+            return self._ask_model(sent, self._texts_withheld - before)
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Call a research tool. A call that fails gives feedback. Raises RefusedAct; KtdevalError:
@@ -152,11 +152,11 @@ class ExternalSession:
         with self._lock:
             self._check_open()
             if self.submission is not None:
-                raise self._refused("step_over")
+                raise self._count_refusal("step_over")
             if self._session.tool_budget <= 0:
                 self._over_budget += 1
-            if self._over_budget > _MOST_OVER_BUDGET:
-                raise self._refused("tool_budget_spent")
+            if self._over_budget > _MAX_OVER_BUDGET:
+                raise self._count_refusal("tool_budget_spent")
 
             call = replace(call, arguments=self._meant(call.name, call.arguments))
             with self._ending_step():
@@ -179,9 +179,9 @@ class ExternalSession:
         with self._lock:
             self._check_open()
             if self.submission is not None:
-                raise self._refused("submitted_again")
+                raise self._count_refusal("submitted_again")
             if self._attempts <= 0:
-                raise self._refused("no_attempts")
+                raise self._count_refusal("no_attempts")
 
             self._attempts -= 1
             self.submissions += 1
@@ -209,9 +209,9 @@ class ExternalSession:
 
     def _check_open(self) -> None:
         if self._is_closed or self.error is not None:
-            raise self._refused("step_over")
+            raise self._count_refusal("step_over")
 
-    def _refused(self, kind: str) -> RefusedAct:
+    def _count_refusal(self, kind: str) -> RefusedAct:
         """Count a refused act; it is on record until the step is closed."""
         if not self._is_closed:
             last = self._acts[-1] if self._acts else None
@@ -219,13 +219,13 @@ class ExternalSession:
             if last is None or not is_repeated:
                 self._acts.append(Act(kind="refused", failure=kind))
                 self._session.count_failure(kind)
-            elif last.times < MOST_REFUSED:
+            elif last.times < MAX_REFUSED:
                 self._acts[-1] = msgspec.structs.replace(last, times=last.times + 1)
                 self._session.count_failure(kind)
 
         return RefusedAct(kind)
 
-    def _cleared(self, request: ModelRequest) -> ModelRequest:
+    def _clear_request(self, request: ModelRequest) -> ModelRequest:
         """Return the request with identities withheld in its texts; what is known in it passes the
         leak guard. The model's own turns are cleared by the session.
         """
@@ -298,14 +298,14 @@ class ExternalSession:
             self._texts_withheld += known != text
         return known
 
-    def _asked(self, sent: ModelRequest, withheld: int) -> Reply:
+    def _ask_model(self, sent: ModelRequest, withheld: int) -> Reply:
         """Ask the model with a cleared request, in which so many texts of the step have identities
         withheld that had not been sent before.
         """
         self._calls += 1
         tools: tuple[OfferedTool, ...] | UnsetType = UNSET
         if sent.tools != self._tools:
-            tools = tuple(map(_offered, sent.tools))
+            tools = tuple(map(_offer_tool, sent.tools))
 
         schema: JsonObject | UnsetType = UNSET
         if sent.response_schema is not None:
@@ -379,17 +379,17 @@ class ExternalSession:
             self._replay_call(act, _request(messages, tools, act, exchange))
 
     def _repeat_refusals(self, act: Act) -> None:
-        for _ in range(min(act.times, MOST_REFUSED)):
+        for _ in range(min(act.times, MAX_REFUSED)):
             self._session.count_failure(act.failure)
         self._acts.append(act)
 
     def _replay_call(self, act: Act, request: ModelRequest) -> None:
         """Ask again; a call that failed fails again, and the agent went on."""
         with suppress(ModelError):
-            self._asked(self._cleared(request), act.withheld)
+            self._ask_model(self._clear_request(request), act.withheld)
 
 
-def _offered(tool: ToolSpec) -> OfferedTool:
+def _offer_tool(tool: ToolSpec) -> OfferedTool:
     return OfferedTool(
         name=tool.name, description=tool.description, parameters=dict(tool.parameters)
     )

@@ -71,14 +71,14 @@ def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[P
     errors = islice(validator.iter_errors(value), MAX_PROBLEMS)
     problems: list[Problem] = []
     for error in errors:
-        for problem in _explained(error):
+        for problem in _explain_error(error):
             if problem not in problems:
                 problems.append(problem)
 
     return problems[:MAX_PROBLEMS]
 
 
-def _explained(error: ValidationError, parents: Sequence[str | int] = ()) -> Iterator[Problem]:
+def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) -> Iterator[Problem]:
     """Yield the problems behind an error of the validator.
 
     The path of the error starts at an object whose own path is `parents`.
@@ -93,7 +93,7 @@ def _explained(error: ValidationError, parents: Sequence[str | int] = ()) -> Ite
     # object with the fields of all alternatives shows which field is wrong.
     validator = Draft202012Validator(choice.together)
     for inner in validator.iter_errors(error.instance):
-        yield from _explained(inner, path)
+        yield from _explain_error(inner, path)
 
     if not choice.is_made_in(error.instance):
         names = " and ".join(choice.names)

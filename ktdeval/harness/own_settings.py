@@ -40,7 +40,7 @@ class OwnSettings(Value, frozen=True):
 
 def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[str, ...]:
     """Return the note that names settings, by one of `APPLIED` and `NOT_APPLIED`; none for none."""
-    named = [_shown(path, value) for path, value in fields]
+    named = [_show_setting(path, value) for path, value in fields]
     return (f"{begin}{_BETWEEN.join(named)}",) if named else ()
 
 
@@ -53,7 +53,7 @@ def noted_settings(notes: Iterable[str], begin: str) -> list[str]:
     return names
 
 
-def _shown(path: str, value: JsonValue) -> str:
+def _show_setting(path: str, value: JsonValue) -> str:
     """Return a setting as cards show it. A long text is a key, such as that of a cache."""
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         return path

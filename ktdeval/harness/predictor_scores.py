@@ -58,17 +58,17 @@ def predictions_of(
         names, factors = history(1)
         handles = [handle_of(name) for name in names]
         scores = np.array([recorded.get(handle, np.nan) for handle in handles], dtype=float)
-        return _placed(handles, scores, factors)
+        return _place_scores(handles, scores, factors)
 
     if not isinstance(model, Predictor):
         return None
 
     names, factors = history(model.history_days)
     handles = [handle_of(name) for name in names]
-    return _placed(handles, _predicted(model, factors), factors)
+    return _place_scores(handles, _predict_scores(model, factors), factors)
 
 
-def _placed(handles: Sequence[str], scores: FloatArray, factors: FloatArray) -> Predictions:
+def _place_scores(handles: Sequence[str], scores: FloatArray, factors: FloatArray) -> Predictions:
     """Return scores ([N]) by handle with their places; `factors`: [days, N, K]."""
     known = np.flatnonzero(np.isfinite(scores))
     placed = places([scores[known], *factors[-1, known].T])
@@ -80,7 +80,7 @@ def _placed(handles: Sequence[str], scores: FloatArray, factors: FloatArray) -> 
     )
 
 
-def _predicted(model: Predictor, history: FloatArray) -> FloatArray:
+def _predict_scores(model: Predictor, history: FloatArray) -> FloatArray:
     """Return [N] predictions. The model gets the names in an order of their figures, and equal
     histories one score: so no order that a mask changes reaches a prediction, not even by rounding.
     """

@@ -35,7 +35,7 @@ HoldRule = Literal["keep", "flat"]  #: What HOLD means: the position stays, or t
 # Share of a weight that is ordered after the other side was closed, or at costs. Costs are rounded
 # up, and a reversal is filled whole or not at all: an order for all of it could fail by a cent.
 _ROUNDED = 1 - 1e-6
-_MOST_NAMED = 20  # labels in feedback
+_MAX_NAMED = 20  # labels in feedback
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
@@ -223,14 +223,14 @@ class StanceForm(SubmissionForm):
 
         if Counter(named) != Counter(self._assets):
             return SubmissionReading(
-                problem("schema", "decisions", self._miscounted(named)), hidden
+                problem("schema", "decisions", self._explain_miscount(named)), hidden
             )
 
         orders = tuple(self._orders(decisions))
         overall_reason = encodable(value["overall_reason"])
         return SubmissionReading(Submission(orders, overall_reason, ("",) * len(orders)), hidden)
 
-    def _miscounted(self, named: Sequence[int | None]) -> str:
+    def _explain_miscount(self, named: Sequence[int | None]) -> str:
         """Return the rule that decisions on these assets break, and where: which assets lack one,
         which have several, and how many name none that is shown.
         """
@@ -316,9 +316,9 @@ class StanceForm(SubmissionForm):
 
 def _listed_labels(labels: Sequence[str]) -> str:
     """Return labels in words, the first ones of many."""
-    text = ", ".join(labels[:_MOST_NAMED])
-    if len(labels) > _MOST_NAMED:
-        text += f" and {len(labels) - _MOST_NAMED} more"
+    text = ", ".join(labels[:_MAX_NAMED])
+    if len(labels) > _MAX_NAMED:
+        text += f" and {len(labels) - _MAX_NAMED} more"
     return text
 
 

@@ -15,7 +15,7 @@ from ktdeval.values.strict_json import dumps_canonical, loads_strict
 _Calls = tuple[tuple[str, str], ...]
 
 
-def _named(calls: Sequence[ToolCall]) -> _Calls:
+def _name_calls(calls: Sequence[ToolCall]) -> _Calls:
     return tuple((call.id, call.name) for call in calls)
 
 
@@ -36,7 +36,7 @@ class LeakClearance:
         received = (reply.opaque, *(call.opaque for call in reply.tool_calls))
         self._parts.received.update(opaque for opaque in received if opaque is not None)
         if reply.tool_calls:
-            calls = _named(reply.tool_calls)
+            calls = _name_calls(reply.tool_calls)
             is_new = calls not in self._of_calls
             # Conversations beside each other may number their calls alike: then none is known.
             self._of_calls[calls] = reply.opaque if is_new else None
@@ -86,7 +86,7 @@ class LeakClearance:
         calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
         # An agent may build a turn from its calls alone.
         opaque = self._clear_opaque(
-            message.opaque or self._of_calls.get(_named(message.tool_calls))
+            message.opaque or self._of_calls.get(_name_calls(message.tool_calls))
         )
         return replace(message, content=content, tool_calls=calls, opaque=opaque)
 

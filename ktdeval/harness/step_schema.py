@@ -27,9 +27,9 @@ from ktdeval.values.strict_json import JsonValue, Schema
 
 #: Labels in an enumeration. From 251 on OpenAI counts their characters, and they take more of a
 #: prompt than the table that shows them.
-MOST_LABELS = 250
-MOST_VALUES = 1_000  #: values of all enumerations of a schema
-MOST_ITEMS = 900  #: greatest length of a list
+MAX_LABELS = 250
+MAX_VALUES = 1_000  #: values of all enumerations of a schema
+MAX_ITEMS = 900  #: greatest length of a list
 
 _WEIGHT_DECIMALS = 3  # of a limit; one beyond them is rounded up
 # A holding above the limit raises the bound, to one decimal: it stays the same for many steps.
@@ -37,7 +37,7 @@ _HELD_STEPS = 10
 # An order fills at the next price, which may be lower than the rounded one that is shown.
 _ROOM = 4.0
 #: Greater bounds are left out: 10^9 reads as a moment, in seconds since 1970.
-_MOST_BOUND = 10**8
+_MAX_BOUND = 10**8
 #: Every digit as 0, byte by byte: bytes of other characters in UTF-8 are no digits
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _NO_LENGTHS = {"minLength", "maxLength"}
@@ -47,12 +47,12 @@ def with_labels(schema: Schema, labels: Sequence[str]) -> Schema:
     """Return a schema of one text that admits these labels, in their order; their pattern where an
     enumeration would be too long, and the schema itself where they have none.
     """
-    return _narrowed(schema, _label_rule(labels))
+    return _narrow_schema(schema, _label_rule(labels))
 
 
 def _label_rule(labels: Sequence[str]) -> Schema:
     """Return the rule of a text that admits these labels; empty where there is none."""
-    if 0 < len(labels) <= MOST_LABELS:
+    if 0 < len(labels) <= MAX_LABELS:
         return {"enum": [*labels]}
 
     pattern = label_pattern(labels)
@@ -61,7 +61,7 @@ def _label_rule(labels: Sequence[str]) -> Schema:
     return {"pattern": pattern}
 
 
-def _narrowed(schema: Schema, rule: Schema) -> Schema:
+def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
     """Return a schema of one text with a rule of labels instead of bounds of its length."""
     if not rule:
         return schema
@@ -113,7 +113,7 @@ def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
     """Return a schema of decisions that asks for one on each of these labels."""
     made: dict[str, Any] = copy.deepcopy(dict(schema))
     decisions = made["properties"]["decisions"]
-    if 0 < len(labels) <= MOST_ITEMS:
+    if 0 < len(labels) <= MAX_ITEMS:
         decisions |= {"minItems": len(labels), "maxItems": len(labels)}
 
     fields = decisions["items"]["properties"]
@@ -133,7 +133,7 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
     made: dict[str, Any] = copy.deepcopy(dict(schema))
     orders = made["properties"]["orders"]
     labels = shown_labels(state)
-    if 0 < len(labels) <= MOST_ITEMS:
+    if 0 < len(labels) <= MAX_ITEMS:
         orders["maxItems"] = len(labels)
 
     nothing_to_sell = "positions" in state.sections and not state.positions and not shorts
@@ -159,7 +159,7 @@ def _narrow_labels(forms: Sequence[Mapping[str, Any]], labels: Sequence[str]) ->
     rule = _label_rule(labels)
     for order in forms:
         fields = order["properties"]
-        fields["stock_id"] = _narrowed(fields["stock_id"], rule)
+        fields["stock_id"] = _narrow_schema(fields["stock_id"], rule)
         rule = {} if pattern is None else {"pattern": pattern}
 
 
@@ -221,7 +221,7 @@ def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
         most = max(most, abs(position.shares or 0.0))
 
     bound = 10 ** math.ceil(math.log10(max(most, 1.0)))
-    if bound <= _MOST_BOUND:
+    if bound <= _MAX_BOUND:
         field["maximum"] = min(field["maximum"], bound)
 
 
@@ -232,7 +232,7 @@ def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
     """Return a tool with another schema; the tool itself where providers take no schema of so many
     values.
     """
-    if _values_in(parameters) > MOST_VALUES:
+    if _values_in(parameters) > MAX_VALUES:
         return tool
     return ToolSpec(tool.name, tool.description, parameters)
 

@@ -22,7 +22,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _FENCE = re.compile(r"```[ \t]*([^\s`{]*)")
 _CLOSING = re.compile(r"```(?![^\s`])|(?=```)")  # one with an info string opens the next block
 _CLOSING_LINE = re.compile(r"\n[ \t]*```")
-_MOST_READ = 1 << 17  # characters; no calls are read from a longer text, to bound the time
+_MAX_READ = 1 << 17  # characters; no calls are read from a longer text, to bound the time
 _CALL_TAGS = ("", "json")
 _THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)|.*?</think>[ \t\r]*(?:\n|\Z)", re.DOTALL)
 _CALLS_LIST = re.compile(r'"calls"\s*:\s*\[')
@@ -95,7 +95,7 @@ def read_blocks(text: str) -> ParsedReply:
     a tool is a call with malformed arguments. Everything else, including other blocks, is the
     model's text.
     """
-    if len(text) > _MOST_READ:
+    if len(text) > _MAX_READ:
         return ParsedReply(text, ())
 
     calls: list[WrittenCall] = []
@@ -134,7 +134,7 @@ def read_envelope(text: str) -> ParsedReply:
     Any other text is content. If the calls are cut off or malformed, the result has the calls
     before that point, and the call at that point with malformed arguments.
     """
-    if len(text) > _MOST_READ:
+    if len(text) > _MAX_READ:
         return ParsedReply(text, ())
 
     whole = _without_fence(text)
@@ -315,17 +315,17 @@ def _broken_call(text: str, key: str) -> WrittenCall | None:
 
     start = _ARGUMENTS.search(text, name.end())
     if start is None:
-        return WrittenCall(_unquoted(name[1]), text)
+        return WrittenCall(_unquote_text(name[1]), text)
 
     tail = text[start.end() :]
     for arguments in (_without_end(tail, _ENDS[key]), tail):
         if arguments and not _is_json(arguments):
-            return WrittenCall(_unquoted(name[1]), arguments)
+            return WrittenCall(_unquote_text(name[1]), arguments)
 
-    return WrittenCall(_unquoted(name[1]), text)
+    return WrittenCall(_unquote_text(name[1]), text)
 
 
-def _unquoted(text: str) -> str:
+def _unquote_text(text: str) -> str:
     try:
         return str(_DECODER.decode(text))
     except ValueError:

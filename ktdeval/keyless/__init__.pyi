@@ -6,7 +6,7 @@ from ktdeval.keyless.mask_invariant_order import (
     standing as standing,
 )
 from ktdeval.keyless.params import TopParams as TopParams
-from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced
+from ktdeval.keyless.predicted import TopModel as TopModel, choose_replaced as choose_replaced
 from ktdeval.keyless.ranking_orders import (
     Certain as Certain,
     Intent as Intent,

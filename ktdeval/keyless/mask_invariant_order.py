@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ktdeval.values.tie_breaking import grouped, places
+from ktdeval.values.tie_breaking import group_by_place, places
 
 Row = Mapping[str, Any]  # one row of a table, by column name
 
@@ -39,7 +39,7 @@ def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row
     for name in columns:
         keys.append([-_number_or_nan(row.get(name)) for row in rows])
 
-    return grouped(rows, places(keys))
+    return group_by_place(rows, places(keys))
 
 
 def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:

@@ -14,9 +14,9 @@ from ktdeval.keyless.ranking_orders import Intent, Ranking, Sizing, rebalance
 from ktdeval.keyless.request_and_reply import Call, Conversation
 from ktdeval.keyless.rule_based_model import KeylessModel, buyable, is_offered, table_columns
 from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.tie_breaking import first_of, grouped, places, whole_groups
+from ktdeval.values.tie_breaking import first_of, group_by_place, places, whole_groups
 
-MOST_COMPARED = 50  # names that one comparison takes
+MAX_COMPARED = 50  # names that one comparison takes
 LABEL = "predicted score"
 
 
@@ -41,7 +41,7 @@ class TopModel(KeylessModel):
         by their predictions alone.
         """
         groups = _groups_by_place(_places(conversation))
-        most = min(2 * self.top.positions, MOST_COMPARED)
+        most = min(2 * self.top.positions, MAX_COMPARED)
         best: list[JsonValue] = [*first_of(groups, most)]
 
         calls: list[Call] = [("get_market_context", {})]
@@ -71,14 +71,14 @@ class TopModel(KeylessModel):
         held = list(conversation.observed.positions)
         # A holding without a prediction today can't be judged, and stays.
         judged = [stock for stock in held if stock in scores]
-        gone = replaced(scores, judged, best, sizing.positions, self.top.threshold, placed)
+        gone = choose_replaced(scores, judged, best, sizing.positions, self.top.threshold, placed)
         ranking = Ranking(best, frozenset(held) - gone, LABEL, placed)
 
         return rebalance(conversation, ranking, sizing)
 
 
 def _groups_by_place(placed: Mapping[str, int]) -> list[list[str]]:
-    return grouped([*placed], [*placed.values()])
+    return group_by_place([*placed], [*placed.values()])
 
 
 def _places(conversation: Conversation) -> Mapping[str, int]:
@@ -95,7 +95,7 @@ def _places_by(scores: Mapping[str, float]) -> Mapping[str, int]:
     return dict(zip(scores, placed, strict=True))
 
 
-def replaced(
+def choose_replaced(
     scores: Mapping[str, float],
     held: Sequence[str],
     best: Sequence[Row],
@@ -119,12 +119,12 @@ def replaced(
     if placed is None:
         placed = _places_by(scores)
 
-    worst = grouped(held, [-placed[stock] for stock in held])
+    worst = group_by_place(held, [-placed[stock] for stock in held])
     surplus = max(0, len(held) - positions)  # surplus holdings are sold without a replacement
     sold = [*whole_groups(worst, surplus)]
     gone = list(chain.from_iterable(sold))
     ranked = [row["stock_id"] for row in best]
-    leaders = first_of(grouped(ranked, [placed[stock] for stock in ranked]), positions)
+    leaders = first_of(group_by_place(ranked, [placed[stock] for stock in ranked]), positions)
     fresh = [stock for stock in leaders if stock not in held]
 
     for group in worst[len(sold) :]:

@@ -159,12 +159,12 @@ class Certain:
             cash = math.inf
         most = state.limits.max_positions
         if most is None:
-            most_names = math.inf
+            max_names = math.inf
         else:
-            most_names = most
+            max_names = most
 
         self._cash = (cash - RESERVE) / (1.0 + LARGEST_RISE * invested)
-        self._names = most_names - len(weights)
+        self._names = max_names - len(weights)
 
     def takes(self, weight: float, names: int = 0) -> bool:
         """Set aside cash of a weight and a number of positions; False, and nothing is, where there
@@ -205,7 +205,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
         row["weight"] - sizing.target for row in trims
     )
     certain = Certain(conversation)
-    raised, cash = _raised(stays, sizing, cash, certain)
+    raised, cash = _raise_holdings(stays, sizing, cash, certain)
 
     vacant = max(0, sizing.positions - len(stays))
     names = int(state["constraints"]["max_positions"]) - len(stays)
@@ -276,7 +276,7 @@ def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
     return list(chain.from_iterable(ordered))
 
 
-def _raised(
+def _raise_holdings(
     stays: Sequence[Row], sizing: Sizing, cash: float, certain: Certain
 ) -> tuple[list[list[Row]], float]:
     """Return the holdings that fell below the band, as far as cash goes, equal ones, by worth, all

@@ -53,7 +53,7 @@ class KeylessModel:
     def _submit(self, conversation: Conversation) -> Reply:
         intents: Sequence[Intent] = ()
         if conversation.is_readable:
-            intents = self._checked(conversation)
+            intents = self._check_intents(conversation)
 
         orders = [intent.order(conversation) for intent in intents]
         explained = self.explained(conversation, intents)
@@ -96,7 +96,7 @@ class KeylessModel:
             return ()
         return [("risk_check", {"target_weights": weights})]
 
-    def _checked(self, conversation: Conversation) -> Sequence[Intent]:
+    def _check_intents(self, conversation: Conversation) -> Sequence[Intent]:
         report = conversation.result_rows("risk_check", "plan")
         forbidden = {row["stock_id"] for row in report if row["violation"] is not None}
         return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]

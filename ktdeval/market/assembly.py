@@ -505,13 +505,13 @@ def _grids(raw: RawMarket) -> dict[str, Any]:
 
     for part in table.parts():
         for name, grid in grids.items():
-            grid[part.row, columns[part.column]] = _cleaned(raw, part, name)
+            grid[part.row, columns[part.column]] = _clean_values(raw, part, name)
 
     _fill_factor(grids["factor"], raw.has_factor)
     return grids
 
 
-def _cleaned(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
+def _clean_values(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
     """[rows] values of a field: prices rounded to fen where they are noisy, and on suspended rows
     NaN, or volume 0.
     """

@@ -19,11 +19,11 @@ from ktdeval.masking.lens import (
     REBASE_LEVEL as REBASE_LEVEL,
     UNMASKED as UNMASKED,
     Lens as Lens,
-    prepared as prepared,
+    prepare_payload as prepare_payload,
 )
 from ktdeval.masking.mask_config import (
     MASK_KINDS as MASK_KINDS,
-    MOST_DIGITS as MOST_DIGITS,
+    MAX_DIGITS as MAX_DIGITS,
     MaskConfig as MaskConfig,
     MaskKind as MaskKind,
     listed_assets as listed_assets,

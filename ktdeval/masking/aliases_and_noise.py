@@ -22,7 +22,7 @@ from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.values.seeds import derive_seed
 
 
-def _shuffled(count: int, seed: int, stream: str) -> list[int]:
+def _shuffle_positions(count: int, seed: int, stream: str) -> list[int]:
     """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy
     version.
     """
@@ -31,7 +31,7 @@ def _shuffled(count: int, seed: int, stream: str) -> list[int]:
 
 def asset_order(seed: int, count: int) -> tuple[int, ...]:
     """Return the asset columns in the order in which a mask with this seed lists them."""
-    return tuple(_shuffled(count, seed, "listing_order"))
+    return tuple(_shuffle_positions(count, seed, "listing_order"))
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
@@ -56,7 +56,7 @@ class AliasMap:
         self._numbers = _drawn_numbers(n_assets, 10**self._asset_width - 1, seed)
         names = sorted(set(industries))
         width = max(2, len(str(len(names))))
-        numbered = enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)
+        numbered = enumerate(_shuffle_positions(len(names), seed, "sector_alias"), start=1)
         self.sectors = {names[index]: f"sector_{number:0{width}d}" for number, index in numbered}
         """Handle of each industry: `sector_07`."""
         self.order: tuple[int, ...] = asset_order(seed, n_assets)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ktdeval.masking.text_normalisation import (
     TextViews,
-    lowered,
+    lower_text,
     normalise,
     places_of,
     touches_letter,
@@ -290,7 +290,7 @@ def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
     if not words:
         return
 
-    lower = lowered(text)
+    lower = lower_text(text)
     for word in sorted(words & _DATE_WORDS):
         for start in places_of(lower, word):
             end = start + len(word)

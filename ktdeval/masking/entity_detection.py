@@ -36,7 +36,7 @@ from ktdeval.masking.ordinary_words import (
     needs_capital,
 )
 from ktdeval.masking.respelled import KnownName, RespelledIndex
-from ktdeval.masking.text_normalisation import lowered, normalise, places_of, touches_letter
+from ktdeval.masking.text_normalisation import lower_text, normalise, places_of, touches_letter
 
 _LEGAL_AS_LISTED = {row["word"] for row in ENTITY_WORDS if row["kind"] == "legal form"}
 _LEGAL = _LEGAL_AS_LISTED | {word.upper() for word in _LEGAL_AS_LISTED}
@@ -285,7 +285,7 @@ class EntityIndex:
         is the rest of a longer one, give `is_caseless` of the longer one. `last_names`: those of
         persons whose full names stand elsewhere, such as in the title of the text.
         """
-        lower = lowered(normalised)
+        lower = lower_text(normalised)
         if no_case is None:
             no_case = is_caseless(normalised)
 
@@ -307,7 +307,7 @@ class EntityIndex:
             end = alias.end_with_form(normalised, end)
             mentions.append(EntityMention(start, end, frozenset(alias.assets), alias.kind))
 
-        for name, assets in _joined(persons).items():
+        for name, assets in _join_last_names(persons).items():
             for start in places_of(lower, name):
                 end = start + len(name)
                 has_case = no_case or normalised[start].isupper()
@@ -318,7 +318,7 @@ class EntityIndex:
 
     def last_names(self, normalised: str) -> frozenset[LastName]:
         """Return the last names of the persons whose full names are in a normalised text."""
-        lower = lowered(normalised)
+        lower = lower_text(normalised)
         no_case = is_caseless(normalised)
         addresses = _addresses(normalised, no_case)
         names = set()
@@ -363,7 +363,7 @@ def _places(
             yield start, end
 
 
-def _joined(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
+def _join_last_names(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
     """Last names, each with the assets of all persons that have it."""
     joined: dict[str, frozenset[int]] = {}
     for name, assets in persons:

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from ktdeval.masking.date_detection import WORD_HINTS
-from ktdeval.masking.text_normalisation import lowered, normalise
+from ktdeval.masking.text_normalisation import lower_text, normalise
 from ktdeval.values.files import csv_rows
 
 _FULL = 6  # fewest letters of a full name that is always a date
@@ -88,7 +88,7 @@ def _date_names() -> dict[str, DateName]:
 def _listed_names() -> dict[str, DateName]:
     names: dict[str, DateName] = {}
     for row in csv_rows(Path(__file__).with_name("date_names.csv")):
-        plain = lowered(normalise(row["name"]))
+        plain = lower_text(normalise(row["name"]))
         without_article = re.sub(r"^(?:de |d')", "", plain)
         plain = " ".join(without_article.replace("-", " ").split())
         number = int(row["number"]) if row["unit"] == "month" else 0
@@ -117,7 +117,7 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
     """Yield start, end and month (0: weekday) of dates in other languages. `words`: the words of
     `name_hints` that are in the text.
     """
-    lower = lowered(text)
+    lower = lower_text(text)
     for token in _TOKEN.finditer(lower) if words else ():
         if token[0] not in words:
             continue

@@ -45,7 +45,7 @@ def longest(spans: Iterable[Hidden]) -> list[Hidden]:
             and span.assets == last.assets
             and span.kind == last.kind == "asset"
         ):
-            joined[-1] = _joined(last, span)
+            joined[-1] = _join_spans(last, span)
         else:
             joined.append(span)
 
@@ -57,7 +57,7 @@ def longest(spans: Iterable[Hidden]) -> list[Hidden]:
     return chosen
 
 
-def _joined(first: Hidden, second: Hidden) -> Hidden:
+def _join_spans(first: Hidden, second: Hidden) -> Hidden:
     """Return both spans as one, which stands for what the longer of them does; of equal ones for
     the company.
     """

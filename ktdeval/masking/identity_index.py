@@ -41,7 +41,7 @@ from ktdeval.masking.text_normalisation import (
     SPLITTERS,
     TextViews,
     follows_letter,
-    lowered,
+    lower_text,
     normalise,
     normalise_with_places,
     places_of,
@@ -408,7 +408,7 @@ class IdentityIndex:
             if match[0].translate(FROM_CHINESE) in self._digits:
                 yield IdentityHit("security code", *match.span())
 
-        lower = lowered(normalised)
+        lower = lower_text(normalised)
         if self._chinese_begins.isdisjoint(lower):
             return
 

@@ -55,7 +55,7 @@ from ktdeval.masking.payload_types import (
     path_of,
     small_number,
 )
-from ktdeval.masking.rendering import PayloadRenderer, Prepared, parsed
+from ktdeval.masking.rendering import PayloadRenderer, Prepared, parse_payload
 from ktdeval.masking.text_normalisation import normalise
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
@@ -172,7 +172,7 @@ class Lens:
         if self.mask.is_coarse:
             renderers[MarketFigure] = self._render_figure
         if self.shows_figures_as_they_are:
-            renderers[Prepared] = lambda prepared: parsed(self._renderer.joined(prepared))
+            renderers[Prepared] = lambda prepared: parse_payload(self._renderer.join_text(prepared))
 
         return renderers
 
@@ -196,7 +196,7 @@ class Lens:
         Raises PluginError, with the path, on a value of no payload type; DataError on an asset,
         day, industry or index that the snapshot lacks.
         """
-        return self._shown(payload, self._renderer.value)
+        return self._show_payload(payload, self._renderer.value)
 
     def render_text(self, payload: Payload) -> str:
         """Return `render` as compact JSON; an `Exact` payload is returned unmasked.
@@ -204,7 +204,7 @@ class Lens:
         Raises PluginError also on an `Exact` payload under a mask that hides identities.
         """
         if not isinstance(payload, Exact):
-            return self._shown(payload, self._renderer.text)
+            return self._show_payload(payload, self._renderer.text)
         if self.hides_assets or self.hides_dates:
             raise PluginError(
                 "an Exact payload can't be masked, and this mask hides identities; build it from"
@@ -214,12 +214,12 @@ class Lens:
 
     def render_fields(self, payload: Mapping[str, Payload]) -> dict[str, str]:
         """Return the text of each field of a payload, by name. Errors as of `render`."""
-        return self._shown(payload, self._field_texts)
+        return self._show_payload(payload, self._field_texts)
 
     def _field_texts(self, payload: Mapping[str, Payload]) -> dict[str, str]:
         return {name: self._renderer.text(value) for name, value in payload.items()}
 
-    def _shown(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
+    def _show_payload(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
         """Render a payload; say where in it a value is refused."""
         if self._change is not None:
             payload = self._change(payload)
@@ -243,7 +243,7 @@ class Lens:
             if self.hides_assets:
                 handle = self._alias.asset_handle(asset)
             else:
-                handle, _ = self._snapshot.called(asset, self._today)
+                handle, _ = self._snapshot.name_asset(asset, self._today)
 
             self._handles[asset] = handle
             self._assets[handle] = asset
@@ -473,7 +473,7 @@ class Lens:
         if self.hides_assets:
             return None
 
-        _, company = self._snapshot.called(name.asset, self._today)
+        _, company = self._snapshot.name_asset(name.asset, self._today)
         return company
 
     def _render_prose(self, prose: Prose) -> str:
@@ -482,7 +482,7 @@ class Lens:
     def _render_own_figure(self, own: OwnFigure) -> float | None:
         if self._scale is None:
             return AccountSum(own.value)
-        rounded = self._rounded(own.value)
+        rounded = self._round_value(own.value)
         return None if rounded is None else AccountSum(rounded)
 
     def _render_price(self, price: Price) -> float | None:
@@ -492,10 +492,10 @@ class Lens:
         if self._noise is not None and price.day is not None:
             value *= self._noise.price(price.asset, price.day, price.part)
 
-        shown = self._rounded(value)
+        shown = self._round_value(value)
         # A multiple is taken of the rounded price: else it would tell further digits of it.
         if price.times != 1.0 and shown is not None:
-            shown = self._rounded(shown * price.times)
+            shown = self._round_value(shown * price.times)
 
         return None if shown is None else small_number(shown)
 
@@ -534,7 +534,7 @@ class Lens:
             or figure.day is None
             or not math.isfinite(value)
         ):
-            return self._rounded(value)
+            return self._round_value(value)
 
         if figure.since is None:
             value *= self._noise.figure(figure.asset, figure.day, figure.name)
@@ -553,9 +553,9 @@ class Lens:
         value = float(level.value)
         if self.hides_dates:  # a true level would tell the day
             value *= self._index_scale[level.code]
-        return self._rounded(value)
+        return self._round_value(value)
 
-    def _rounded(self, value: float) -> float | None:
+    def _round_value(self, value: float) -> float | None:
         """Round to the digits of the mask; NaN and infinite numbers become null."""
         if not math.isfinite(value):
             return None
@@ -591,8 +591,8 @@ class Lens:
 UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
 
 
-def prepared(payload: Payload) -> Prepared:
+def prepare_payload(payload: Payload) -> Prepared:
     """Return the text of a payload that all masks share that show figures as they are, with each
     identity left to the mask. Raises PluginError: it holds a figure of an account, or a text.
     """
-    return UNMASKED._shown(payload, UNMASKED._renderer.prepared)
+    return UNMASKED._show_payload(payload, UNMASKED._renderer.prepare_payload)

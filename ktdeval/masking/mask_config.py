@@ -13,8 +13,8 @@ from ktdeval.market.snapshots.snapshot import BoolArray
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
-MOST_DIGITS = 6
-MOST_NOISE_PCT = 50.0
+MAX_DIGITS = 6
+MAX_NOISE_PCT = 50.0
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class MaskConfig:
         return self.kind in ("date_blind", "blinded")
 
     def __post_init__(self) -> None:
-        if self.round_digits is not None and not 1 <= self.round_digits <= MOST_DIGITS:
+        if self.round_digits is not None and not 1 <= self.round_digits <= MAX_DIGITS:
             raise ConfigError(
-                f"round_digits: expected 1 … {MOST_DIGITS} significant digits or null, was"
+                f"round_digits: expected 1 … {MAX_DIGITS} significant digits or null, was"
                 f" {self.round_digits!r}"
             )
-        if not 0.0 <= self.noise_pct <= MOST_NOISE_PCT:
+        if not 0.0 <= self.noise_pct <= MAX_NOISE_PCT:
             raise ConfigError(
-                f"noise_pct: expected 0 … {MOST_NOISE_PCT:g} per cent, was {self.noise_pct!r}"
+                f"noise_pct: expected 0 … {MAX_NOISE_PCT:g} per cent, was {self.noise_pct!r}"
             )
 
 

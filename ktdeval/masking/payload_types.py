@@ -412,10 +412,10 @@ def render_json(value: JsonValue) -> str:
     """Return compact JSON, keys in the order given, numbers as in `render_number`. Raises
     PluginError on any other type, and names it.
     """
-    return _rendered(value)
+    return _render_value(value)
 
 
-def _rendered(value: Any) -> str:
+def _render_value(value: Any) -> str:
     # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
     kind = type(value)
     if kind is float:
@@ -430,13 +430,13 @@ def _rendered(value: Any) -> str:
         if _TEXT.issuperset(map(type, value)):
             return dumps_compact(value)
 
-        return f"[{','.join([_rendered(item) for item in value])}]"
+        return f"[{','.join([_render_value(item) for item in value])}]"
 
     if kind is dict:
         fields = []
         for key, item in value.items():
             name = encode_basestring(key) if type(key) is str else _key(key)
-            fields.append(f"{name}:{_rendered(item)}")
+            fields.append(f"{name}:{_render_value(item)}")
 
         return f"{{{','.join(fields)}}}"
 
@@ -461,11 +461,11 @@ def _render_rare(value: Any) -> str:
     if isinstance(value, AccountSum):
         return _in_full(value)
     if isinstance(value, Mapping):
-        return _rendered(dict(value))
+        return _render_value(dict(value))
 
     for base in _JSON_BASES:
         if isinstance(value, base):
-            return _rendered(base(value))
+            return _render_value(base(value))
 
     raise PluginError(
         f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a"

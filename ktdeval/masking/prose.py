@@ -309,10 +309,10 @@ def _asset_names(snapshot: MarketSnapshot) -> tuple[Name, ...]:
     for entity in snapshot.documents.entities:
         names.append((column.get(entity.code, -1), entity.kind, entity.text))
 
-    return (*names, *_derived(names))
+    return (*names, *_derive_names(names))
 
 
-def _derived(names: Iterable[Name]) -> Iterator[Name]:
+def _derive_names(names: Iterable[Name]) -> Iterator[Name]:
     """Yield short names of official ones, unless they are listed as a name themselves."""
     listed = {normalise(text).strip().lower() for _, kind, text in names if kind != "ticker"}
     for asset, kind, text in names:
@@ -366,7 +366,7 @@ class _HiddenSpanFinder:
         spans: list[Hidden] = []
         no_case = is_caseless(text)
         for _ in range(_ROUNDS):
-            work, starts = _marked(text, spans)
+            work, starts = _mark_spans(text, spans)
             new = self._spans(work, no_case, subjects, last_names, first=not spans)
             if not new:
                 return tuple(spans)
@@ -395,11 +395,11 @@ class _HiddenSpanFinder:
                 spans.extend(self._of_subject(subject, normalised, no_case))
 
             for mention in self._entities.find(normalised, no_case, last_names):
-                spans.append(_mentioned(mention))
+                spans.append(_hide_mention(mention))
 
             if first:
                 for identifier in find_identifiers(normalised):
-                    spans.append(self._identified(identifier, normalised))
+                    spans.append(self._identify_asset(identifier, normalised))
 
         if self._hides_dates and first:
             spans.extend(_full_dates(normalised))
@@ -439,7 +439,7 @@ class _HiddenSpanFinder:
             )
         return self._subjects[column]
 
-    def _identified(self, found: Identifier, normalised: str) -> Hidden:
+    def _identify_asset(self, found: Identifier, normalised: str) -> Hidden:
         """Return the asset of an identifier if its ticker is one of the market, else a company."""
         for spelled in (normalised[found.start : found.end], found.code):
             if not spelled:
@@ -509,7 +509,7 @@ def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
     return nouns
 
 
-def _mentioned(mention: EntityMention) -> Hidden:
+def _hide_mention(mention: EntityMention) -> Hidden:
     """Return the span of a mention."""
     return Hidden(
         mention.start,
@@ -562,7 +562,7 @@ def _only_day(normalised: str) -> date | None:
         return None
 
 
-def _marked(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
+def _mark_spans(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
     """The text with a mark for each span, and where its pieces begin: there, and in the text."""
     pieces = []
     starts = []

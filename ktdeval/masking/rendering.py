@@ -105,7 +105,7 @@ class PayloadRenderer:
             type(None): _write_null,
         })  # fmt: skip
         if Prepared in renderers:
-            self._writers[Prepared] = self.joined
+            self._writers[Prepared] = self.join_text
 
     def value(self, value: Any) -> JsonValue:
         """Return a payload as plain JSON; NaN and infinity become null. Raises RefusedTypeError."""
@@ -141,14 +141,14 @@ class PayloadRenderer:
         """Return `render_json` of `value(payload)`. Raises RefusedTypeError."""
         return self._writers[type(value)](value)
 
-    def joined(self, prepared: Prepared) -> str:
+    def join_text(self, prepared: Prepared) -> str:
         """Return the text of a prepared payload."""
         writers = self._writers
         return "".join([
             part if type(part) is str else writers[type(part)](part) for part in prepared.parts
         ])  # fmt: skip
 
-    def prepared(self, payload: Payload) -> Prepared:
+    def prepare_payload(self, payload: Payload) -> Prepared:
         """Return the text of a payload that is the same under all masks that show figures as they
         are, but for identities, if this renderer's does. Raises PluginError: it holds a figure of
         an account, or a text; RefusedTypeError.
@@ -285,6 +285,6 @@ def _write_null(_: None) -> str:
     return "null"
 
 
-def parsed(text: str) -> JsonValue:
+def parse_payload(text: str) -> JsonValue:
     """Return the plain value of a text that `PayloadRenderer.joined` gave."""
     return loads_strict(text)

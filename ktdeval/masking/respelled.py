@@ -36,7 +36,7 @@ _SPLIT = 5  # fewest letters of a name that is found in two parts
 _TAGGED = 5  # fewest letters of a name at an end of a handle, beside a word
 _SURE = 7  # the same, beside any letters
 _MASKED = 5  # fewest letters of a name of which some are asterisks
-_MOST_PARTS = 4  # of a word in mixed case that make one name
+_MAX_PARTS = 4  # of a word in mixed case that make one name
 _SYMBOL = 3  # fewest letters of a ticker
 _SUFFIXES = (
     "s es ed ing er ers ish esque ian ians ite ites like ness fy fied ified fication ification"
@@ -44,7 +44,7 @@ _SUFFIXES = (
 )
 _QUOTES = "usd usdt usdc busd usdperp usdtperp perp eur gbp jpy krw inr btc eth"
 _BEGINS = 5  # letters of a ticker that begins a word
-_LEAST_SYMBOL_FORMS = ("s", "er", "ers")
+_MIN_SYMBOL_FORMS = ("s", "er", "ers")
 _DRAWN_OUT = re.compile(r"([A-Za-z])\1{2,}")
 _INITIALS = re.compile(r"(?<![A-Za-z])([A-Z])\. ?([A-Z])\.? ([A-Z][a-z]+)(?![a-z])")
 _BETWEEN = r"[ .'_*·/|~+-]"
@@ -116,7 +116,7 @@ class RespelledIndex(Generic[T]):
                     if form not in self._known and not is_ordinary(form):
                         self._derived[form].append(known)
 
-                for ending in _LEAST_SYMBOL_FORMS if known.is_symbol else ("s",):
+                for ending in _MIN_SYMBOL_FORMS if known.is_symbol else ("s",):
                     self._in_capitals[letters + ending].append(known)
 
                 if known.is_symbol and known.is_rare and len(letters) >= _BEGINS:
@@ -182,7 +182,7 @@ class RespelledIndex(Generic[T]):
 
     def _apart(self, text: str) -> Iterator[Found[T]]:
         for match in _SPACED_LETTERS.finditer(text):
-            yield from self._spaced(text, match)
+            yield from self._find_spaced(text, match)
 
         for match in _INITIALS.finditer(text):
             for known in self._rare.get("".join(match.groups()).lower(), ()):
@@ -209,7 +209,7 @@ class RespelledIndex(Generic[T]):
                     if known.is_one_word and _are_parts(match, head, tail, known, no_case):
                         yield (*match.span(), known)
 
-    def _spaced(self, text: str, match: re.Match[str]) -> Iterator[Found[T]]:
+    def _find_spaced(self, text: str, match: re.Match[str]) -> Iterator[Found[T]]:
         between = match["between"]
         letters = match[0].replace(between, "")
         end = match.end()
@@ -227,7 +227,7 @@ class RespelledIndex(Generic[T]):
     def _mixed_case(self, text: str, start: int, end: int) -> Iterator[Found[T]]:
         parts = [part.span() for part in _PART.finditer(text, start, end)]
         for first, (begin, _) in enumerate(parts):
-            for _, stop in parts[first : first + _MOST_PARTS]:
+            for _, stop in parts[first : first + _MAX_PARTS]:
                 for known in self._known.get(text[begin:stop].lower(), ()):
                     if _is_part(text, begin, stop, start, known):
                         yield begin, stop, known

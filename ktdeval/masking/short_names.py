@@ -43,7 +43,7 @@ from ktdeval.masking.text_normalisation import normalise
 
 _FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
 _LEAST = 3  # fewest letters of a short name
-_LEAST_ALONE = 4  # fewest letters of an ordinary first word
+_MIN_ALONE = 4  # fewest letters of an ordinary first word
 _CLASS = re.compile(
     r"[ ,(-]+(?:(?:class|cl\.?|series|ser\.?) ?[a-z0-9](?![a-z])|"
     r"(?:common|ordinary|preferred|capital|depositary) (?:stock|shares?|units?)|"
@@ -115,20 +115,20 @@ def _latin(name: str) -> Iterator[str]:
         return
 
     words = _without_end(official, _is_legal)
-    yield from _accepted([" ".join(_without_end(with_domain, _is_legal)), " ".join(words)])
+    yield from _keep_rare_names([" ".join(_without_end(with_domain, _is_legal)), " ".join(words)])
     yield from _initials(words, official)
 
     while len(words) > 1 and _bare(words[-1]) in listed_words("generic"):
         words = _without_end(words[:-1], _is_small)
-        yield from _accepted([" ".join(words)])
+        yield from _keep_rare_names([" ".join(words)])
 
     if _is_rare(words[0]):
-        yield from _accepted([words[0]])
+        yield from _keep_rare_names([words[0]])
 
     # Eli Lilly is called Lilly.
     is_person = len(words) == 2 and _bare(words[0]) in listed_words("given")
     if is_person and _is_rare(words[1]):
-        yield from _accepted([words[1]])
+        yield from _keep_rare_names([words[1]])
 
 
 def first_word(name: str) -> str:
@@ -137,7 +137,7 @@ def first_word(name: str) -> str:
     """
     words = _ARTICLE.sub("", normalise(name).strip()).split()
     first = words[0].strip(",.") if words else ""
-    is_usable = len(words) > 1 and len(first) >= _LEAST_ALONE and first.istitle()
+    is_usable = len(words) > 1 and len(first) >= _MIN_ALONE and first.istitle()
     if not (is_usable and first.isascii() and first.isalpha() and is_listed(first.lower())):
         return ""
     is_other = any(first.lower() in listed_words(kind) for kind in ("not alone", "given"))
@@ -152,7 +152,7 @@ def _without_end(words: list[str], is_dropped: Callable[[str], bool]) -> list[st
     return shorter
 
 
-def _accepted(names: Iterable[str]) -> Iterator[str]:
+def _keep_rare_names(names: Iterable[str]) -> Iterator[str]:
     """Yield the names that are not a single ordinary word."""
     for name in names:
         stripped = name.strip(" .,;:&-")

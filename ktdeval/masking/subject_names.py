@@ -27,12 +27,12 @@ from ktdeval.masking.ordinary_words import (
     listed_words,
 )
 from ktdeval.masking.short_names import first_word, subject_cores
-from ktdeval.masking.text_normalisation import lowered, normalise, places_of
+from ktdeval.masking.text_normalisation import lower_text, normalise, places_of
 
 _PARTS = re.compile(r"[A-Z]+|[0-9]+")
 _BASE = re.compile(r"([0-9A-Z]+)[.:/_ -]")
 _COIN = re.compile(r"([0-9A-Z]{2,10}?)(?:USD[TC]?|BUSD|EUR|GBP|JPY|KRW|BTC|ETH)")
-_LEAST_DIGITS = 4  # of a code that is a number, such as `7203`
+_MIN_DIGITS = 4  # of a code that is a number, such as `7203`
 _NUMBER = r"(?<![0-9A-Za-z.,$€£¥%+-]){}(?![0-9A-Za-z%-]|[.,][0-9])"
 _WORD = r"(?<![A-Za-z]){}(?:[-/_.:]?(?:USD[TC]?|EUR|GBP|PERP)|s)?(?![A-Za-z])"
 # A letter alone, not one of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite`, `V8`.
@@ -93,7 +93,7 @@ class SubjectNames:
                 yield from (match.span() for match in pattern.finditer(text))
 
         if not text.isascii():
-            yield from self._chinese_in(lowered(text))
+            yield from self._chinese_in(lower_text(text))
 
     def _names_in(self, text: str) -> Iterator[Span]:
         for word, pattern in self._first_words:
@@ -120,7 +120,7 @@ def _forms(code: str) -> Iterator[str]:
     base = _BASE.match(plain) or _COIN.fullmatch(plain)
     forms = [plain, base[1]] if base is not None else [plain]
     for form in forms:
-        if form.isascii() and (not form.isdigit() or len(form) >= _LEAST_DIGITS):
+        if form.isascii() and (not form.isdigit() or len(form) >= _MIN_DIGITS):
             yield form
 
 

@@ -66,7 +66,11 @@ def _normalise_character(character: str) -> str:
         return plain
 
     plain = _MARKS.get(character) or _latin_letter(character)
-    return plain or _lookalikes().get(character) or _simplified().get(character, character)
+    return (
+        plain
+        or _lookalikes().get(character)
+        or _load_simplified_characters().get(character, character)
+    )
 
 
 def _latin_letter(character: str) -> str:
@@ -90,7 +94,7 @@ def _lookalikes() -> dict[str, str]:
 
 
 @cache
-def _simplified() -> dict[str, str]:
+def _load_simplified_characters() -> dict[str, str]:
     """Simplified Chinese character of each traditional one (from OpenCC, Apache License 2.0)."""
     return {
         row["traditional"]: row["simplified"]
@@ -244,7 +248,7 @@ class TextViews:
         return self._data.translate(_WORDS).split()
 
 
-def lowered(text: str) -> str:
+def lower_text(text: str) -> str:
     """Return a text in lower case, except letters whose lower case is longer (such as a Turkish
     dotted I): offsets must not shift.
     """

@@ -29,17 +29,17 @@ _CELL = re.compile(r'"(?:[^"\\]|\\.)*"|[^,]*')
 _BARE = re.compile(r'[^\s",\\][^",\\\n\r]*')
 
 
-def compacted(sections: Mapping[str, str]) -> dict[str, str]:
+def compact_sections(sections: Mapping[str, str]) -> dict[str, str]:
     """Return the texts of a state's sections with its tables of figures packed."""
     packed = dict(sections)
     for name in SECTIONS:
         if name in packed:
-            packed[name] = _dumps(_packed(loads_strict(packed[name])))
+            packed[name] = _dumps(_pack_table(loads_strict(packed[name])))
 
     return packed
 
 
-def unpacked(value: Any) -> Any:
+def unpack_section(value: Any) -> Any:
     """Return a section as it was packed, a table with rows of values; any other as it is."""
     if not isinstance(value, dict):
         return value
@@ -51,7 +51,7 @@ def unpacked(value: Any) -> Any:
     return {**value, "columns": columns, "rows": rows}
 
 
-def _packed(value: Any) -> Any:
+def _pack_table(value: Any) -> Any:
     if not isinstance(value, dict) or "columns" not in value:
         return value
 

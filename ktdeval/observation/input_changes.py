@@ -47,8 +47,8 @@ _PER_CENT = re.compile(rf"({_NUMBER})\s*%")
 _TIMES = re.compile(rf"\*\s*({_NUMBER})")
 _SIGNED = re.compile("return|drawdown|MOM|REV|SKEW|CORR")  # figures that can be below 0
 _ADD = re.compile(rf"\+\s*({_NUMBER})")
-_MOST_NAMED = 30  # fields that an error lists
-_MOST_WORDS = 200  # characters of a text that is set
+_MAX_NAMED = 30  # fields that an error lists
+_MAX_WORDS = 200  # characters of a text that is set
 _RANKED = ("candidates", "holdings")  # tables of figures of assets
 _LISTED = ("candidates", "universe")
 _DAY = "day"
@@ -135,9 +135,9 @@ def _operation(value: str, text: str) -> tuple[Operation, float, str]:
     if re.fullmatch(_NUMBER, value):
         return "set", _finite(value, text), ""
 
-    if len(value) > _MOST_WORDS or not value.isprintable():
+    if len(value) > _MAX_WORDS or not value.isprintable():
         raise UsageError(
-            f"--change {text!r:.100}: a text is set in up to {_MOST_WORDS} printable characters"
+            f"--change {text!r:.100}: a text is set in up to {_MAX_WORDS} printable characters"
         )
     return "set", 0.0, value
 
@@ -255,13 +255,13 @@ class ChangedPayloads:
         if payload[_DAY] != DayRef(self._day):
             return payload
         if self._change.field == ORDER:
-            return self._reordered(payload)
+            return self._reorder_state(payload)
 
         return self._state(payload)
 
     # --- the order of a list
 
-    def _reordered(self, state: State) -> Payload:
+    def _reorder_state(self, state: State) -> Payload:
         changed = dict(state)
         for section in _LISTED:
             payload: Any = state.get(section)
@@ -531,7 +531,7 @@ def _places(state: State, field: str) -> list[tuple[str, str]]:
 
 def _not_shown(state: State, field: str) -> CannotChangeError:
     names = shown_fields(state)
-    advice = near_matches(field, names) or f"; there are {', '.join(names[:_MOST_NAMED])}"
+    advice = near_matches(field, names) or f"; there are {', '.join(names[:_MAX_NAMED])}"
     return CannotChangeError(f"the step shows no {field}{advice}")
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Payload
-from ktdeval.observation.compact import compacted, unpacked
+from ktdeval.observation.compact import compact_sections, unpack_section
 from ktdeval.observation.older_closes import shows_older_apart, with_older_apart
 from ktdeval.observation.state_entries import (
     Entry,
@@ -62,7 +62,7 @@ class ObservedState:
     @cached_property
     def values(self) -> Mapping[str, Any]:
         """Sections by name as plain JSON values, with the numbers as shown."""
-        return {name: unpacked(loads_strict(text)) for name, text in self.sections.items()}
+        return {name: unpack_section(loads_strict(text)) for name, text in self.sections.items()}
 
     # --- the state as typed entries
 
@@ -199,7 +199,7 @@ def observe(
     if sets_older_apart:
         sections = with_older_apart(sections)
     if is_compact:
-        sections = compacted(sections)
+        sections = compact_sections(sections)
     return ObservedState(sections)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ktdeval.observation.compact import unpacked
+from ktdeval.observation.compact import unpack_section
 from ktdeval.observation.state import ObservedState, state_of_values
 from ktdeval.observation.state_rows import as_object
 from ktdeval.values.strict_json import loads_strict
@@ -35,4 +35,4 @@ def shown_state(prompt: str) -> Mapping[str, Any]:
         value = loads_strict(blocks[-1])
     except ValueError:
         return {}
-    return {name: unpacked(section) for name, section in as_object(value).items()}
+    return {name: unpack_section(section) for name, section in as_object(value).items()}

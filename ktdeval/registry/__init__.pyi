@@ -14,7 +14,7 @@ from ktdeval.registry.plugin_boundary import (
     PIN as PIN,
     call_foreign as call_foreign,
     call_through as call_through,
-    described as described,
+    describe_error as describe_error,
     raised_by as raised_by,
 )
 from ktdeval.registry.plugin_data_formats import DataForm as DataForm

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from ktdeval.errors import UsageError, explained
+from ktdeval.errors import UsageError, wrap_os_error
 from ktdeval.values.hashes import sha256_hex
 
 _PROJECT = "ktdeval"
@@ -53,7 +53,7 @@ def own_wheel() -> Wheel:
 
     files: dict[str, bytes] = {}
     for name, path in sorted(_files_of(installed)):
-        with explained(f"{path}: can't be read"):
+        with wrap_os_error(f"{path}: can't be read"):
             files[name] = path.read_bytes()
 
     if f"{_PROJECT}/__init__.py" not in files:

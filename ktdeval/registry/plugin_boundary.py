@@ -31,7 +31,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or "no message"
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an exception of an author's code as type, text and place: `KeyError: 'x' (m.py:3)`."""
     message = one_line(error)
     if isinstance(error, SyntaxError):  # its text repeats file and line
@@ -149,7 +149,7 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin that ends the process would end it without a word
-        raise PluginError(f"{where}: {described(error)}") from error
+        raise PluginError(f"{where}: {describe_error(error)}") from error
 
 
 def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:

@@ -345,16 +345,16 @@ class Plugins:
         skipped plugins.
         """
         specs = self.specs(kind)
-        if name not in specs and kind == "tasks" and (made := self._derived(name)):
+        if name not in specs and kind == "tasks" and (made := self._derive_task(name)):
             return made
         if name not in specs:
             listing = kind if kind in ("tasks", "models") else f"list {kind}"
             near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
-            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._skipped()}")
+            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._describe_skipped()}")
 
         return specs[name]
 
-    def _derived(self, name: str) -> Spec | None:
+    def _derive_task(self, name: str) -> Spec | None:
         """Return the task with settings that a name stands for; None where it stands for none."""
         if name not in self._derivations:
             from ktdeval.registry.task_files import derived_spec  # noqa: PLC0415 - help lists no tasks
@@ -362,7 +362,7 @@ class Plugins:
             base_name, suffix = last_setting(name)
             base = self.specs("tasks").get(base_name)
             if base is None and suffix:
-                base = self._derived(base_name)
+                base = self._derive_task(base_name)
             if base is None or not suffix:
                 return None
 
@@ -376,7 +376,7 @@ class Plugins:
         base = without_settings(name)
         return base != name and base in self.specs("tasks")
 
-    def _skipped(self) -> str:
+    def _describe_skipped(self) -> str:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
@@ -406,7 +406,9 @@ class Plugins:
             if not names:
                 groups = {group for spec in specs.values() for group in spec.groups}
                 near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
-                raise UsageError(f"no task, group or glob {pattern!r}{near}{self._skipped()}")
+                raise UsageError(
+                    f"no task, group or glob {pattern!r}{near}{self._describe_skipped()}"
+                )
 
             if is_derived:
                 settings = given.removeprefix(without)

@@ -114,7 +114,7 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
         specs.append(
             Spec(
                 variant.name,
-                partial(_unresolved, variant.where),
+                partial(_refuse_reference, variant.where),
                 variant.summary,
                 groups=variant.groups,
                 extra=extra,
@@ -124,7 +124,7 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     return specs
 
 
-def _unresolved(where: str) -> Any:
+def _refuse_reference(where: str) -> Any:
     raise ConfigError(
         f"{where}: this task is not resolved yet; get it through `load_plugins().make_task(...)`"
     )
@@ -279,7 +279,9 @@ def _resolve(
             "extends": variant.extends,
             "lineage": lineage,
         }
-        resolved_spec = _configured(replace(spec, extra=extra), name, _merged(lineage), summary)
+        resolved_spec = _configured(
+            replace(spec, extra=extra), name, _merge_lineage(lineage), summary
+        )
 
     resolved[name] = resolved_spec
     return resolved_spec
@@ -322,7 +324,7 @@ def _configured(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spe
 
 
 @lru_cache(maxsize=1024)
-def _merged(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
+def _merge_lineage(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
     """Return a variant's config, merged once in a process; `lineage`: from the task that it starts
     from to the variant itself.
     """
@@ -488,8 +490,12 @@ def table_metrics(
     """Make the metrics of a table, by name, each from the function that `function_of` returns for
     its name.
     """
-    described = later("ktdeval.stats.metric:described")()  # manifests import this module
-    return {row["name"]: described(row, function_of(row["name"])) for row in _rows(Path(path))}
+    describe_metric = later(
+        "ktdeval.stats.metric:describe_metric"
+    )()  # manifests import this module
+    return {
+        row["name"]: describe_metric(row, function_of(row["name"])) for row in _rows(Path(path))
+    }
 
 
 def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:

@@ -27,7 +27,7 @@ from ktdeval.runner.again.transplant import (
     trading_tasks as trading_tasks,
 )
 from ktdeval.runner.again.transplant_document import (
-    LEAST_FILLED as LEAST_FILLED,
+    MIN_FILLED as MIN_FILLED,
     TRANSPLANT as TRANSPLANT,
     TRANSPLANT_VERSION as TRANSPLANT_VERSION,
     BreakEven as BreakEven,

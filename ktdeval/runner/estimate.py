@@ -55,7 +55,7 @@ from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.rehearsals.context_check import context_warnings
 from ktdeval.runner.rehearsals.conversation_size import (
     ASSUMED,
-    LEAST_OBSERVED,
+    MIN_OBSERVED,
     NOTHING,
     CallLimits,
     FinishedStep,
@@ -175,7 +175,7 @@ class _Estimator:
         check_vacant(self.path)
         recorded = recorded_run(self.path)
         self.protocol = self._protocol(remote, requested_protocol(config, self.path))
-        self.further = tuple(map(self._offered, further))
+        self.further = tuple(map(self._offer_protocol, further))
         if drawn is not None:
             config = replace(config, mask_key=drawn.mask_key)
 
@@ -220,7 +220,7 @@ class _Estimator:
             return remote.protocols[0]
         return cast("ToolProtocol", requested)
 
-    def _offered(self, model: RunModel) -> RunModel:
+    def _offer_protocol(self, model: RunModel) -> RunModel:
         """Return a further model with the protocol by which tools will be offered to it."""
         requested = requested_protocol(self.config, self.path, model.choice.asked_as)
         return model.offered_by(self._protocol(model.remote, requested))
@@ -249,7 +249,7 @@ class _Estimator:
         warm_ups = call_foreign(warm_up_rates, where, rehearsal, self.limits)
         done = [self._finished_steps(first.spec) for first in rehearsal]
         usual = _usual_steps(rehearsal, done, warm_ups)
-        is_observed = len(usual) >= LEAST_OBSERVED
+        is_observed = len(usual) >= MIN_OBSERVED
         rates = dict(measured.rates)
         if is_observed:
             are_counted = self._are_counted(usual)
@@ -270,7 +270,7 @@ class _Estimator:
             name=task.name,
             episodes=len(episodes),
             steps=sum(first.total_steps for first in rehearsal),
-            finished=self._finished(list(chain.from_iterable(done))),
+            finished=self._sum_finished(list(chain.from_iterable(done))),
             left=self.left(episodes),
             largest_prompt=None if self.remote is None else dict(measured.largest),
             is_observed=is_observed,
@@ -288,7 +288,7 @@ class _Estimator:
         """Whether the tokens of all replies are known; a model that costs nothing has none."""
         return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
-    def _finished(self, steps: Sequence[FinishedStep]) -> Finished:
+    def _sum_finished(self, steps: Sequence[FinishedStep]) -> Finished:
         """Return the use of finished steps."""
         usage = Usage()
         calls = 0
@@ -312,9 +312,9 @@ class _Estimator:
 
     def left(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
         """Return by scenario what is left of some episodes together."""
-        return {scenario: self._left(episodes, scenario) for scenario in SCENARIOS}
+        return {scenario: self._estimate_rest(episodes, scenario) for scenario in SCENARIOS}
 
-    def _left(self, episodes: Sequence[_EpisodeLeft], scenario: str) -> Amount:
+    def _estimate_rest(self, episodes: Sequence[_EpisodeLeft], scenario: str) -> Amount:
         costs = [episode.costs[scenario] for episode in episodes]
         call_s = 0.0 if self.limits is None else self.limits.call_s(ASSUMED[scenario])
         durations_s = (cost.own_s + cost.calls * call_s for cost in costs)
@@ -431,7 +431,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
             f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch, which providers"
             " promise within 24; further submissions of samples are a further batch"
         )
-    elif len(limits.latencies_s) >= LEAST_OBSERVED:
+    elif len(limits.latencies_s) >= MIN_OBSERVED:
         yield (
             f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of"
             f" {len(limits.latencies_s):,} calls so far"

@@ -47,12 +47,12 @@ def schema_files() -> dict[Path, str]:
     texts: dict[Path, str] = {}
     for name, version, type_, title in _TYPES:
         schema = json_schema(type_, f"urn:ktdeval:{name}:{version}", title)
-        texts[_FOLDER / f"{name}-v{version}.json"] = dumps_pretty(_documented(type_, schema))
+        texts[_FOLDER / f"{name}-v{version}.json"] = dumps_pretty(_add_comments(type_, schema))
 
     return texts
 
 
-def _documented(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
+def _add_comments(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
     """Add to a schema the comments that the sources of its types, and of their bases, have at the
     fields.
     """

@@ -73,7 +73,7 @@ class SecretHider:
         """Return the text without the secrets; the very same text where it holds none."""
         pieces = []
         at = 0
-        for span in _merged(self._spans(text)):
+        for span in _merge_spans(self._spans(text)):
             pieces += [text[at : span.start], span.label]
             at = span.end
 
@@ -81,10 +81,10 @@ class SecretHider:
 
     def _spans(self, text: str) -> Iterator[_SecretSpan]:
         for reading in _readings(text):
-            for start, end, label in self._found(reading.text):
+            for start, end, label in self._find_secrets(reading.text):
                 yield _SecretSpan(reading.edges[start], reading.edges[end], label)
 
-    def _found(self, text: str) -> Iterator[_SecretSpan]:
+    def _find_secrets(self, text: str) -> Iterator[_SecretSpan]:
         for form, label in self._whole:
             for match in re.finditer(re.escape(form), text):
                 yield _SecretSpan(match.start(), match.end(), label)
@@ -135,7 +135,7 @@ def _pieces_of(text: str) -> Iterator[str]:
     return (text[start : start + PIECE] for start in range(len(text) - PIECE + 1))
 
 
-def _merged(spans: Iterable[_SecretSpan]) -> list[_SecretSpan]:
+def _merge_spans(spans: Iterable[_SecretSpan]) -> list[_SecretSpan]:
     """Return spans in their order; overlapping ones become one, named as the first."""
     merged: list[_SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
@@ -156,11 +156,11 @@ def _readings(text: str) -> Iterator[_Reading]:
         if not _ESCAPE.search(reading.text):
             return
 
-        reading = _unescaped(reading)
+        reading = _unescape_text(reading)
         yield reading
 
 
-def _unescaped(reading: _Reading) -> _Reading:
+def _unescape_text(reading: _Reading) -> _Reading:
     text: list[str] = []
     edges: list[int] = []
     at = 0

@@ -53,7 +53,7 @@ from ktdeval.stats.factorial_effects import (
     window_means as window_means,
 )
 from ktdeval.stats.intervals import (
-    FEWEST_RESAMPLED as FEWEST_RESAMPLED,
+    MIN_RESAMPLED as MIN_RESAMPLED,
     Interval as Interval,
     clopper_pearson_upper as clopper_pearson_upper,
     ends_of_difference as ends_of_difference,
@@ -90,7 +90,7 @@ from ktdeval.stats.paired import (
     correlated_normals as correlated_normals,
     correlated_null as correlated_null,
     hodges_lehmann as hodges_lehmann,
-    levelled as levelled,
+    level_sizes as level_sizes,
     overlap_null as overlap_null,
     positive_rank_sums as positive_rank_sums,
     rank_null as rank_null,

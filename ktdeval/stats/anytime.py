@@ -31,7 +31,7 @@ Series = npt.NDArray[np.float64]
 
 FIRST_ASYMPTOTIC = 100
 """Days before which the asymptotic sequence says nothing."""
-_MOST_STEPS = 100  # of Newton's method, which takes some 6
+_MAX_STEPS = 100  # of Newton's method, which takes some 6
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def symmetric_sequence(
         raise ValueError("rho and most must be above 0")
 
     count, means, squares = _running_moments(series)
-    return _nested(means, _distance(count, squares, rho, 1.0 - level, most), level)
+    return _nest_intervals(means, _distance(count, squares, rho, 1.0 - level, most), level)
 
 
 def _checked_series(values: npt.ArrayLike) -> Series:
@@ -98,7 +98,7 @@ def _running_moments(series: Series) -> tuple[Series, Series, Series]:
     return count, means + origin, squares
 
 
-def _nested(means: Series, distance: Series, level: float) -> Sequence:
+def _nest_intervals(means: Series, distance: Series, level: float) -> Sequence:
     """Return intervals around means, each cut to those before it."""
     # All intervals cover the mean together, so their intersection does, too.
     low = np.maximum.accumulate(means - distance, axis=-1)
@@ -123,7 +123,7 @@ def _distance(count: Series, squares: Series, rho: float, alpha: float, most: fl
     slopes = np.where(is_finite, count - height - 1.0, 1.0)
 
     part = np.zeros(spread.shape)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         move = np.where(is_finite, -_evidence(part, count, height) / slopes, 0.0)
         if (move <= 1e-15 * part).all():
             break
@@ -158,7 +158,7 @@ def asymptotic_sequence(
     spread = count + rho  # of deviations with variance 1
     # Waudby-Smith et al. (2024), theorem 2.2
     half = np.sqrt(squares / count * spread * np.log(spread / (rho * alpha**2))) / count
-    return _nested(means, np.where(count >= FIRST_ASYMPTOTIC, half, np.inf), level)
+    return _nest_intervals(means, np.where(count >= FIRST_ASYMPTOTIC, half, np.inf), level)
 
 
 def expected_half_width(

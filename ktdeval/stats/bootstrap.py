@@ -214,7 +214,7 @@ class Resamples:
         """[draws, n] days of each resample, as of `stationary_indices`."""
         if block <= 1:
             return self._single_days
-        return self._drawn(block)
+        return self._draw_block(block)
 
     @cached_property
     def _single_days(self) -> npt.NDArray[np.int32]:
@@ -222,7 +222,7 @@ class Resamples:
         rng = np.random.default_rng(self._seed)
         return rng.integers(0, self._n, (self._draws, self._n), dtype=np.int32)
 
-    def _drawn(self, block: float) -> npt.NDArray[np.int32]:
+    def _draw_block(self, block: float) -> npt.NDArray[np.int32]:
         n = self._n
         shape = (self._draws, n)
         chance, first_days = self._chance
@@ -263,7 +263,7 @@ class Resamples:
 
 
 @lru_cache(maxsize=1024)
-def _remembered(*_asked: object) -> list[Interval]:
+def _remember_interval(*_asked: object) -> list[Interval]:
     """Return the list in which the interval of these arguments is stored, empty at first.
 
     To score a card again, or to verify it, takes the same thousands of resamples.
@@ -343,7 +343,7 @@ class Bootstrap:
             return self._none("a day lost everything")
 
         n = len(self.values)
-        growth = self._studentised(np.log1p, _mean_terms, "mean")
+        growth = self._studentise(np.log1p, _mean_terms, "mean")
         if (
             growth.high is not None
             and n * (growth.high + (growth.monte_carlo_se or 0.0)) > _LARGEST_GROWTH
@@ -358,13 +358,13 @@ class Bootstrap:
         """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess
         returns the information ratio.
         """
-        return self._studentised(None, _ratio_terms, "ratio").transformed(
+        return self._studentise(None, _ratio_terms, "ratio").transformed(
             lambda value: value * math.sqrt(days_a_year)
         )
 
     def mean(self) -> Interval:
         """Of the mean."""
-        return self._studentised(None, _mean_terms, "mean")
+        return self._studentise(None, _mean_terms, "mean")
 
     def sum(self) -> Interval:
         """Of the sum over the n days, such as the linked daily contributions of one line of an
@@ -385,7 +385,7 @@ class Bootstrap:
 
         return self._interval(low, high, "drawdown", max(errors))
 
-    def _studentised(
+    def _studentise(
         self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind
     ) -> Interval:
         if self.problem:
@@ -393,7 +393,7 @@ class Bootstrap:
 
         values = _series_digest(self.values)
         seeded_by = _series_digest(self.seeded_by)
-        stored = _remembered(values, seeded_by, self.resampling, transform, terms, kind)
+        stored = _remember_interval(values, seeded_by, self.resampling, transform, terms, kind)
         if not stored:
             stored.append(self._draw_studentised(transform, terms, kind))
 

@@ -36,7 +36,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.venues.venue import FILLS_OF_MINUTES, FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
-from ktdeval.stats.series import Same, day_rows, defined, undefined
+from ktdeval.stats.series import Same, day_rows, make_undefined, make_value
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.trading.minute_fills import mean_prices
 from ktdeval.values.strict_json import JsonValue
@@ -74,13 +74,13 @@ def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
     after the window; outside A-shares it is that of the asset's next day with a bar, and where the
     venue fills at a close, both are closes. Raises DataError on days unknown to `market`.
     """
-    return _judged(Same(ledger), Same(market))
+    return _judge_orders(Same(ledger), Same(market))
 
 
 # A pure function of two values, cached because the metrics of one episode, computed one after the
 # other, all ask for it.
 @lru_cache(maxsize=4)
-def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
+def _judge_orders(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger = same_ledger.value
     market = same_market.value
     filled = list(filled_orders(ledger, market))
@@ -173,7 +173,7 @@ class ForecastBin:
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[ForecastBin]:
     """Return the reliability table: the bins that hold a forecast."""
     bins = []
-    for number, inside in grouped(forecasts).items():
+    for number, inside in group_forecasts(forecasts).items():
         confidence, accuracy = _means(inside)
         low = _EDGES[number]
         high = _EDGES[number + 1]
@@ -191,7 +191,7 @@ def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
     )
 
 
-def grouped(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
+def group_forecasts(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
     """Return the forecasts of each bin that holds one, by the bin's number, ascending."""
     confidences = [forecast.confidence for forecast in forecasts]
     numbers = np.searchsorted(_EDGES, confidences, side="right") - 1
@@ -206,21 +206,21 @@ def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     """ECE: `sum over bins of n_bin / n * |mean confidence - accuracy|`, in [0, 1]."""
     n = len(forecasts)
     if n == 0:
-        return undefined(NO_ORDERS, 0)
+        return make_undefined(NO_ORDERS, 0)
 
     # KTD-Fin Appendix G: weighted mean of absolute gaps
     error = math.fsum(entry.n / n * entry.gap for entry in calibration_bins(forecasts))
-    return defined(error, n)
+    return make_value(error, n)
 
 
 def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
     """Brier score: the mean of `(confidence - success)**2`, in [0, 1]."""
     n = len(forecasts)
     if n == 0:
-        return undefined(NO_ORDERS, 0)
+        return make_undefined(NO_ORDERS, 0)
     # Brier score of KTD-Fin Appendix G
     errors = [forecast.confidence - forecast.success for forecast in forecasts]
-    return defined(math.fsum([error * error for error in errors]) / n, n)
+    return make_value(math.fsum([error * error for error in errors]) / n, n)
 
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
@@ -272,7 +272,7 @@ def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
     reliability: list[float] = []
     resolution: list[float] = []
     within: list[float] = []
-    for inside in grouped(forecasts).values():
+    for inside in group_forecasts(forecasts).values():
         share = len(inside) / n
         confidence, accuracy = _means(inside)
         reliability.append(share * (confidence - accuracy) ** 2)
@@ -294,7 +294,7 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     """ECE less its bias; not below 0. `detail` holds the `plain` ECE and the `bias`."""
     n = len(forecasts)
     if n == 0:
-        return undefined(NO_ORDERS, 0)
+        return make_undefined(NO_ORDERS, 0)
 
     gaps: list[float] = []
     biases: list[float] = []
@@ -317,7 +317,7 @@ def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
     bins = [entry for entry in calibration_bins(forecasts) if entry.n > 1]
     n = sum(entry.n for entry in bins)
     if n == 0:
-        return undefined("no bin holds two orders" if forecasts else NO_ORDERS, 0)
+        return make_undefined("no bin holds two orders" if forecasts else NO_ORDERS, 0)
 
     terms = []
     for entry in bins:
@@ -325,7 +325,7 @@ def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
         variance = entry.accuracy * (1.0 - entry.accuracy) / (entry.n - 1)
         terms.append(entry.n / n * ((entry.mean_confidence - entry.accuracy) ** 2 - variance))
 
-    return defined(math.fsum(terms), n)
+    return make_value(math.fsum(terms), n)
 
 
 def _folded_mean(centre: float, spread: float) -> float:
@@ -360,8 +360,8 @@ def _term(name: str) -> FunctionMetric:
         forecasts = judged_orders(ledger, market).forecasts
         terms = brier_terms(forecasts)
         if terms is None:
-            return undefined(NO_ORDERS, 0)
-        return defined(float(getattr(terms, name)), len(forecasts))
+            return make_undefined(NO_ORDERS, 0)
+        return make_value(float(getattr(terms, name)), len(forecasts))
 
     of.__name__ = f"brier_{name}"
     return built_in(of)

@@ -32,7 +32,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's (1979) step-down correction: holds the chance of any false positive, whatever the
     dependence of the tests.
     """
-    return _corrected(
+    return _correct_p_values(
         p_values, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
     )
 
@@ -41,7 +41,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Benjamini and Hochberg's (1995) step-up correction: holds the share of false positives, of
     positively dependent tests.
     """
-    return _corrected(p_values, _step_up)
+    return _correct_p_values(p_values, _step_up)
 
 
 # `multipletests` of statsmodels gives the same bits, but takes a second to load, and 70 ms a call
@@ -51,7 +51,7 @@ def _step_up(ordered: Array) -> Array:
     return np.minimum.accumulate((ordered / shares)[::-1])[::-1]
 
 
-def _corrected(
+def _correct_p_values(
     p_values: Sequence[float | None], method: Callable[[Array], Array]
 ) -> list[float | None]:
     known = [p for p in p_values if p is not None]

@@ -23,14 +23,14 @@ import numpy.typing as npt
 
 from ktdeval.stats.distributions import student_probability, student_quantile
 from ktdeval.stats.metric import MetricValue
-from ktdeval.stats.series import TRADING_DAYS, undefined
+from ktdeval.stats.series import TRADING_DAYS, make_undefined
 from ktdeval.values.strict_json import JsonValue
 
 #: Windows whose correlation by shared days is at most this count as independent: one common day in
 #: twenty
 INDEPENDENT = 0.05
 LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
-_MOST_WEEKDAYS = 262  # in a year
+_MAX_WEEKDAYS = 262  # in a year
 _WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
 Span = tuple[str, str]  #: First and last day, ISO, both included
 
@@ -55,7 +55,7 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
     longer. In it a window is left out whose days all lie in others, the shortest first. At a market
     of more `days_a_year` than there are weekdays, days of the weekend count as the others.
     """
-    unit = "weekdays" if days_a_year <= _MOST_WEEKDAYS else "days"
+    unit = "weekdays" if days_a_year <= _MAX_WEEKDAYS else "days"
     days = {name: _days_of_span(span, unit) for name, span in spans.items()}
     classes: list[list[str]] = []
 
@@ -208,7 +208,7 @@ def mean_with_interval(
     """
     mean = estimate_mean(values, correlation, confidence)
     if mean.value is None:
-        return undefined(mean.reason or "", mean.n)
+        return make_undefined(mean.reason or "", mean.n)
 
     detail: dict[str, JsonValue] = {
         "low": mean.low,

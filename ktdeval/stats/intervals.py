@@ -103,7 +103,7 @@ def ends_of_difference(
     return left - right - below, left - right + above
 
 
-FEWEST_RESAMPLED = 5
+MIN_RESAMPLED = 5
 """Independent values below which a studentised bootstrap gives no interval."""
 _DRAWS = 4999
 _VALUES_AT_ONCE = 1 << 20
@@ -125,8 +125,8 @@ def studentised_mean(
     an end without `bounds` stays open.
     """
     n = len(values)
-    if n < FEWEST_RESAMPLED:
-        return no_interval(f"an interval takes {FEWEST_RESAMPLED} {of}", n, level)
+    if n < MIN_RESAMPLED:
+        return no_interval(f"an interval takes {MIN_RESAMPLED} {of}", n, level)
     if float(np.ptp(values)) <= _ROUNDING * float(np.abs(values).max()):
         return no_interval(f"all {of} have the same figure", n, level)
 

@@ -207,10 +207,10 @@ def metric(
 
 def built_in(function: Callable[..., Any]) -> FunctionMetric:
     """Make one of ktdeval's own metrics of a function, with its row of `metrics.csv`."""
-    return described(metric_rows()[function.__name__], function)
+    return describe_metric(metric_rows()[function.__name__], function)
 
 
-def described(row: Mapping[str, str], function: Callable[..., Any]) -> FunctionMetric:
+def describe_metric(row: Mapping[str, str], function: Callable[..., Any]) -> FunctionMetric:
     """Make a metric of a function, with its row of a table: name, formula, unit, better, low, high,
     source, summary.
     """

@@ -153,7 +153,7 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
     return np.asarray((positive @ np.arange(1.0, samples.shape[1] + 1.0)).astype(np.int64))
 
 
-def levelled(differences: Vector) -> Vector:
+def level_sizes(differences: Vector) -> Vector:
     """[..., n] differences whose sizes are made equal where only rounding differs, 0 included; NaN
     stays. The last bits of 5/43 - 3/43 and of 12/43 - 10/43 differ: their ranks would, too.
     """
@@ -182,7 +182,7 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
     if not np.isfinite(differences).all():
         raise ValueError("differences must be finite; leave out the pairs that have none")
 
-    differences = levelled(differences)
+    differences = level_sizes(differences)
     # Wilcoxon (1945) drops zeros before ranking.
     differing = differences[differences != 0]
     n = len(differences)

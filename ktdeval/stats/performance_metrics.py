@@ -23,15 +23,15 @@ from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, b
 from ktdeval.stats.series import (
     Series,
     day_rows,
-    defined,
     level_problem,
+    make_undefined,
+    make_value,
     mean,
-    undefined,
 )
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, Ledger, StepRecord
 from ktdeval.trading.types import DECIDED
 from ktdeval.values.config_options import near_matches
-from ktdeval.values.typed_json import converted
+from ktdeval.values.typed_json import convert_value
 
 PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
@@ -231,26 +231,26 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
     """
     problem = _behaviour_problem(ledger)
     if problem:
-        return undefined(problem, 0)
+        return make_undefined(problem, 0)
 
     n = len(ledger.steps)
     if rules == "paper":
         if any(step.nav_minor <= 0 for step in ledger.steps):
-            return undefined(_NO_NAV, n)
+            return make_undefined(_NO_NAV, n)
 
         # KTD-Fin Appendix G: over current holding weights, averaged across steps
         bases = (max(step.nav_minor, _gross(step)) for step in ledger.steps)
         of_nav = [
             _sum_of_squares(step) / base**2 for step, base in zip(ledger.steps, bases, strict=True)
         ]
-        return defined(mean(of_nav), n)
+        return make_value(mean(of_nav), n)
 
     invested = [step for step in ledger.steps if _gross(step) > 0]
     if not invested:
-        return undefined("nothing was ever held", 0)
+        return make_undefined("nothing was ever held", 0)
 
     of_holdings = [_sum_of_squares(step) / _gross(step) ** 2 for step in invested]
-    return defined(mean(of_holdings), len(invested))
+    return make_value(mean(of_holdings), len(invested))
 
 
 def _gross(step: StepRecord) -> int:
@@ -282,10 +282,10 @@ def cash_ratio(ledger: Ledger) -> float | str:
 def _share_metric(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
     """Return `count / of`; undefined for the reason `none` if `of` is 0."""
     if of:
-        return defined(count / of, of)
+        return make_value(count / of, of)
     if not ledger.steps:
-        return undefined(_NO_STEPS, 0)
-    return undefined(none, 0)
+        return make_undefined(_NO_STEPS, 0)
+    return make_undefined(none, 0)
 
 
 @built_in
@@ -295,12 +295,12 @@ def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
     """
     problem = _behaviour_problem(ledger)
     if problem:
-        return undefined(problem, 0)
+        return make_undefined(problem, 0)
 
     steps = [step for step in ledger.steps if rules == "paper" or step.provenance in DECIDED]
     # KTD-Fin Appendix G: steps with zero orders after retries
     abstained = sum(not step.orders for step in steps)
-    return defined(abstained / len(steps), len(steps))
+    return make_value(abstained / len(steps), len(steps))
 
 
 @built_in
@@ -331,11 +331,11 @@ def tool_validity_rate(ledger: Ledger) -> MetricValue:
     """Share of research tool calls whose arguments parsed and dispatched."""
     calls = sum(step.tool_calls for step in ledger.steps)
     if not calls:
-        return undefined("no tool calls", 0)
+        return make_undefined("no tool calls", 0)
 
     # KTD-Fin Appendix G: calls whose arguments parse and dispatch
     valid = sum(step.tool_calls_valid for step in ledger.steps)
-    return defined(valid / calls, calls)
+    return make_value(valid / calls, calls)
 
 
 @built_in
@@ -363,7 +363,7 @@ def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | 
     if not days:
         return "no steps"
 
-    mask = MaskConfig(converted(ledger.spec, _Masked).mask)
+    mask = MaskConfig(convert_value(ledger.spec, _Masked).mask)
     texts = TextMask(Lens(mask, 0, market, days[0]), market)
     known = 0
     withheld = 0
@@ -376,7 +376,9 @@ def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | 
     if not known:
         return "no document became known at the closes of the decisions"
 
-    return replace(defined(withheld / known, known), detail={"known": known, "withheld": withheld})
+    return replace(
+        make_value(withheld / known, known), detail={"known": known, "withheld": withheld}
+    )
 
 
 def _built_in_metrics() -> Mapping[str, FunctionMetric]:

@@ -22,7 +22,7 @@ from ktdeval.trading.account_arrays import (
 )
 from ktdeval.trading.wide_ratios import InexactArraysError, IntArray, product_ratio
 
-_MOST_LOTS = 1 << 53  #: floats hold whole numbers up to here
+_MAX_LOTS = 1 << 53  #: floats hold whole numbers up to here
 _Kind = TypeVar("_Kind", np.int32, np.int64)
 
 
@@ -80,7 +80,7 @@ class _Choices:
 
         # The largest holding by weight, in steps times price
         most = (drawn.max_weight * self._worth).astype(np.int64)
-        self._most_minor = most
+        self._max_minor = most
 
     def _draw(self, is_drawn: BoolArray) -> FloatArray:
         """[P] next draws of those who draw, 0 of the others."""
@@ -88,7 +88,7 @@ class _Choices:
         self._next += is_drawn
         return taken
 
-    def _held(self, places: IntArray) -> tuple[AssetArray, IntArray]:
+    def _list_held(self, places: IntArray) -> tuple[AssetArray, IntArray]:
         accounts = self._accounts
         return accounts.assets[places, self._columns], accounts.shares[places, self._columns]
 
@@ -102,7 +102,7 @@ class _Choices:
         for number in range(int(wanted.max(initial=0))):
             is_drawn = number < wanted
             places = self._can_sell.take(self._draw(is_drawn), is_drawn)
-            _, held = self._held(places)
+            _, held = self._list_held(places)
             self._sold.append((places, np.where(is_drawn, held, 0)))
 
     def trim(self) -> None:
@@ -114,7 +114,7 @@ class _Choices:
                 break
 
             places = self._can_sell.take(self._draw(is_drawn), is_drawn)
-            assets, held = self._held(places)
+            assets, held = self._list_held(places)
             lots = self._day.lots[assets]
             most = (held - 1) // lots * lots  # a reduction leaves something
             steps = np.minimum(self._lots(assets, amount), most)
@@ -136,7 +136,7 @@ class _Choices:
                 break
 
             places = own.take(self._draw(is_drawn), is_drawn)
-            assets, held = self._held(places)
+            assets, held = self._list_held(places)
             steps = self._steps_to_buy(assets, amount, held)
             self._bought.append((assets, places, np.where(is_drawn, steps, 0)))
 
@@ -194,11 +194,11 @@ class _Choices:
         is below the smallest order.
         """
         day = self._day
-        most_minor = self._most_minor if traders is None else self._most_minor[traders]
+        most_minor = self._max_minor if traders is None else self._max_minor[traders]
         lots = day.lots[assets]
         room = product_ratio(most_minor, day.unit, day.divisors[assets]) - held
         steps = np.minimum(self._lots(assets, amount, traders), room // lots * lots)
-        return np.where(steps < day.least_buy[assets], 0, steps)
+        return np.where(steps < day.min_buy[assets], 0, steps)
 
     def _lots(self, assets: AssetArray, amount: float, traders: IntArray | None = None) -> IntArray:
         """Return the steps worth about a share of NAV at the open, to the nearest lot."""
@@ -206,7 +206,7 @@ class _Choices:
         worth = self._worth if traders is None else self._worth[traders]
         lots = day.lots[assets]
         number = amount * worth * day.unit / day.divisors[assets] / lots
-        if number.max(initial=0.0) >= _MOST_LOTS:
+        if number.max(initial=0.0) >= _MAX_LOTS:
             raise InexactArraysError
 
         rounded: IntArray = (number + 0.5).astype(np.int64)
@@ -219,7 +219,9 @@ class _Choices:
         traders = len(self._nav)
         places = [place for place, _ in self._sold]
         steps = [number for _, number in self._sold]
-        return SellArrays(_stacked(places, traders, np.int64), _stacked(steps, traders, np.int64))
+        return SellArrays(
+            _stack_arrays(places, traders, np.int64), _stack_arrays(steps, traders, np.int64)
+        )
 
     def buys(self) -> BuyArrays:
         """Return the buys in the order in which they were chosen."""
@@ -228,9 +230,9 @@ class _Choices:
         places = [place for _, place, _ in self._bought]
         steps = [number for _, _, number in self._bought]
         return BuyArrays(
-            _stacked(assets, traders, np.int32),
-            _stacked(places, traders, np.int64),
-            _stacked(steps, traders, np.int64),
+            _stack_arrays(assets, traders, np.int32),
+            _stack_arrays(places, traders, np.int64),
+            _stack_arrays(steps, traders, np.int64),
         )
 
 
@@ -275,7 +277,7 @@ class _Places:
         return kept
 
 
-def _stacked(
+def _stack_arrays(
     arrays: list[npt.NDArray[_Kind]], traders: int, kind: type[_Kind]
 ) -> npt.NDArray[_Kind]:
     """[K, P] of K arrays of a kind, also if K is 0."""

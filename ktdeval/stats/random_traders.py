@@ -236,14 +236,14 @@ def _play(
         tell("random players", done, len(days))
         figures = traders.trade(day, moves)
         navs.append(figures.nav)
-        turnover = _added(turnover, figures.turnover)
-        names = _added(names, figures.names)
-        cash_ratio = _added(cash_ratio, figures.cash_ratio)
+        turnover = _add_in_order(turnover, figures.turnover)
+        names = _add_in_order(names, figures.names)
+        cash_ratio = _add_in_order(cash_ratio, figures.cash_ratio)
 
     return _Played(np.array(navs), turnover, names, cash_ratio)
 
 
-def _added(total: float, values: FloatArray) -> float:
+def _add_in_order(total: float, values: FloatArray) -> float:
     """Return a total with values added one after another: pairwise sums would differ in their last
     bits.
     """
@@ -265,7 +265,7 @@ class _TraderArrays:
         turnover = np.zeros(len(accounts.cash))
         if moves is not None:
             nav = arrays.nav(accounts, arrays.opens)
-            chances = self._rng.random((len(nav), _most_draws(moves, self._config)))
+            chances = self._rng.random((len(nav), _max_draws(moves, self._config)))
             drawn = DrawnMoves(moves, chances, _TRIES, self._config.max_weight)
             sells, buys = random_orders(accounts, arrays, nav, drawn)
             accounts, traded = execute_arrays(accounts, arrays, nav, sells, buys)
@@ -317,7 +317,7 @@ class _SingleTraders:
         return _DayFigures(turnover, nav, names, cash_ratio)
 
 
-def _most_draws(moves: StepMoves, config: TradingConfig) -> int:
+def _max_draws(moves: StepMoves, config: TradingConfig) -> int:
     """Return the most draws that a trader can need on a day."""
     # A trader's number of names may differ from the agent's, so that it may have more names to exit
     # than the agent had.
@@ -346,7 +346,7 @@ class _RandomTrader:
             if member and tradable and not up:
                 self.buyable.append(asset)
 
-        draws = _most_draws(moves, config)
+        draws = _max_draws(moves, config)
         self._chances: list[list[float]] = rng.random((paths, draws)).tolist()
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:

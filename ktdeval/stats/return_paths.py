@@ -18,12 +18,12 @@ from ktdeval.stats.series import (
     TRADING_DAYS,
     Series,
     beta_to,
-    defined,
     level_problem,
+    make_undefined,
+    make_value,
     max_drawdown,
     mean,
     sharpe,
-    undefined,
 )
 from ktdeval.stats.sharpe_significance import shape_of
 
@@ -42,12 +42,12 @@ def cagr(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
     n = len(nav) - 1
     problem = level_problem(nav)
     if problem:
-        return undefined(problem, max(n, 0))
+        return make_undefined(problem, max(n, 0))
 
     exponent = math.log(nav[-1] / nav[0]) * days_a_year / n
     if exponent > math.log(np.finfo(np.float64).max):
-        return undefined("the growth of a year is beyond floating-point numbers", n)
-    return defined(math.expm1(exponent), n)
+        return make_undefined("the growth of a year is beyond floating-point numbers", n)
+    return make_value(math.expm1(exponent), n)
 
 
 def calmar(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
@@ -65,8 +65,8 @@ def calmar(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
 
     deepest = max_drawdown(nav)
     if not deepest.value:
-        return undefined("there is no drawdown", growth.n)
-    return defined(growth.value / deepest.value, growth.n)
+        return make_undefined("there is no drawdown", growth.n)
+    return make_value(growth.value / deepest.value, growth.n)
 
 
 def hit_rate(returns: Series) -> MetricValue:
@@ -77,8 +77,8 @@ def hit_rate(returns: Series) -> MetricValue:
     """
     moved = int(np.count_nonzero(returns))
     if not moved:
-        return undefined("no day has a return other than 0", 0)
-    return defined(int(np.count_nonzero(returns > 0.0)) / moved, moved)
+        return make_undefined("no day has a return other than 0", 0)
+    return make_value(int(np.count_nonzero(returns > 0.0)) / moved, moved)
 
 
 def beta(returns: Series, market_returns: Series) -> MetricValue:
@@ -89,12 +89,12 @@ def beta(returns: Series, market_returns: Series) -> MetricValue:
     """
     n = len(returns)
     if n < 2:
-        return undefined("fewer than two days", n)
+        return make_undefined("fewer than two days", n)
 
     slope = beta_to(market_returns, returns)
     if slope is None:
-        return undefined("the benchmark does not vary", n)
-    return defined(slope, n)
+        return make_undefined("the benchmark does not vary", n)
+    return make_value(slope, n)
 
 
 def underwater(levels: Series) -> Series:

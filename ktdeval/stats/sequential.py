@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.stats.distributions import normal_probability, normal_quantile
-from ktdeval.stats.paired import levelled
+from ktdeval.stats.paired import level_sizes
 
 Vector = npt.NDArray[np.float64]
 Table = npt.NDArray[np.float64]
@@ -40,9 +40,9 @@ ENUMERATE_UP_TO = 14
 """Windows up to which a design looks at every one of the 2**windows patterns of signs."""
 PATTERNS = 1 << ENUMERATE_UP_TO  #: patterns of a design of more windows, a subgroup of all
 
-_MOST_LOOKS = 100
+_MAX_LOOKS = 100
 _NODES_A_STEP = 6.0  # of the quadrature, for each standard deviation of an increment
-_LEAST_NODES = 48
+_MIN_NODES = 48
 _LARGEST_Z = 37.0  # beyond, the probability of a normal value is 0 in floating point
 _BISECTIONS = 100
 _SLACK = 1e-9  # of sums of the same numbers in another order
@@ -73,8 +73,8 @@ def alpha_spent(spending: SpendingFunction, alpha: float, fractions: Sequence[fl
 
 def _checked_fractions(fractions: Sequence[float]) -> Vector:
     shares = np.asarray(fractions, dtype=np.float64)
-    if shares.ndim != 1 or not 1 <= len(shares) <= _MOST_LOOKS:
-        raise ValueError(f"give 1 to {_MOST_LOOKS} shares of the information")
+    if shares.ndim != 1 or not 1 <= len(shares) <= _MAX_LOOKS:
+        raise ValueError(f"give 1 to {_MAX_LOOKS} shares of the information")
     if not (np.diff(shares, prepend=0.0) > 0).all() or shares[-1] > 1.0:
         raise ValueError("shares of the information must rise, above 0 and up to 1")
 
@@ -122,7 +122,7 @@ def normal_boundaries(
     for share, step, gain in zip(shares, steps, np.diff(allowed, prepend=0.0), strict=True):
         bound = _bound_of(density, step, gain / 2.0, math.sqrt(share))
         values.append(bound / math.sqrt(share))
-        density = _moved(density, step, -bound, bound, 0.0)
+        density = _move_density(density, step, -bound, bound, 0.0)
 
     return NormalBoundaries(shares, allowed, np.asarray(values))
 
@@ -138,10 +138,10 @@ def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
         step = math.sqrt(share - before)
         shift = drift * (share - before)
         bound = value * math.sqrt(share)
-        below = _mass_above(_mirrored(density), step, bound, -shift)
+        below = _mass_above(_mirror_density(density), step, bound, -shift)
         rows.append([below, _mass_above(density, step, bound, shift)])
 
-        density = _moved(density, step, -bound, bound, shift)
+        density = _move_density(density, step, -bound, bound, shift)
         before = float(share)
 
     return np.asarray(rows)
@@ -170,16 +170,18 @@ def _mass_above(density: _Density, step: float, bound: float, shift: float) -> f
     return float(density.mass @ ndtr((density.nodes + shift - bound) / step))
 
 
-def _mirrored(density: _Density) -> _Density:
+def _mirror_density(density: _Density) -> _Density:
     return _Density(-density.nodes, density.mass)
 
 
-def _moved(density: _Density, step: float, low: float, high: float, shift: float) -> _Density:
+def _move_density(
+    density: _Density, step: float, low: float, high: float, shift: float
+) -> _Density:
     """Return the density after a normal increment, cut to the region in which the test goes on."""
     farthest = float(np.abs(density.nodes).max()) + abs(shift) + _LARGEST_Z * step
     low = max(low, -farthest)
     high = min(high, farthest)
-    count = max(_LEAST_NODES, math.ceil(_NODES_A_STEP * (high - low) / step))
+    count = max(_MIN_NODES, math.ceil(_NODES_A_STEP * (high - low) / step))
     points, weights = _quadrature(count)
     nodes = (high - low) / 2.0 * points + (high + low) / 2.0
 
@@ -286,8 +288,8 @@ def looks_that_can_stop(
 
 def _checked_looks(looks: Sequence[int]) -> tuple[int, ...]:
     counts = tuple(looks)
-    if not 1 <= len(counts) <= _MOST_LOOKS:
-        raise ValueError(f"plan 1 to {_MOST_LOOKS} looks")
+    if not 1 <= len(counts) <= _MAX_LOOKS:
+        raise ValueError(f"plan 1 to {_MAX_LOOKS} looks")
     if any(after <= before for before, after in zip((0, *counts), counts, strict=False)):
         raise ValueError("looks must rise, from at least one window")
 
@@ -371,7 +373,7 @@ def _signed_scores(values: Vector, statistic: SignStatistic) -> Vector:
     """Return the part [n] of each difference in the statistic: its rank among the sizes, or itself,
     with the observed sign; 0 for a difference of 0.
     """
-    level = levelled(values)
+    level = level_sizes(values)
     if statistic == "sign-flip":
         return level
 

@@ -119,12 +119,12 @@ def _floats(values: Iterable[float]) -> list[float]:
     return terms
 
 
-def defined(value: float, n: int) -> MetricValue:
+def make_value(value: float, n: int) -> MetricValue:
     """A metric value; -0.0 becomes 0.0, so that equal values have equal text."""
     return MetricValue(float(value) + 0.0, n)
 
 
-def undefined(reason: str, n: int) -> MetricValue:
+def make_undefined(reason: str, n: int) -> MetricValue:
     """A metric that has no value, and why."""
     return MetricValue(None, n, reason)
 
@@ -141,9 +141,9 @@ def total_return(nav: Series) -> MetricValue:
     problem = level_problem(nav)
     # KTD-Fin Appendix G: geometric return from end-of-day NAV
     return (
-        undefined(problem, len(nav) - 1)
+        make_undefined(problem, len(nav) - 1)
         if problem
-        else defined(nav[-1] / nav[0] - 1.0, len(nav) - 1)
+        else make_value(nav[-1] / nav[0] - 1.0, len(nav) - 1)
     )
 
 
@@ -153,9 +153,9 @@ def max_drawdown(nav: Series) -> MetricValue:
     """
     problem = level_problem(nav)
     if problem:
-        return undefined(problem, len(nav) - 1)
+        return make_undefined(problem, len(nav) - 1)
     # KTD-Fin Appendix G: largest peak-to-trough decline
-    return defined(float(np.max(1.0 - nav / np.maximum.accumulate(nav))), len(nav) - 1)
+    return make_value(float(np.max(1.0 - nav / np.maximum.accumulate(nav))), len(nav) - 1)
 
 
 def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
@@ -183,7 +183,7 @@ def volatility(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
     """
     n = len(returns)
     if n < 2:
-        return undefined("fewer than two days", n)
+        return make_undefined("fewer than two days", n)
     return MetricValue(standard_deviation(returns) * math.sqrt(days_a_year), n)
 
 
@@ -199,14 +199,14 @@ def sortino(
     """
     n = len(returns)
     if n < 2:
-        return undefined("fewer than two days", n)
+        return make_undefined("fewer than two days", n)
 
     losses = np.minimum(returns, 0.0)
     deviation = math.sqrt(math.fsum(losses * losses) / n)
     if has_no_variance(deviation, resolution):
-        return undefined("no day has a loss", n)
+        return make_undefined("no day has a loss", n)
 
-    return defined(mean(returns) / deviation * math.sqrt(days_a_year), n)
+    return make_value(mean(returns) / deviation * math.sqrt(days_a_year), n)
 
 
 def information_ratio(
@@ -222,7 +222,7 @@ def information_ratio(
     returns: of returns that do not vary it would be a ratio of the benchmark alone.
     """
     if len(returns) > 1 and has_no_variance(standard_deviation(returns), resolution):
-        return undefined("returns have no variance", len(returns))
+        return make_undefined("returns have no variance", len(returns))
 
     excess = returns - benchmark_returns
     return _annualised_ratio(excess, "excess returns have no variance", days_a_year, resolution)
@@ -233,14 +233,14 @@ def _annualised_ratio(
 ) -> MetricValue:
     n = len(returns)
     if n < 2:
-        return undefined("fewer than two days", n)
+        return make_undefined("fewer than two days", n)
 
     spread = standard_deviation(returns)
     if has_no_variance(spread, resolution):
-        return undefined(reason, n)
+        return make_undefined(reason, n)
 
     # KTD-Fin Appendix G: annualised by 252 days
-    return defined(mean(returns) / spread * math.sqrt(days_a_year), n)
+    return make_value(mean(returns) / spread * math.sqrt(days_a_year), n)
 
 
 def level_problem(levels: Series) -> str | None:

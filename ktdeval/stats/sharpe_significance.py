@@ -23,8 +23,8 @@ from ktdeval.stats.series import (
     Series,
     has_no_variance,
     level_problem,
+    make_undefined,
     standard_deviation,
-    undefined,
 )
 from ktdeval.trading.ledger import Ledger
 
@@ -126,11 +126,11 @@ def deflated_sharpe_ratio(
     n = len(returns)
     problem = _series_problem(returns, resolution)
     if problem:
-        return undefined(problem, n)
+        return make_undefined(problem, n)
 
     count = max(len(trial_sharpes), trials or 0, 1)
     if count > 1 and len(trial_sharpes) < 2:
-        return undefined("the Sharpe ratios of the other trials are not known", n)
+        return make_undefined("the Sharpe ratios of the other trials are not known", n)
 
     variance = standard_deviation(trial_sharpes) ** 2 if count > 1 else 0.0
     best = expected_best_sharpe(count, variance)

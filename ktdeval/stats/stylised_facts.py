@@ -137,12 +137,12 @@ def stylised_facts(panel: DailyPanel) -> tuple[StylisedFact, ...]:
         except _UndefinedError as error:
             reason = str(error)
 
-        facts.append(_judged(row, sample, measured, reason))
+        facts.append(_judge_fact(row, sample, measured, reason))
 
     return tuple(facts)
 
 
-def _judged(
+def _judge_fact(
     row: Mapping[str, str], sample: _Sample, measured: _Measured | None, reason: str | None
 ) -> StylisedFact:
     """Compare a figure with the range of real markets."""
@@ -285,7 +285,7 @@ class _Sample:
         return self.measured(np.nanmedian(figures[:, known], axis=1), int(known.sum()))
 
 
-def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _centre_values(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return which of [T, n] values are known (1, else 0), the values less their column's mean with
     0 where unknown, and these means [n]. Columns of fewer than `MIN_RETURNS` values are NaN.
     """
@@ -302,12 +302,12 @@ def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
     """[D, n] variances (ddof 0) of the columns of [T, n] values under [D, T] weights; NaN where it
     is no more than rounding.
     """
-    known, centred, _ = _centred(values)
+    known, centred, _ = _centre_values(values)
     total = weights @ known
-    return _spread(weights @ centred / total, weights @ centred**2 / total)
+    return _find_variances(weights @ centred / total, weights @ centred**2 / total)
 
 
-def _spread(mean: FloatArray, square: FloatArray) -> FloatArray:
+def _find_variances(mean: FloatArray, square: FloatArray) -> FloatArray:
     """Return variances from means and mean squares; NaN where it is no more than rounding."""
     variances = square - mean**2
     return np.asarray(np.where(variances > NO_VARIANCE**2, variances, np.nan))
@@ -318,13 +318,13 @@ def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) ->
     both have; under equal weights those of `pandas.Series.corr`.
     """
     both = np.isfinite(first) & np.isfinite(second)
-    known, one, _ = _centred(np.where(both, first, np.nan))
-    _, other, _ = _centred(np.where(both, second, np.nan))
+    known, one, _ = _centre_values(np.where(both, first, np.nan))
+    _, other, _ = _centre_values(np.where(both, second, np.nan))
     total = weights @ known
     mean = weights @ one / total
     other_mean = weights @ other / total
-    variance = _spread(mean, weights @ one**2 / total)
-    other_variance = _spread(other_mean, weights @ other**2 / total)
+    variance = _find_variances(mean, weights @ one**2 / total)
+    other_variance = _find_variances(other_mean, weights @ other**2 / total)
     covariance = weights @ (one * other) / total - mean * other_mean
 
     return np.asarray(covariance / np.sqrt(variance * other_variance))
@@ -332,7 +332,7 @@ def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) ->
 
 def _kurtosis(sample: _Sample) -> _Measured:
     weights = sample.weights
-    known, centred, _ = _centred(sample.returns)
+    known, centred, _ = _centre_values(sample.returns)
     total = weights @ known
     mean, second, third, fourth = (weights @ centred**power / total for power in (1, 2, 3, 4))
     central = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
@@ -380,10 +380,10 @@ def _autocorrelation(
     if of_sizes:
         series = np.abs(series)
 
-    return _lagged(sample, series[:-lag], series[lag:])
+    return _correlate_lagged(sample, series[:-lag], series[lag:])
 
 
-def _lagged(sample: _Sample, first: FloatArray, later: FloatArray) -> _Measured:
+def _correlate_lagged(sample: _Sample, first: FloatArray, later: FloatArray) -> _Measured:
     """Median correlation of two [t, n] grids, the rows of which are the first t days."""
     return sample.median(_correlations(sample.weights[:, : len(first)], first, later))
 
@@ -396,7 +396,7 @@ def _leverage(sample: _Sample, *, of_market: bool = False) -> _Measured:
     for lag in range(1, LEVERAGE_DAYS + 1):
         later += sizes[lag : lag + days]
 
-    return _lagged(sample, series[:days], later / LEVERAGE_DAYS)
+    return _correlate_lagged(sample, series[:days], later / LEVERAGE_DAYS)
 
 
 def _overnight_share(sample: _Sample) -> _Measured:
@@ -420,7 +420,7 @@ def _volume_volatility(sample: _Sample) -> _Measured:
         raise _UndefinedError("the market has no volumes")
 
     logs = np.log(np.where(turnover > 0, turnover, np.nan))
-    return _lagged(sample, np.abs(sample.returns), logs)
+    return _correlate_lagged(sample, np.abs(sample.returns), logs)
 
 
 def _standardisable(sample: _Sample) -> FloatArray:
@@ -445,7 +445,7 @@ def _standardised_product(
     and the variance of the standardised returns' sum along it, [D]. A missing return counts as the
     asset's mean.
     """
-    _, centred, _ = _centred(returns)
+    _, centred, _ = _centre_values(returns)
     total = weights.sum(axis=1, keepdims=True)
     means = weights @ centred / total
     scales = np.sqrt(weights @ centred**2 / total - means**2)
@@ -471,7 +471,7 @@ def _first_eigenvalue(sample: _Sample) -> _Measured:
     weights = sample.weights
     returns = _standardisable(sample)
     count = returns.shape[1]
-    _, centred, _ = _centred(returns)
+    _, centred, _ = _centre_values(returns)
     matrix = np.corrcoef(centred, rowvar=False)
     vectors = np.tile(np.linalg.eigh(matrix)[1][:, -1], (len(weights), 1))
 
@@ -500,7 +500,7 @@ def _advancing(sample: _Sample) -> FloatArray:
 
 def _breadth(sample: _Sample) -> _Measured:
     weights = sample.weights
-    known, centred, means = _centred(_advancing(sample))
+    known, centred, means = _centre_values(_advancing(sample))
     figures = means + weights @ centred / (weights @ known)
     return sample.measured(figures[:, 0], sample.returns.shape[1])
 

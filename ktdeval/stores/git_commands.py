@@ -18,7 +18,7 @@ from ktdeval.errors import StoreError
 from ktdeval.values.files import read_plain
 
 _TIMEOUT_S = 120
-_MOST_SAID = 1000  # characters of what git said; it repeats paths after the reason
+_MAX_SAID = 1000  # characters of what git said; it repeats paths after the reason
 _SHOWN_KEY = 100  # characters of a setting's name
 
 _OFF = {
@@ -241,7 +241,7 @@ class Git:
 
     def _out(self, arguments: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> bytes:
         if done.returncode:
-            text = " ".join(done.stderr.decode("utf-8", "replace").split())[-_MOST_SAID:]
+            text = " ".join(done.stderr.decode("utf-8", "replace").split())[-_MAX_SAID:]
             said = text or f"it ended with {done.returncode}"
             raise StoreError(f"{self._work_tree}: git {arguments[0]} failed: {said}")
         return done.stdout

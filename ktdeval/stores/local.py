@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.stores.store import (
     MissingKey,
     NoConditionalWrites,
@@ -56,7 +56,7 @@ class LocalStore:
     def exists(self, key: str) -> bool:
         """Return whether there is a file under a key."""
         path = self.local_path(key)
-        with explained(f"{path}: can't be looked up"):
+        with wrap_os_error(f"{path}: can't be looked up"):
             return _plain_stat(path) is not None
 
     def create(self, key: str, data: bytes) -> bool:
@@ -68,7 +68,7 @@ class LocalStore:
             return False
 
         path = self.local_path(key)
-        with self._written(path, data) as temporary:
+        with self._write_temporary(path, data) as temporary:
             is_created = _link_into_place(temporary, path)
 
         if is_created:
@@ -79,7 +79,7 @@ class LocalStore:
     def replace(self, key: str, data: bytes) -> None:
         """Write a file, whether it exists or not."""
         path = self.local_path(key)
-        with self._written(path, data) as temporary:
+        with self._write_temporary(path, data) as temporary:
             temporary.replace(path)
             sync_folder(path.parent)
 
@@ -112,19 +112,19 @@ class LocalStore:
         """Remove a file, if there is one."""
         path = self.local_path(key)
         with (
-            explained(f"{path}: can't be removed"),
+            wrap_os_error(f"{path}: can't be removed"),
             suppress(FileNotFoundError, NotADirectoryError),
         ):
             path.unlink()
 
     @contextmanager
-    def _written(self, path: Path, data: bytes) -> Iterator[Path]:
+    def _write_temporary(self, path: Path, data: bytes) -> Iterator[Path]:
         """Give a durable temporary file with `data` next to a path, to be linked or renamed to it.
 
         Raises StoreError: it can't be made, or what the block does with it fails.
         """
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
-        with explained(f"{path}: can't write", "free space or choose another folder"):
+        with wrap_os_error(f"{path}: can't write", "free space or choose another folder"):
             _make_folders(path.parent)
             try:
                 _write_durably(temporary, data)

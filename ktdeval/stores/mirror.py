@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.errors import StoreError, UsageError, explained
+from ktdeval.errors import StoreError, UsageError, wrap_os_error
 from ktdeval.stores.cache_folder import cache_folder
 from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror_versions import FileVersions
@@ -57,7 +57,7 @@ class Mirror:
         self.is_working = use == "run"
         #: keys whose local file this process wrote itself, and put to the store
         self._own: set[str] = set()
-        with explained(f"{path}: can't make the local copy of {url}", "set KTDEVAL_CACHE_DIR"):
+        with wrap_os_error(f"{path}: can't make the local copy of {url}", "set KTDEVAL_CACHE_DIR"):
             path.mkdir(parents=True, exist_ok=True)
 
         self._versions = FileVersions(path.parent.with_suffix(".sqlite"))
@@ -150,7 +150,7 @@ class Mirror:
 
     def _write(self, key: str, data: bytes) -> None:
         path = self.path / checked_key(key)  # a listing is a store's word
-        with explained(f"{path}: can't keep the local copy", "free space"):
+        with wrap_os_error(f"{path}: can't keep the local copy", "free space"):
             path.parent.mkdir(parents=True, exist_ok=True)
 
         write_atomic(path, data)
@@ -211,7 +211,7 @@ def mirror_at(path: Path) -> Mirror | None:
         return None
 
     place = _homes() / parts[0] / "place.json"
-    with explained(f"{place}: can't read", "name the run by its URL"):
+    with wrap_os_error(f"{place}: can't read", "name the run by its URL"):
         url = decode_json(read_plain(place), Place, str(place)).url
 
     if sha256_hex(url)[:_HASH_DIGITS] != parts[0]:

@@ -21,7 +21,7 @@ class FileVersions:
         """Open the file, or make it. Raises StoreError."""
         self.path = path
         self._lock = threading.RLock()
-        with self._explained():
+        with self._wrap_errors():
             self._sql = sqlite3.connect(
                 path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
@@ -32,13 +32,13 @@ class FileVersions:
 
     def get(self, key: str) -> str | None:
         """Return the version of a local file; None where it has none."""
-        with self._lock, self._explained():
+        with self._lock, self._wrap_errors():
             rows = self._sql.execute("SELECT version FROM files WHERE key = ?", (key,)).fetchall()
         return str(rows[0][0]) if rows else None
 
     def add(self, versions: Iterable[tuple[str, str]]) -> None:
         """Record the versions of several files."""
-        with self._lock, self._explained():
+        with self._lock, self._wrap_errors():
             self._sql.execute("BEGIN IMMEDIATE")
             self._sql.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", list(versions))
             self._sql.execute("COMMIT")
@@ -48,7 +48,7 @@ class FileVersions:
         """Record a version while its file is written: no other process writes the file or its
         version meanwhile, so that they agree. Where the block raises, neither counts.
         """
-        with self._lock, self._explained():
+        with self._lock, self._wrap_errors():
             self._sql.execute("BEGIN IMMEDIATE")
             with undone_on_error(lambda _: self._sql.execute("ROLLBACK")):
                 yield
@@ -57,7 +57,7 @@ class FileVersions:
             self._sql.execute("COMMIT")
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _wrap_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:

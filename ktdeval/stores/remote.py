@@ -44,7 +44,7 @@ T = TypeVar("T")
 #: The libraries below a driver bring errors of their own
 _DRIVER_ERRORS = (Exception,)
 _LINE_BREAKS = re.compile(r"\s+")
-_MOST_SHOWN = 300  # characters of a driver's message
+_MAX_SHOWN = 300  # characters of a driver's message
 _SHOWN_WAIT_S = 5.0  # longer waits are shown
 _LOG = logging.getLogger(__name__)
 
@@ -52,12 +52,12 @@ _LOG = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class RequestRetries:
     """Attempts of a request, and the seconds between them: random, up to a bound that doubles from
-    `first_s` to `most_s`.
+    `first_s` to `max_s`.
     """
 
     attempts: int = 8
     first_s: float = 0.25
-    most_s: float = 20.0
+    max_s: float = 20.0
 
 
 def open_remote(
@@ -188,7 +188,7 @@ class FsspecStore:
         """
         retrying = Retrying(
             stop=stop_after_attempt(self._retries.attempts),
-            wait=wait_random_exponential(self._retries.first_s, self._retries.most_s),
+            wait=wait_random_exponential(self._retries.first_s, self._retries.max_s),
             retry=retry_if_exception(is_transient),
             before_sleep=lambda state: self._tell_of_wait(key, state),
             reraise=True,
@@ -276,4 +276,4 @@ class FsspecStore:
 def _shown_error(error: BaseException | None) -> str:
     """Message of a driver's error, on one line, without secrets of the environment."""
     text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
-    return redact_secrets(text, os.environ)[:_MOST_SHOWN]
+    return redact_secrets(text, os.environ)[:_MAX_SHOWN]

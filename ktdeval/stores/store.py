@@ -15,8 +15,8 @@ from typing import Protocol
 from ktdeval.errors import StoreError
 from ktdeval.values.lazy import maker
 
-MOST_KEY_BYTES = 900  #: of a key in UTF-8; object stores take 1,024 with the prefix of the store
-MOST_NAME_BYTES = 200  #: of one part of a key; file systems take 255
+MAX_KEY_BYTES = 900  #: of a key in UTF-8; object stores take 1,024 with the prefix of the store
+MAX_NAME_BYTES = 200  #: of one part of a key; file systems take 255
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\?#*<>|"\[\]{}\ud800-\udfff]')
 _FILE_URL = "file://"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -136,8 +136,8 @@ def _key_problem(key: str) -> str:
     """
     if _FORBIDDEN.search(key):
         return "has a character that not every store takes"
-    if len(key.encode()) > MOST_KEY_BYTES:
-        return f"is longer than {MOST_KEY_BYTES} bytes"
+    if len(key.encode()) > MAX_KEY_BYTES:
+        return f"is longer than {MAX_KEY_BYTES} bytes"
 
     for name in key.split("/"):
         if not name:
@@ -146,7 +146,7 @@ def _key_problem(key: str) -> str:
             return "has a part that begins with a dot"
         if name != name.strip() or name.endswith("."):
             return "has a part with a space or a dot at its end"
-        if len(name.encode()) > MOST_NAME_BYTES:
-            return f"has a part longer than {MOST_NAME_BYTES} bytes"
+        if len(name.encode()) > MAX_NAME_BYTES:
+            return f"has a part longer than {MAX_NAME_BYTES} bytes"
 
     return ""

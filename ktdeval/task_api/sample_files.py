@@ -15,7 +15,7 @@ from errno import EFBIG
 from pathlib import Path
 from typing import Any, Final
 
-from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.errors import DataError, UsageError, wrap_os_error
 from ktdeval.values.config_options import user_path
 from ktdeval.values.decompression_limits import open_parquet
 from ktdeval.values.files import new_folder, read_plain
@@ -202,10 +202,10 @@ def write_samples(
         raise UsageError(f"{folder}: is not an empty folder; name a new one")
 
     table = pa.Table.from_pylist(
-        [{name: _packed(row.get(name)) for name in columns} for row in rows]
+        [{name: _pack_value(row.get(name)) for name in columns} for row in rows]
     )
     features = datasets.Features.from_arrow_schema(table.schema)
-    with explained(f"{folder}: can't write", kind=DataError), new_folder(folder) as content:
+    with wrap_os_error(f"{folder}: can't write", kind=DataError), new_folder(folder) as content:
         (content / _DATA_FILE).parent.mkdir()
         pq.write_table(table.cast(features.arrow_schema), content / _DATA_FILE)
 
@@ -213,7 +213,7 @@ def write_samples(
         (content / "README.md").write_text(card, encoding="utf-8")
 
 
-def _packed(value: JsonValue) -> JsonValue:
+def _pack_value(value: JsonValue) -> JsonValue:
     is_nested = isinstance(value, Mapping) or (
         isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value)
     )

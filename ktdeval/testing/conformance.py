@@ -108,14 +108,14 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
         )
         return error.kind
 
-    ids = [call.id for call in _accepted(f"{where}: ", sound, reply).tool_calls]
+    ids = [call.id for call in _require_accepted(f"{where}: ", sound, reply).tool_calls]
     expect(
         all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat"
     )
     return reply
 
 
-def _accepted(where: str, check: Callable[..., T], *args: Any) -> T:
+def _require_accepted(where: str, check: Callable[..., T], *args: Any) -> T:
     """Return the result of a check that the suite makes, too; ConformanceError where it refuses."""
     try:
         return check(*args)
@@ -131,7 +131,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
         check_metric(hit_rate)
     """
     name = getattr(metric, "name", "")
-    _accepted("", check_made, "metrics", name, metric, f"metric {name}")
+    _require_accepted("", check_made, "metrics", name, metric, f"metric {name}")
     market = snapshot or random_snapshot()
 
     for label, ledger in sample_ledgers(market).items():
@@ -199,7 +199,7 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
             texts == _observe(task, spec, market, row, step),
             f"{where}: two observations of one state differ",
         )
-        poisoned = _observe(task, spec, _poisoned(market, row), row, step)
+        poisoned = _observe(task, spec, _poison_market(market, row), row, step)
         expect(texts == poisoned, f"{where}: the observation changes when later days do")
         scene = task.scene(spec, market)
         _check_scene(task, scene)
@@ -268,7 +268,7 @@ def _observe(
     return observation.system, observation.user
 
 
-def _poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
+def _poison_market(market: MarketSnapshot, row: int) -> MarketSnapshot:
     """Return the market with every number after `row` replaced by garbage."""
 
     def garbage(array: Any) -> Any:

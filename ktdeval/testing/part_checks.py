@@ -39,7 +39,7 @@ from ktdeval.values.lazy import later
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import dumps_canonical
 
-_LEAST_HELP = 3  # characters of a help text
+_MIN_HELP = 3  # characters of a help text
 
 
 def check_made_without_arguments(spec: Spec) -> None:
@@ -267,7 +267,7 @@ def call_command(trial: PluginTrial, spec: Spec) -> None:
             raise ConformanceError(f"`{path}` has no help; write a docstring for it")
         for parameter in one.params:
             words = getattr(parameter, "help", "") or ""
-            if isinstance(parameter, click.Option) and len(words) < _LEAST_HELP:
+            if isinstance(parameter, click.Option) and len(words) < _MIN_HELP:
                 raise ConformanceError(
                     f"`{path}`: option {parameter.opts[0]} has no help; give it one"
                 )

@@ -127,7 +127,7 @@ class _PluginCheck:
 
         number = 0
         for kind in KINDS:
-            for spec in self._offered(kind):
+            for spec in self._list_offers(kind):
                 number += 1
                 self._check(kind, spec)
 
@@ -141,7 +141,7 @@ class _PluginCheck:
         if self._lists:
             self._try(_MANIFEST, source_of(self._manifest), check_light, self._module)
 
-    def _offered(self, kind: str) -> Iterator[Spec]:
+    def _list_offers(self, kind: str) -> Iterator[Spec]:
         """Yield what the plugin offers of a kind; a hook that fails is a finding."""
         hook = self._hook(kind)
         try:

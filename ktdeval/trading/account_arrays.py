@@ -39,10 +39,10 @@ from ktdeval.trading.wide_ratios import (
 AssetArray = npt.NDArray[np.int32]
 #: A position is sorted as one integer: its asset above the bits of its shares
 _SHARE_BITS = 45
-_MOST_SHARES = 1 << _SHARE_BITS
-_MOST_ASSETS = 1 << (62 - _SHARE_BITS)
-_MOST_VALUE = 1 << 53  #: floats hold whole numbers up to here
-_MOST_DIVISOR = 1 << 60
+_MAX_SHARES = 1 << _SHARE_BITS
+_MAX_ASSETS = 1 << (62 - _SHARE_BITS)
+_MAX_VALUE = 1 << 53  #: floats hold whole numbers up to here
+_MAX_DIVISOR = 1 << 60
 _NO_PRICE = 1 << 29  #: stands for the price of what has none; times `PPB` still a divisor
 
 
@@ -50,7 +50,7 @@ def arrays_problem(rules: MarketRules) -> str | None:
     """Return why accounts under these rules can't be executed as arrays; None if they can."""
     if len(set(rules.units)) != 1:
         return "the assets count values in different units"
-    if len(rules.terms) >= _MOST_ASSETS:
+    if len(rules.terms) >= _MAX_ASSETS:
         return "too many assets"
 
     for terms in rules.terms:
@@ -126,9 +126,9 @@ class DayArrays:
         # Lots are divisors: that of no asset is 1.
         self.lots = _by_asset([each.lot for each in terms])
         self.lots[-1] = 1
-        self.least_buy = _by_asset([each.min_buy for each in terms])
-        self.least_sell = _by_asset([each.min_sell for each in terms])
-        self.least_notional = _by_asset([each.minimum_notional for each in terms])
+        self.min_buy = _by_asset([each.min_buy for each in terms])
+        self.min_sell = _by_asset([each.min_sell for each in terms])
+        self.min_notional = _by_asset([each.minimum_notional for each in terms])
 
     @cached_property
     def _cost_terms(self) -> tuple[list[Terms], IntArray]:
@@ -220,7 +220,7 @@ class DayArrays:
         """[P] cash and holdings at prices by asset. Raises InexactArraysError: too large."""
         worth = self.value(accounts.assets, accounts.shares, ticks).sum(axis=0)
         nav = accounts.cash + worth
-        if int(nav.max()) >= _MOST_VALUE or int(accounts.cash.min()) < 0:
+        if int(nav.max()) >= _MAX_VALUE or int(accounts.cash.min()) < 0:
             raise InexactArraysError
         return np.asarray(nav, dtype=np.int64)
 
@@ -294,7 +294,7 @@ def execute_arrays(
     for order in range(len(buys.steps)):
         places = buys.places[order]
         is_new = places < 0
-        steps, paid, notional = bought.fill(order, cash, is_new & (names >= bought.most_names))
+        steps, paid, notional = bought.fill(order, cash, is_new & (names >= bought.max_names))
         cash -= paid
         traded += notional
         names += is_new & (steps > 0)
@@ -302,7 +302,7 @@ def execute_arrays(
         if not is_new.all():
             shares[places, columns] += np.where(is_new, 0, steps)
 
-    return _merged(day, cash, (accounts.assets, shares), (buys.assets, entered)), traded
+    return _merge_positions(day, cash, (accounts.assets, shares), (buys.assets, entered)), traded
 
 
 def _sell(
@@ -322,7 +322,7 @@ def _sell(
     held = shares[sells.places, columns]
     steps = sells.steps
     # Too few to be sold as a part
-    is_refused = (steps < day.least_sell[assets]) & (steps < held)
+    is_refused = (steps < day.min_sell[assets]) & (steps < held)
     if day.has_execution:
         is_refused |= day.unfilled[assets]
 
@@ -343,7 +343,7 @@ class _Purchases:
     """Buys of a day: what does not depend on cash, for all orders at once."""
 
     def __init__(self, day: DayArrays, nav: IntArray, buys: BuyArrays, shares: IntArray) -> None:
-        self.most_names = day.rules.limits.max_positions
+        self.max_names = day.rules.limits.max_positions
         self._day = day
         self._assets = buys.assets
         columns = np.arange(len(nav))
@@ -355,7 +355,7 @@ class _Purchases:
         self._steps = steps
         self._notional, self._fee = day.cost(buys.assets, steps, day.buy_ticks, selling=False)
 
-        least = day.least_notional
+        least = day.min_notional
         if least.any():
             at_open, _ = day.cost(buys.assets, steps, day.opens, selling=False)
             smaller = np.minimum(at_open, self._notional)
@@ -371,7 +371,7 @@ class _Purchases:
         nav = np.broadcast_to(nav, buys.steps.shape)
         parts = PPB // shared
         prices = day.divisors[buys.assets]
-        if int(prices.max(initial=0)) * parts >= _MOST_DIVISOR:
+        if int(prices.max(initial=0)) * parts >= _MAX_DIVISOR:
             raise InexactArraysError
 
         most = product_ratio(nav, weight // shared, parts * prices)
@@ -410,7 +410,7 @@ class _Purchases:
         return steps, int(notional[0]), int(notional[0] + fee[0])
 
 
-def _merged(
+def _merge_positions(
     day: DayArrays,
     cash: IntArray,
     held: tuple[AssetArray, IntArray],
@@ -419,7 +419,7 @@ def _merged(
     """Return accounts with these positions and new ones, in the order of their assets."""
     shares = np.concatenate([held[1], entered[1]])
     assets = np.concatenate([held[0], entered[0]])
-    if int(shares.max(initial=0)) >= _MOST_SHARES:
+    if int(shares.max(initial=0)) >= _MAX_SHARES:
         raise InexactArraysError
 
     keys = np.where(shares > 0, assets, day.nothing).astype(np.int64) << _SHARE_BITS
@@ -430,7 +430,7 @@ def _merged(
     kept = np.ascontiguousarray(ordered[:, :width].T)
 
     return AccountArrays(
-        cash, (kept >> _SHARE_BITS).astype(np.int32), kept & np.int64(_MOST_SHARES - 1)
+        cash, (kept >> _SHARE_BITS).astype(np.int32), kept & np.int64(_MAX_SHARES - 1)
     )
 
 
@@ -459,8 +459,8 @@ def _cost(
     fee = np.maximum(
         ceil_ratio([by_value, (steps, commission.unit_rate)], scale), terms.minimum_fee
     )
-    if commission.most_rate is not None:
-        fee = np.minimum(fee, ceil_ratio([(notional, commission.most_rate)], RATE_SCALE))
+    if commission.max_rate is not None:
+        fee = np.minimum(fee, ceil_ratio([(notional, commission.max_rate)], RATE_SCALE))
 
     for duty in due:
         by_unit = ceil_ratio([(steps, duty.unit_rate)], scale)

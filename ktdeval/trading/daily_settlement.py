@@ -164,7 +164,7 @@ def open_day(
 
     changed = sorted(day.events.keys() & positions.keys()) if day.events else ()
     for asset in changed:
-        change = _scaled(asset, positions[asset].shares, day)
+        change = _scale_position(asset, positions[asset].shares, day)
         corporate_actions.append(change)
         cash += change.cash_minor
 
@@ -179,7 +179,7 @@ def open_day(
     return Account(cash, positions), corporate_actions, charges
 
 
-def _scaled(asset: int, before: int, day: TradingDay) -> CorporateAction:
+def _scale_position(asset: int, before: int, day: TradingDay) -> CorporateAction:
     event = day.events[asset]
     unit = day.rules.units[asset]
     size = abs(before) * event.ratio_ppb // PPB

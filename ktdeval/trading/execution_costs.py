@@ -38,7 +38,7 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.market.rules.own_sessions import session_groups
 from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.venues.execution import (
-    LEAST_DAYS,
+    MIN_DAYS,
     Execution,
     active_execution,
     quoted_tick,
@@ -54,9 +54,9 @@ REFERENCE_SIGMA_PPB = 20_000_000
 """Kyle and Obizhaeva 2016, section 3: volatility of the reference stock, 2 % a day."""
 # Returns are cut to +-1,000 % and counted in 1e-7, so that sums of squares are exact integers.
 _RETURN_PARTS = 10**7
-_MOST_RETURN = 10.0
+_MAX_RETURN = 10.0
 _EXACT_ROOT = 10**36
-_MOST_STEPS = 1 << 62
+_MAX_STEPS = 1 << 62
 UNQUOTED = -1
 """Stands for a half spread that is not known: one of 0 is that of equal quotes."""
 
@@ -347,12 +347,12 @@ def _quoted_spreads(snapshot: MarketSnapshot, terms: Sequence[Terms]) -> IntArra
 
 def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
     counted = np.nan_to_num(shares, nan=0.0, posinf=0.0) * steps
-    return np.minimum(counted, float(_MOST_STEPS)).astype(np.int64)
+    return np.minimum(counted, float(_MAX_STEPS)).astype(np.int64)
 
 
 def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
     """[T, N] standard deviation (one degree of freedom less) of the returns of the `window` sessions
-    before each row, in parts per billion; 0 where fewer than `LEAST_DAYS` of them have one, or all
+    before each row, in parts per billion; 0 where fewer than `MIN_DAYS` of them have one, or all
     are equal. Sums are exact, so that no processor gives others.
     """
     sigma = np.zeros(snapshot.close.shape, dtype=np.int64)
@@ -375,13 +375,13 @@ def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
     changes = np.full_like(adjusted, np.nan)
     changes[1:] = adjusted[1:] / filled[:-1] - 1.0
     is_known = np.isfinite(changes)
-    cut = np.clip(np.where(is_known, changes, 0.0), -_MOST_RETURN, _MOST_RETURN)
+    cut = np.clip(np.where(is_known, changes, 0.0), -_MAX_RETURN, _MAX_RETURN)
     parts = np.rint(cut * _RETURN_PARTS).astype(np.int64)
 
     count = _sum_before(is_known.astype(np.int64), window)
     total = _sum_before(parts, window)
     squares = _sum_before(parts * parts, window)
-    enough = count >= LEAST_DAYS
+    enough = count >= MIN_DAYS
 
     number = np.maximum(count, 2).astype(np.float64)
     mean_square = total.astype(np.float64) ** 2 / number
@@ -392,7 +392,7 @@ def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
 
 def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
     """[T, N] mean half spread of the `window` sessions before each row that have a bid and an ask,
-    in parts per billion, rounded up; `UNQUOTED` where fewer than `LEAST_DAYS` of them have.
+    in parts per billion, rounded up; `UNQUOTED` where fewer than `MIN_DAYS` of them have.
     """
     means = np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
     spreads = snapshot.quotes.half_spreads
@@ -405,7 +405,7 @@ def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
         parts = np.rint(np.where(is_known, own, 0.0) * PPB).astype(np.int64)
         count = _sum_before(is_known.astype(np.int64), window)
         total = _sum_before(parts, window)
-        mean = np.where(count >= LEAST_DAYS, -(-total // np.maximum(count, 1)), UNQUOTED)
+        mean = np.where(count >= MIN_DAYS, -(-total // np.maximum(count, 1)), UNQUOTED)
         means[:, group.columns] = mean[group.sessions_before(range(len(means)))]
 
     return means
@@ -413,7 +413,7 @@ def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
     """[T, N] mean volume of the `window` sessions before each row on which the asset traded, in
-    shares of the row's day; 0 where these are fewer than `LEAST_DAYS`.
+    shares of the row's day; 0 where these are fewer than `MIN_DAYS`.
     """
     # A split multiplies shares by the ratio of the factors.
     comparable = snapshot.volume / snapshot.factor
@@ -427,7 +427,7 @@ def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
 
 def _mean_before(volume: FloatArray, window: int) -> FloatArray:
     """[S + 1, n] mean of what is above 0 of the `window` sessions before each one, and after the
-    last, of [S, n]; 0 where these are fewer than `LEAST_DAYS`.
+    last, of [S, n]; 0 where these are fewer than `MIN_DAYS`.
     """
     is_known = np.isfinite(volume) & (volume > 0)
     known = np.where(is_known, volume, 0.0)
@@ -438,7 +438,7 @@ def _mean_before(volume: FloatArray, window: int) -> FloatArray:
         total[back:] += known[: len(known) + 1 - back]
 
     count = _sum_before(is_known.astype(np.int64), window)
-    return np.where(count >= LEAST_DAYS, total / np.maximum(count, 1), 0.0)
+    return np.where(count >= MIN_DAYS, total / np.maximum(count, 1), 0.0)
 
 
 def _sum_before(values: IntArray, window: int) -> IntArray:

@@ -78,13 +78,13 @@ from ktdeval.trading.order_outcomes import (
     REJECTED,
     carried_orders,
     cut_outcome,
-    filled,
     is_well_formed,
+    make_fill,
 )
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
 from ktdeval.trading.venue_terms import PPB, Terms, cost, in_lots, worth_steps
 
-_MOST_STEPS = (1 << 63) - 1  # a ledger's integers have 64 bits
+_MAX_STEPS = (1 << 63) - 1  # a ledger's integers have 64 bits
 
 
 def settle(account: Account, day: TradingDay, action: Action, decided_row: int) -> Settlement:
@@ -168,8 +168,8 @@ class _BrokerState:
         "held_back",
         "leaving",
         "limit",
-        "most_names",
-        "most_worth_ppb",
+        "max_names",
+        "max_worth_ppb",
         "nav",
         "opening",
         "ordered",
@@ -185,9 +185,9 @@ class _BrokerState:
         self.day = day
         self.nav = nav
         self.terms = day.rules.terms
-        self.most_names = day.rules.limits.max_positions
+        self.max_names = day.rules.limits.max_positions
         # KTD-Fin §3.5 and Appendix I: largest weight of one name
-        self.most_worth_ppb = day.rules.limits.max_weight_ppb * nav
+        self.max_worth_ppb = day.rules.limits.max_weight_ppb * nav
         self.opening = account.positions  # before the day's fills
         self.traded: dict[tuple[int, bool], int] = {}  # (asset, is a sell) -> steps
         self.ordered = 0  # steps of the last order that volume has cut
@@ -261,7 +261,7 @@ class _BrokerState:
     def _lacks_name(self, asset: int) -> bool:
         """Return whether a position in another name would be one too many."""
         names = len(self.positions) + len(self.leaving - self.positions.keys())
-        return names >= self.most_names and asset not in self.leaving
+        return names >= self.max_names and asset not in self.leaving
 
     def _cut_to_volume(self, asset: int, steps: int) -> int:
         """Return the steps, or the whole lots of them that the day's volume leaves; 0 if none."""
@@ -307,9 +307,9 @@ class _BrokerState:
             is_heavy = round(abs(order.target_weight) * PPB) > self.day.rules.limits.max_weight_ppb
         else:
             # Multiplied out: an integer division would round the limit.
-            is_heavy = steps * price * PPB > self.most_worth_ppb * unit
+            is_heavy = steps * price * PPB > self.max_worth_ppb * unit
 
-        return is_heavy or steps > _MOST_STEPS
+        return is_heavy or steps > _MAX_STEPS
 
     def sell(self, order: Order) -> Outcome:
         """Judge and fill one sell."""
@@ -416,7 +416,7 @@ class _BrokerState:
         if cut_by is None and shares < ordered:
             cut_by = "t_plus_1" if locked else "holding"
 
-        return filled(shares, price, notional, fee, cut_by)
+        return make_fill(shares, price, notional, fee, cut_by)
 
     def _sell_short(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell after which the position is short."""
@@ -467,7 +467,7 @@ class _BrokerState:
         self._receive(notional - fee - kept)
         self.positions = positions
 
-        return filled(ordered, price, notional, fee, cut_by)
+        return make_fill(ordered, price, notional, fee, cut_by)
 
     def buy(self, order: Order) -> Outcome:
         """Judge and fill one buy."""
@@ -541,7 +541,7 @@ class _BrokerState:
         locked = position.locked + shares if terms.locks else 0
         self.cash -= notional + fee
         self.positions[asset] = Position(position.shares + shares, locked)
-        return filled(shares, paid, notional, fee, cut_by)
+        return make_fill(shares, paid, notional, fee, cut_by)
 
     def _buy_back(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a buy of an asset that is held short, to less of a short or beyond it."""
@@ -594,7 +594,7 @@ class _BrokerState:
             positions[asset] = Position(after, locked)
 
         self.positions = positions
-        return filled(shares, paid, notional, fee, cut_by)
+        return make_fill(shares, paid, notional, fee, cut_by)
 
 
 _NOTHING = Position(0)

@@ -25,7 +25,7 @@ def within_limit(quote: Quote, steps: int, selling: bool, limit: LimitFill, lot:
     def is_within(quantity: int) -> bool:
         return limit.holds(fill_ticks(quote, quantity, selling), selling)
 
-    return _most_lots(steps // lot, lot, is_within) * lot
+    return _max_lots(steps // lot, lot, is_within) * lot
 
 
 def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
@@ -37,17 +37,17 @@ def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
 
 
 def affordable(
-    cash: int, price: int, terms: Terms, quote: Quote | None = None, most_steps: int = 0
+    cash: int, price: int, terms: Terms, quote: Quote | None = None, max_steps: int = 0
 ) -> int:
     """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less if there
-    is none. `quote`, `most_steps`: where the price depends on the quantity, and its bound.
+    is none. `quote`, `max_steps`: where the price depends on the quantity, and its bound.
     """
     if cash <= 0:
         return 0
 
     # An upper bound on the notional: cash less the smallest fee. Where the commission has a
     # maximum, it can be below both the minimum and the rate, so that only cash itself is a bound.
-    is_capped = terms.commission is not None and terms.commission.most_rate is not None
+    is_capped = terms.commission is not None and terms.commission.max_rate is not None
     if is_capped:
         most = cash
     else:
@@ -61,7 +61,7 @@ def affordable(
     # With a commission by share the first guess may be far off: bisect. Else it is off by a lot or
     # two.
     if quote is not None:
-        lots = min(shares, most_steps) // terms.lot
+        lots = min(shares, max_steps) // terms.lot
         return _largest_covered(lots, cash, lambda steps: fill_ticks(quote, steps, False), terms)
     if terms.commission:
         return _largest_covered(shares // terms.lot, cash, lambda _: price, terms)
@@ -92,10 +92,10 @@ def _largest_covered(lots: int, cash: int, price: Callable[[int], int], terms: T
         notional, fee = cost(steps, price(steps), terms, False)
         return notional + fee <= cash
 
-    return _most_lots(lots, terms.lot, is_covered) * terms.lot
+    return _max_lots(lots, terms.lot, is_covered) * terms.lot
 
 
-def _most_lots(lots: int, lot: int, is_allowed: Callable[[int], bool]) -> int:
+def _max_lots(lots: int, lot: int, is_allowed: Callable[[int], bool]) -> int:
     """Return the most lots, of at most `lots`, of which the steps are allowed, by bisection: a
     quantity below an allowed one is allowed, and so is none.
     """

@@ -199,8 +199,8 @@ def _fills_of(bars: npt.NDArray[Any], venue: Venue, session: _Session) -> Minute
     taken = bars[is_taken]
 
     names = ("high", "low", "close") if venue.fill == "vwap_30m" else ("close",)
-    price = np.sum([_rounded(taken[name], venue.ticks_per_unit) for name in names], axis=0)
-    volume = _rounded(taken["volume"], venue.steps_per_unit)
+    price = np.sum([_round_to_units(taken[name], venue.ticks_per_unit) for name in names], axis=0)
+    volume = _round_to_units(taken["volume"], venue.steps_per_unit)
     weight = np.logical_and.reduce([taken[name] > 0 for name in names]).astype(np.float64)
     if venue.fill == "vwap_30m":
         weight = weight * volume
@@ -222,7 +222,7 @@ def _half_up(value: int, weight: int) -> int:
     return min((2 * value + weight) // (2 * weight), _MOST)
 
 
-def _rounded(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.float64]:
+def _round_to_units(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.float64]:
     """[M] values in whole units of 1 / scale, halves up; 0 for NaN."""
     return np.floor(np.nan_to_num(values) * scale + 0.5)
 

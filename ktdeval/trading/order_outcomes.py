@@ -39,7 +39,9 @@ def is_well_formed(order: Order, day: TradingDay) -> bool:
     )
 
 
-def filled(shares: int, price: int, notional: int, fee: int, cut_by: str | None = None) -> Outcome:
+def make_fill(
+    shares: int, price: int, notional: int, fee: int, cut_by: str | None = None
+) -> Outcome:
     """Return the outcome of a fill, partial if a rule has cut the order."""
     if cut_by is None:
         return Outcome("filled", None, "", shares, price, notional, fee)
@@ -50,7 +52,7 @@ def cut_outcome(sold: Outcome, cut_by: str | None) -> Outcome:
     """Return the outcome of a part of an order that a rule has cut before."""
     if not sold.shares:
         return sold
-    return filled(sold.shares, sold.price_ticks, sold.notional_minor, sold.fee_minor, cut_by)
+    return make_fill(sold.shares, sold.price_ticks, sold.notional_minor, sold.fee_minor, cut_by)
 
 
 def carried_orders(

@@ -83,7 +83,7 @@ class _OrderJudge:
         self._shares = {asset: held.shares for asset, held in account.positions.items()}
         self._cash = account.cash_minor
         self._nav = account.cash_minor + sum(held_minor.values())
-        self._most_names, self._most_ppb = limits_of(config)
+        self._max_names, self._max_ppb = limits_of(config)
 
     def sell(self, order: Order) -> str | None:
         """Return the rule that a sell breaks, or None, and book it as if filled."""
@@ -103,7 +103,7 @@ class _OrderJudge:
         proceeds = max(0, self._held[asset] - max(0, left))
         self._cash += proceeds
         if order.limit_ticks is not None:
-            self._most_names += 1
+            self._max_names += 1
             return None
 
         self._held[asset] -= proceeds
@@ -136,9 +136,9 @@ class _OrderJudge:
             is_as_shown = target <= held + HALF_STEP_PPB * self._nav // PPB
             if is_as_shown:
                 return None
-        if asset not in self._held and len(self._held) >= self._most_names:
+        if asset not in self._held and len(self._held) >= self._max_names:
             return "position_limit"
-        if target * PPB > self._most_ppb * self._nav:
+        if target * PPB > self._max_ppb * self._nav:
             return "weight_limit"
         if self._cash <= 0:
             return "cash"

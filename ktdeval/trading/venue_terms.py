@@ -33,7 +33,7 @@ class Commission(NamedTuple):
     """Commission beyond a rate and a minimum, and how it counts shares."""
 
     unit_rate: int  #: of a fill, for each share or coin
-    most_rate: int | None  #: largest commission, of the notional; None: no bound
+    max_rate: int | None  #: largest commission, of the notional; None: no bound
     steps: int  #: steps in a share or coin
 
 
@@ -229,13 +229,13 @@ def _margin(venue: Venue) -> Margin | None:
 
 def _commission(venue: Venue) -> Commission:
     fees = venue.fees
-    most_rate = None
+    max_rate = None
     if fees.maximum_bps is not None:
-        most_rate = scaled_int(fees.maximum_bps, _BPS)
+        max_rate = scaled_int(fees.maximum_bps, _BPS)
 
     return Commission(
         unit_rate=scaled_int(fees.per_unit, venue.minor_per_unit * RATE_SCALE),
-        most_rate=most_rate,
+        max_rate=max_rate,
         steps=venue.steps_per_unit,
     )
 
@@ -285,14 +285,14 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
         return notional, fee
 
     # Elsewhere the account pays the rounding: receipts down, payments and fees up.
-    unit_rate, most_rate, steps_per_unit = terms.commission
+    unit_rate, max_rate, steps_per_unit = terms.commission
     scale = RATE_SCALE * steps_per_unit
     notional = steps * price // unit if selling else -(-steps * price // unit)
     fee = max(_up(notional * rate * steps_per_unit + steps * unit_rate, scale), terms.minimum_fee)
 
     # us_equity: at most 1 % of the order
-    if most_rate is not None:
-        fee = min(fee, _up(notional * most_rate, RATE_SCALE))
+    if max_rate is not None:
+        fee = min(fee, _up(notional * max_rate, RATE_SCALE))
 
     # Duties come after the bounds: minimum and maximum are those of the broker's commission.
     return notional, fee + sum(duties_of(steps, notional, terms, selling).values())

@@ -11,8 +11,8 @@ from ktdeval.market.snapshots.snapshot import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 _Product = tuple[IntArray, IntArray | int]
-_MOST_PRODUCT = 1 << 62  #: leaves room for a sign and a sum
-_MOST_DIVISOR = 1 << 60
+_MAX_PRODUCT = 1 << 62  #: leaves room for a sign and a sum
+_MAX_DIVISOR = 1 << 60
 
 
 class InexactArraysError(ArithmeticError):
@@ -65,10 +65,10 @@ def product_ratio(
         return factor
 
     largest = int(factor.max()) * int(np.max(other)) + extra
-    if largest < _MOST_PRODUCT:
+    if largest < _MAX_PRODUCT:
         return np.asarray((factor * other + extra) // divisor, dtype=np.int64)
 
     estimate = factor.astype(np.float64) * other / divisor
-    if estimate.max() >= _MOST_PRODUCT or int(np.max(divisor)) > _MOST_DIVISOR:
+    if estimate.max() >= _MAX_PRODUCT or int(np.max(divisor)) > _MAX_DIVISOR:
         raise InexactArraysError
     return floor_ratio([(factor, other)], divisor, extra)

@@ -16,7 +16,7 @@ from ktdeval.values.config_options import (
 )
 from ktdeval.values.decompression_limits import (
     check_parquet as check_parquet,
-    most_bytes as most_bytes,
+    max_bytes as max_bytes,
     open_parquet as open_parquet,
     open_unpacked as open_unpacked,
 )
@@ -40,7 +40,7 @@ from ktdeval.values.files import (
     sync_folder as sync_folder,
     write_atomic as write_atomic,
 )
-from ktdeval.values.folder_lock import locked as locked
+from ktdeval.values.folder_lock import lock_folder as lock_folder
 from ktdeval.values.format_versions import (
     check_stated as check_stated,
     check_version as check_version,
@@ -72,7 +72,7 @@ from ktdeval.values.secret_free_addresses import (
 )
 from ktdeval.values.seeds import derive_seed as derive_seed
 from ktdeval.values.strict_json import (
-    MOST_LEVELS as MOST_LEVELS,
+    MAX_LEVELS as MAX_LEVELS,
     TOO_DEEP as TOO_DEEP,
     JsonObject as JsonObject,
     JsonValue as JsonValue,
@@ -128,13 +128,13 @@ from ktdeval.values.temporary import (
 )
 from ktdeval.values.tie_breaking import (
     first_of as first_of,
-    grouped as grouped,
+    group_by_place as group_by_place,
     places as places,
     whole_groups as whole_groups,
 )
 from ktdeval.values.typed_json import (
     Value as Value,
-    converted as converted,
+    convert_value as convert_value,
     decode_json as decode_json,
     encode_canonical as encode_canonical,
     from_plain as from_plain,

@@ -79,11 +79,11 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     import msgspec  # noqa: PLC0415 - it takes time to import, and `ktdeval --help` reads no options
 
     from ktdeval.values.option_forms import checked_hint, find_misfit  # noqa: PLC0415
-    from ktdeval.values.typed_json import converted  # noqa: PLC0415
+    from ktdeval.values.typed_json import convert_value  # noqa: PLC0415
 
     checked = checked_hint(hint)
     try:
-        form = converted(value, checked)
+        form = convert_value(value, checked)
     except msgspec.ValidationError as problem:
         raise ConfigError(_line_of(find_misfit(checked, value, where))) from problem
 
@@ -92,7 +92,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         raise ConfigError(str(Misfit(f"{where}: {path.lstrip('.')}", expected)))
 
     try:
-        return converted(value, hint)
+        return convert_value(value, hint)
     except msgspec.ValidationError as problem:
         # a ValueError of the dataclass's own checks
         raise (problem.__cause__ or problem) from None
@@ -110,17 +110,17 @@ def to_mapping(config: Any) -> dict[str, Any]:
     """Return the plain JSON form of a config dataclass (tuples as lists, nested dataclasses as
     mappings).
     """
-    mapping: dict[str, Any] = _unwrapped(config)
+    mapping: dict[str, Any] = _unwrap_value(config)
     return mapping
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _unwrapped_fields(value)
     if isinstance(value, Mapping):
-        return {key: _unwrapped(item) for key, item in value.items()}
+        return {key: _unwrap_value(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_unwrapped(item) for item in value]
+        return [_unwrap_value(item) for item in value]
 
     return value
 
@@ -130,7 +130,7 @@ def _unwrapped_fields(config: Any) -> dict[str, Any]:
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if not field.metadata.get("is_silent") or value != field.default:
-            mapping[field.name] = _unwrapped(value)
+            mapping[field.name] = _unwrap_value(value)
 
     return mapping
 

@@ -2,7 +2,7 @@
 are read.
 
 Run lengths, dictionaries and compression let 33 kB stand for gigabytes. Real data of a market take
-a few times their file, seldom fifty times: `most_bytes` allows 200 times, of packed text 30 times,
+a few times their file, seldom fifty times: `max_bytes` allows 200 times, of packed text 30 times,
 and 256 MiB in any case.
 """
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ALWAYS_ALLOWED = 256 << 20
-MOST_TIMES = 200
-MOST_TIMES_OF_TEXT = 30
+MAX_TIMES = 200
+MAX_TIMES_OF_TEXT = 30
 MAX_COLUMNS = 20_000
 
 # Bytes of a value in Arrow's memory, by the type in the file. Of a text: of its place alone.
@@ -44,16 +44,16 @@ _WIDEST = 16  # of other types: bytes of a fixed length, such as decimals
 _TEXT = "BYTE_ARRAY"
 
 
-def most_bytes(size: int, times: int = MOST_TIMES) -> int:
+def max_bytes(size: int, times: int = MAX_TIMES) -> int:
     """Return how many bytes a file of so many may hold when it is unpacked or decoded."""
     return ALWAYS_ALLOWED + times * size
 
 
-def too_large(found: int, size: int, times: int = MOST_TIMES) -> str:
+def too_large(found: int, size: int, times: int = MAX_TIMES) -> str:
     """Say that a file of `size` bytes holds more than it may."""
     return (
         f"{size:,} bytes hold at least {found:,} when they are decoded, and"
-        f" {most_bytes(size, times):,} at most are read; write the table without repeated or empty"
+        f" {max_bytes(size, times):,} at most are read; write the table without repeated or empty"
         " rows and columns, or in several files"
     )
 
@@ -103,7 +103,7 @@ def check_parquet(metadata: pq.FileMetaData, size: int, columns: Collection[str]
     kinds = _chosen_columns(metadata, columns).values()
     row_bytes = sum(_WIDTHS.get(kind, _WIDEST) for kind in kinds)
     decoded = sum(rows * row_bytes + unpacked for rows, unpacked in _groups(metadata))
-    if decoded > most_bytes(size):
+    if decoded > max_bytes(size):
         raise pa.ArrowInvalid(too_large(decoded, size))
 
 
@@ -155,7 +155,7 @@ def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Seque
             for column in table.columns:
                 decoded += sum(map(_text_bytes, column.chunks))
 
-            if decoded > most_bytes(size):
+            if decoded > max_bytes(size):
                 raise pa.ArrowInvalid(too_large(decoded, size))
 
 
@@ -242,8 +242,8 @@ class _BoundedStream(io.RawIOBase):
             raise OSError(f"is damaged: {error}") from error
 
         self._read += len(data)
-        if self._read > most_bytes(self._size, MOST_TIMES_OF_TEXT):
-            raise OSError(too_large(self._read, self._size, MOST_TIMES_OF_TEXT))
+        if self._read > max_bytes(self._size, MAX_TIMES_OF_TEXT):
+            raise OSError(too_large(self._read, self._size, MAX_TIMES_OF_TEXT))
 
         buffer[: len(data)] = data
         return len(data)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.values.temporary import sweep, temporary_file, temporary_folder
 
 BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
@@ -91,7 +91,7 @@ def make_folder(path: Path, advice: str = "choose another") -> None:
     """Make a folder and those above it. Raises StoreError: it can't be made; `advice` is its last
     words.
     """
-    with explained(f"{path}: can't make the folder", advice):
+    with wrap_os_error(f"{path}: can't make the folder", advice):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -118,7 +118,7 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
     there.
     """
     advice = f"choose another {option}"
-    with explained(f"{path}: can't be written", advice):
+    with wrap_os_error(f"{path}: can't be written", advice):
         is_folder = path.is_dir()
         if kind == "file" and is_folder:
             raise StoreError(f"{path}: is a folder, not a file; {advice}")

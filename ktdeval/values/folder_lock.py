@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.values.temporary import try_lock
 
 # A child that a killed holder has just forked keeps the lock until it runs its own program.
@@ -18,11 +18,11 @@ _PAUSE_S = 0.02
 
 
 @contextmanager
-def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
+def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a folder's lock, which ends with the process. Raises StoreError: another process holds
     it and this one is not to `wait`, or the folder can't be opened.
     """
-    with explained(f"{folder}: can't open the folder"):
+    with wrap_os_error(f"{folder}: can't open the folder"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     try:

@@ -74,7 +74,7 @@ def near_names(name: str, known: Iterable[str], min_likeness: float = 0.5) -> li
     return difflib.get_close_matches(name[:100], list(known), n=3, cutoff=min_likeness)
 
 
-def shown(value: object) -> str:
+def quote_value(value: object) -> str:
     """Return a value as an error line quotes it: short, on one line."""
     if value is None:
         return "null"

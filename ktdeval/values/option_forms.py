@@ -25,9 +25,9 @@ from ktdeval.values.misfit import (
     MissingField,
     UnknownField,
     near_matches,
-    shown,
+    quote_value,
 )
-from ktdeval.values.typed_json import converted
+from ktdeval.values.typed_json import convert_value
 
 _MAX_FLOAT = sys.float_info.max
 _LIMITS: Mapping[Any, tuple[float, float]] = {
@@ -109,7 +109,7 @@ def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
 
     for step, inner, part in _parts(hint, value):
         try:
-            converted(part, inner)
+            convert_value(part, inner)
         except msgspec.ValidationError:
             return find_misfit(inner, part, f"{where}{step}")
 
@@ -117,9 +117,9 @@ def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
         choices = [str(choice) for choice in get_args(hint)]
         listed = ", ".join(choice or "''" for choice in choices)
         near = near_matches(value, choices) if isinstance(value, str) else ""
-        return Misfit(where, f"one of {listed}", shown(value), near)
+        return Misfit(where, f"one of {listed}", quote_value(value), near)
 
-    return Misfit(where, _expected(hint, bounds, value), shown(value))
+    return Misfit(where, _expected(hint, bounds, value), quote_value(value))
 
 
 def _member_for(union: Any, value: Any) -> Any:
@@ -137,7 +137,7 @@ def _member_for(union: Any, value: Any) -> Any:
 def _misfit_of_names(form: Any, value: Any, where: str) -> Misfit | None:
     names = form.__struct_fields__
     if not isinstance(value, Mapping):
-        return Misfit(where, f"a mapping of fields ({', '.join(names)})", shown(value))
+        return Misfit(where, f"a mapping of fields ({', '.join(names)})", quote_value(value))
 
     for name in value:
         if name not in names:

@@ -22,8 +22,8 @@ JsonObject = Mapping[str, JsonValue]
 Schema = dict[str, Any]  #: a JSON Schema, whose rules have values of many types
 TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
 MAX_DEPTH = 64  #: levels of a model's JSON that are read
-MOST_LEVELS = 150  #: of a card or a record: code that walks through them recurses at each level
-MOST_PARSED_LEVELS = 600  #: of any JSON: how deep Python itself reads depends on its version
+MAX_LEVELS = 150  #: of a card or a record: code that walks through them recurses at each level
+MAX_PARSED_LEVELS = 600  #: of any JSON: how deep Python itself reads depends on its version
 _LIST_SIGNS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)).difference(b'[]{}"'))
 _TEXT = frozenset({str})
@@ -161,7 +161,7 @@ def loads_unique(text: str) -> JsonValue:
     return _parse_json(text, _UNIQUE)
 
 
-def loads_untrusted(text: str | bytes, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
+def loads_untrusted(text: str | bytes, levels: int = MAX_PARSED_LEVELS) -> JsonValue:
     """Parse untrusted JSON: as `loads_strict`, and without doubled fields, huge integers and
     infinite numbers. Raises ValueError where it is not strict JSON, or nested deeper than so many
     levels.
@@ -195,7 +195,7 @@ _UNTRUSTED = json.JSONDecoder(
 
 
 def _parse_json(
-    text: str | bytes, decoder: json.JSONDecoder, levels: int = MOST_PARSED_LEVELS
+    text: str | bytes, decoder: json.JSONDecoder, levels: int = MAX_PARSED_LEVELS
 ) -> JsonValue:
     if not isinstance(text, str):
         text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads`

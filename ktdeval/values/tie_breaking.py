@@ -49,7 +49,7 @@ def _places(keys: Sequence[Figures]) -> list[int]:
     return placed
 
 
-def grouped(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
+def group_by_place(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
     """Return the items by place, the best group first; within a group as they came, which says
     nothing.
     """

@@ -23,7 +23,7 @@ from ktdeval.errors import KtdevalError, StoreError
 from ktdeval.values.misfit import Misfit, MissingField, UnknownField
 from ktdeval.values.secret_free_addresses import faults_in, holds_addresses
 from ktdeval.values.strict_json import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     TOO_DEEP,
     JsonValue,
     dumps_canonical,
@@ -63,7 +63,7 @@ def decode_json(
         raise error(str(_misfit(problem, type_, where))) from problem
 
     # it may be a `msgspec.Raw`
-    if not is_nested_within(data if isinstance(data, str) else bytes(data), MOST_LEVELS):
+    if not is_nested_within(data if isinstance(data, str) else bytes(data), MAX_LEVELS):
         raise error(f"{where}: {TOO_DEEP}")
 
     _check_addresses(value, type_, where, error)
@@ -75,7 +75,7 @@ def from_plain(
 ) -> T:
     """Turn parsed JSON (dicts and lists) into a typed value; errors as of `decode_json`."""
     try:
-        made = converted(value, type_)
+        made = convert_value(value, type_)
     except msgspec.ValidationError as problem:
         raise error(str(_misfit(problem, type_, where))) from problem
     except UnicodeEncodeError as problem:
@@ -87,7 +87,7 @@ def from_plain(
     return made
 
 
-def converted(value: Any, type_: type[T], from_attributes: bool = False) -> T:
+def convert_value(value: Any, type_: type[T], from_attributes: bool = False) -> T:
     """Turn a value into a typed one. Raises msgspec.ValidationError: it does not fit."""
     _decoder(type_)  # see there
     return msgspec.convert(value, type_, from_attributes=from_attributes)

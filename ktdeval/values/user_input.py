@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values.misfit import shown
+from ktdeval.values.misfit import quote_value
 from ktdeval.values.secret_free_addresses import FreeArguments, faults_in
 from ktdeval.values.strict_json import bounded_int, loads_untrusted, plain
 
@@ -25,7 +25,7 @@ def user_path(text: str | Path) -> Path:
     UsageError: it is no path.
     """
     if not isinstance(text, (str, Path)):
-        raise UsageError(f"expected a path, was {shown(text)}")
+        raise UsageError(f"expected a path, was {quote_value(text)}")
 
     try:
         os.fsencode(text)
@@ -141,7 +141,7 @@ def _json_object(text: str, where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: not a JSON object: {error}") from error
 
     if not isinstance(value, dict):
-        raise UsageError(f"{where}: not a JSON object, was {shown(value)}")
+        raise UsageError(f"{where}: not a JSON object, was {quote_value(value)}")
 
     return value
 

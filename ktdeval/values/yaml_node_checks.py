@@ -27,11 +27,11 @@ SCALARS: tuple[tuple[str, str, str | list[str]], ...] = (
 )
 
 TAG = "tag:yaml.org,2002:"
-MOST_DEPTH = 200
-MOST_NODES = 1_000_000
+MAX_DEPTH = 200
+MAX_NODES = 1_000_000
 """Values of a document, each counted as often as aliases repeat it."""
 
-TOO_DEEP = f"is nested more than {MOST_DEPTH} levels deep"
+TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
 
 _PATTERNS = {name: re.compile(pattern) for name, pattern, _ in SCALARS}
 _TAGS_OF_KIND = {
@@ -116,11 +116,11 @@ def _children(node: Any) -> list[Any]:
 
 
 def _check_bounds(size: int, depth: int) -> None:
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         raise ConfigError(TOO_DEEP)
-    if size > MOST_NODES:
+    if size > MAX_NODES:
         raise ConfigError(
-            f"has more than {MOST_NODES:,} values, as its aliases repeat them; write out what is"
+            f"has more than {MAX_NODES:,} values, as its aliases repeat them; write out what is"
             " needed"
         )
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ktdeval.errors import ConfigError, explained
+from ktdeval.errors import ConfigError, wrap_os_error
 from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import bounded_int
 from ktdeval.values.yaml_node_checks import (
-    MOST_DEPTH,
+    MAX_DEPTH,
     SCALARS,
     TAG,
     TOO_DEEP,
@@ -79,7 +79,7 @@ def _check_keys(loader: Any, node: Any) -> None:
         seen[key] = line
 
 
-_SHALLOW = 2 * MOST_DEPTH
+_SHALLOW = 2 * MAX_DEPTH
 """Characters that a text of more levels has at least."""
 
 
@@ -106,7 +106,7 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
     import yaml  # noqa: PLC0415 - see _strict_loader
 
     try:
-        if len(text) > _SHALLOW and _depth(text) > MOST_DEPTH:
+        if len(text) > _SHALLOW and _depth(text) > MAX_DEPTH:
             raise ConfigError(TOO_DEEP)
 
         value = yaml.load(text, Loader=_strict_loader())  # noqa: S506 - a subclass of the safe loader
@@ -174,5 +174,5 @@ def _read_once(text: bytes, where: str, read: Callable[[Mapping[str, Any], str],
 
 
 def _read_yaml_file(path: Path | str) -> bytes:
-    with explained(f"{path}: can't read", kind=ConfigError):
+    with wrap_os_error(f"{path}: can't read", kind=ConfigError):
         return read_plain(Path(path))

@@ -24,7 +24,7 @@ TEAMS = {
         " manager"
     ),
 }
-MOST_ROUNDS = 10  #: Most turns of each role in a debate
+MAX_ROUNDS = 10  #: Most turns of each role in a debate
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class TeamParams:
         None,
         help="turns of each role in every debate; default: those of the team's file",
         minimum=1,
-        maximum=MOST_ROUNDS,
+        maximum=MAX_ROUNDS,
     )
     quick_model: str | None = option(
         None,
@@ -72,7 +72,7 @@ class TeamParams:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileParams(TeamParams):
+class TeamFileParams(TeamParams):
     """Arguments of a team of the user's own. The last one is filled in from the file and
     recorded.
     """
@@ -168,7 +168,7 @@ def ktdeval_agents() -> list[Spec]:
             "team",
             maker("ktdeval_agents.team:make_own_team"),
             "Roles of a team of your own, read from a YAML file",
-            FileParams,
+            TeamFileParams,
         ),
         by_asset,
         Spec(

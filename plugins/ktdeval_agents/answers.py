@@ -12,7 +12,7 @@ from ktdeval.harness import with_side_words
 from ktdeval.values import Value, from_plain, loads_untrusted
 
 
-class Answer(Value):
+class AssetAnswer(Value):
     """Decision on one asset."""
 
     stock_id: str
@@ -24,7 +24,7 @@ class Answer(Value):
 class Answers(Value):
     """Decisions of one call."""
 
-    decisions: tuple[Answer, ...]
+    decisions: tuple[AssetAnswer, ...]
     overall_reason: str
 
 

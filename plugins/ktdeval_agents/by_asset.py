@@ -16,7 +16,7 @@ from ktdeval.harness import (
     Observation,
     StepSession,
     ToolSpec,
-    joined,
+    join_parts,
     stance_schema,
 )
 from ktdeval.keyless import buyable, equal_first, is_affordable, standing
@@ -24,7 +24,7 @@ from ktdeval.masking import table
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Provenance
 from ktdeval.values import JsonValue, dumps_canonical, to_plain, whole_groups
-from ktdeval_agents.answers import Answer, read_answers
+from ktdeval_agents.answers import AssetAnswer, read_answers
 from ktdeval_agents.prompts import wordings
 
 INVESTED = 0.98  #: of the NAV, shared out equally; the rest covers costs and gaps at the open
@@ -57,7 +57,7 @@ class ByAssetAgent:
             )
 
         system = _system_prompt(observation, state)
-        answers = list[Answer]()
+        answers = list[AssetAnswer]()
         invalid = 0
         for group in _in_order(state, state.assets):
             for label in group:
@@ -82,7 +82,7 @@ class ByAssetAgent:
 
     def _ask(
         self, label: str, system: str, state: ObservedState, session: StepSession
-    ) -> tuple[Answer | None, int]:
+    ) -> tuple[AssetAnswer | None, int]:
         """Return the answer on an asset, None if no attempt was valid, and the number of invalid
         ones before it.
         """
@@ -115,7 +115,7 @@ class ByAssetAgent:
         return None, session.submission_attempts
 
 
-def _read_answer(submissions: Sequence[str]) -> Answer | None:
+def _read_answer(submissions: Sequence[str]) -> AssetAnswer | None:
     """Return the one answer in the arguments of a reply's calls; None if it is malformed, or not
     exactly one.
     """
@@ -134,7 +134,7 @@ def _system_prompt(observation: Observation, state: ObservedState) -> str:
     """
     words = wordings()
     role = words["by_asset_decisions" if state.limits.asks_decisions else "by_asset"]
-    return joined(role, observation.rules, words["by_asset_submit"])
+    return join_parts(role, observation.rules, words["by_asset_submit"])
 
 
 def about(label: str, state: ObservedState) -> ObservedState:
@@ -192,7 +192,7 @@ def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
 # ---- what the answers come to
 
 
-def _combined_submission(state: ObservedState, answers: Sequence[Answer]) -> JsonValue:
+def _combined_submission(state: ObservedState, answers: Sequence[AssetAnswer]) -> JsonValue:
     """Return the answers in the task's own form."""
     counts = Counter(answer.decision for answer in answers)
     listed = ", ".join(f"{count} {decision}" for decision, count in counts.items())
@@ -203,7 +203,7 @@ def _combined_submission(state: ObservedState, answers: Sequence[Answer]) -> Jso
     return {"orders": list(_orders(state, answers)), "overall_reason": summary}
 
 
-def _decisions(state: ObservedState, answers: Sequence[Answer]) -> Iterator[JsonValue]:
+def _decisions(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator[JsonValue]:
     """Yield one decision for each candidate."""
     for answer in answers:
         if answer.stock_id in state.candidates:
@@ -211,13 +211,13 @@ def _decisions(state: ObservedState, answers: Sequence[Answer]) -> Iterator[Json
 
     for label in state.candidates:
         if not _is_open(state, label):
-            hold = Answer(
+            hold = AssetAnswer(
                 stock_id=label, decision="HOLD", confidence=0.5, reason="It has no price today."
             )
             yield to_plain(hold)
 
 
-def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[str, JsonValue]]:
+def _orders(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator[dict[str, JsonValue]]:
     """Yield the orders of answers: sales of holdings, then purchases that share the free cash."""
     room = _PurchaseRoom.of(state)
     for answer in answers:
@@ -229,7 +229,7 @@ def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[st
             room.names += 1
             yield _target_order(answer, 0.0)
 
-    wanted: dict[str, Answer] = {}
+    wanted: dict[str, AssetAnswer] = {}
     for answer in answers:
         if answer.decision == "BUY" and answer.stock_id not in state.positions:
             wanted[answer.stock_id] = answer
@@ -310,7 +310,7 @@ def _in_order(state: ObservedState, labels: Iterable[str]) -> list[list[str]]:
     return [[str(row["stock_id"]) for row in group] for group in standing(rows)]
 
 
-def _target_order(answer: Answer, weight: float) -> dict[str, JsonValue]:
+def _target_order(answer: AssetAnswer, weight: float) -> dict[str, JsonValue]:
     return {
         "stock_id": answer.stock_id,
         "side": "BUY" if weight else "SELL",

@@ -277,17 +277,17 @@ def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]])
 
 
 def average_correlations(
-    closes: Mapping[str, Mapping[str, float]], held: frozenset[str], least_days: int
+    closes: Mapping[str, Mapping[str, float]], held: frozenset[str], min_days: int
 ) -> dict[str, float]:
     """Return by asset the mean correlation with the other assets that are held, or with all others
     if none of them is held.
 
     `closes`: asset -> day -> close, the oldest first, of at least two assets. Returns are those from
-    one day on which all assets have a close to the next, at least `least_days`. Pairs without a
+    one day on which all assets have a close to the next, at least `min_days`. Pairs without a
     correlation (a price that never moved) are left out, and so are assets without one.
     """
     days = _common_days(closes)
-    if len(closes) < 2 or len(days) <= least_days:
+    if len(closes) < 2 or len(days) <= min_days:
         return {}
 
     names = list(closes)

@@ -15,14 +15,14 @@ _SIDE_OF = {"orders": "side", "decisions": "decision"}
 """Field of an item that has its side, by kind of submission."""
 
 
-def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
+def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
     """Return the elected submission: by asset the side that more than half of all voters chose,
     with the mean confidence and the median size; without such a side no order, or HOLD. So of an
     even number, half is no majority. For other forms, the most frequent ballot, the first of equals.
     """
     kind = _kind_of(ballots)
     if kind is None:
-        return _most_frequent(ballots)
+        return _max_frequent(ballots)
 
     side_of = itemgetter(_SIDE_OF[kind])
     items = list[Mapping[str, Any]]()
@@ -30,7 +30,7 @@ def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, A
         side, count = Counter(map(side_of, votes)).most_common(1)[0]
         chosen = [item for item in votes if side_of(item) == side]
         if 2 * count > voters:
-            items.append(_combined(chosen))
+            items.append(_combine_items(chosen))
         elif kind == "decisions":
             items.append(
                 {
@@ -52,7 +52,7 @@ def _kind_of(ballots: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _most_frequent(ballots: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _max_frequent(ballots: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     texts = [dumps_canonical(ballot) for ballot in ballots]
     ((text, _),) = Counter(texts).most_common(1)
     return ballots[texts.index(text)]
@@ -70,7 +70,7 @@ def _votes_by_asset(
     return [list(votes.values()) for votes in by_asset.values()]
 
 
-def _combined(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _combine_items(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the first of items on one side with their mean confidence, and their median weight (of
     an even number the mean of the two in the middle) or number of shares (the lower of these, a
     number that was submitted) if all have one; with a limit, the lower median too, if all have one.

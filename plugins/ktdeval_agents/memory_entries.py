@@ -15,7 +15,7 @@ Day = tuple[int, str]  # step of a day, below 0 in a warm-up, and its label
 T = TypeVar("T")
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True):
+class MemoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     """A decision on one asset, or on none (`ACCOUNT`)."""
 
     step: int  #: below 0: a day of a warm-up, on which nothing was traded
@@ -38,12 +38,12 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
         return self.is_rejected or self.change_pct is not None
 
 
-def entry_lines(entries: Sequence[Entry], most_reflections: int | None = None) -> list[str]:
+def entry_lines(entries: Sequence[MemoryEntry], max_reflections: int | None = None) -> list[str]:
     """Return lines of entries: each decision with what became of it. A reason or reflection that several
-    entries of a day share follows once, after all of them. `most_reflections`: of how many days at
+    entries of a day share follows once, after all of them. `max_reflections`: of how many days at
     most, the latest, reflections are shown (default: of all).
     """
-    reflections = _reflections(entries, most_reflections)
+    reflections = _reflections(entries, max_reflections)
     entries_of_day = Counter(map(_day_of, entries))
     entries_of_reason = Counter((_day_of(entry), entry.reason) for entry in entries)
 
@@ -72,11 +72,11 @@ def latest(items: Sequence[T], count: int) -> Sequence[T]:
     return items[-count:] if count else ()
 
 
-def _day_of(entry: Entry) -> Day:
+def _day_of(entry: MemoryEntry) -> Day:
     return entry.step, entry.day
 
 
-def _reflections(entries: Iterable[Entry], most: int | None) -> Mapping[Day, str]:
+def _reflections(entries: Iterable[MemoryEntry], most: int | None) -> Mapping[Day, str]:
     """Return what was reflected on the entries of a day, of the latest `most` days with such."""
     by_day: dict[Day, dict[str, None]] = {}
     for entry in entries:
@@ -87,7 +87,7 @@ def _reflections(entries: Iterable[Entry], most: int | None) -> Mapping[Day, str
     return {day: " ".join(by_day[day]) for day in days}
 
 
-def _entry_line(entry: Entry, reason: str) -> str:
+def _entry_line(entry: MemoryEntry, reason: str) -> str:
     asset = entry.asset or "the account"
     decision = entry.decision
     if entry.step < 0:
@@ -98,7 +98,7 @@ def _entry_line(entry: Entry, reason: str) -> str:
     return f"- {entry.day}, {asset}: {decision}{_outcome_words(entry)}. {reason}".rstrip()
 
 
-def _outcome_words(entry: Entry) -> str:
+def _outcome_words(entry: MemoryEntry) -> str:
     if entry.is_rejected:
         return "; nothing was traded"
     if entry.change_pct is None:

@@ -21,7 +21,7 @@ from ktdeval.harness import (
     Message,
     Observation,
     StepSession,
-    joined,
+    join_parts,
 )
 from ktdeval.observation import ObservedState, as_object
 from ktdeval.values import load_yaml
@@ -98,7 +98,7 @@ def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedStat
     own = _own(team, name, meeting)
     # Where a tool can be forced by name, Claude takes that of a planner and of the last role for a
     # choice of its own: their day then serves their retries, and servers that heed no choice.
-    user = Message("user", joined(*shared, own), shared=_ends(shared))
+    user = Message("user", join_parts(*shared, own), shared=_ends(shared))
     system = _system_prompt(team, name, meeting)
     if not system:
         return [user]
@@ -107,7 +107,7 @@ def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedStat
 
 def _ends(parts: Sequence[str]) -> tuple[int, ...]:
     """Return the length of the text that ends with each part."""
-    ends = [len(joined(*parts[: count + 1])) for count in range(len(parts))]
+    ends = [len(join_parts(*parts[: count + 1])) for count in range(len(parts))]
     return tuple(dict.fromkeys(filter(None, ends)))
 
 
@@ -130,7 +130,7 @@ def _system_prompt(team: Team, name: str, meeting: TeamMeeting) -> str:
             parts.append(wordings()["task"].format(last=last))
         parts.append(meeting.observation.rules)
 
-    return joined(*parts)
+    return join_parts(*parts)
 
 
 def _role_inputs(
@@ -180,11 +180,11 @@ def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
     role = team.roles[name]
     says = " ".join(filter(None, _instructions(team, name, meeting)))
     if role.gives == "signals" and meeting.state.assets:
-        says = joined(says, wordings()["signals"].format(form=SIGNAL_FORM))
+        says = join_parts(says, wordings()["signals"].format(form=SIGNAL_FORM))
 
     if name == team.last:
-        return joined(ROLE_HEADING, says, *_submission_instructions(team, meeting))
-    return joined(ROLE_HEADING, says, *_report_instructions(team, name, meeting))
+        return join_parts(ROLE_HEADING, says, *_submission_instructions(team, meeting))
+    return join_parts(ROLE_HEADING, says, *_report_instructions(team, name, meeting))
 
 
 def _instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
@@ -268,12 +268,12 @@ def _words_of(name: str) -> str:
     return name.replace("_", " ")
 
 
-def unfenced(text: str) -> str:
+def remove_fence(text: str) -> str:
     """Return a text without a fence, so that a reply can't be read as the state of the day."""
     return text.replace("```", "'''")
 
 
-def bounded(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Return a text of at most about `most` characters: a longer one keeps its beginning and its
     end, cut between words, and says how many characters are left out.
     """

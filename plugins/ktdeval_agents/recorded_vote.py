@@ -24,7 +24,7 @@ from ktdeval.harness import (
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_agents import ElectedParams
-from ktdeval_agents.majority_rule import elected
+from ktdeval_agents.majority_rule import elect_submission
 
 MODEL = "elected/majority"
 NO_BALLOT = "no_ballot"
@@ -91,9 +91,9 @@ class RecordedVote:
         if not ballots:
             return Decision((), "fallback", memory=memory)
 
-        ballot = elected(ballots, len(self._voters))
+        ballot = elect_submission(ballots, len(self._voters))
         state = observation.state or NOTHING_SHOWN
-        submission = _submitted(_on_assets_shown(ballot, state), session)
+        submission = _submit_ballot(_on_assets_shown(ballot, state), session)
         if submission.action is None:
             return Decision((), "fallback", memory=memory)
 
@@ -138,7 +138,7 @@ def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping
     return {**ballot, "decisions": decisions}
 
 
-def _submitted(ballot: Mapping[str, Any], session: StepSession) -> Submission:
+def _submit_ballot(ballot: Mapping[str, Any], session: StepSession) -> Submission:
     """Submit an elected ballot. Voters decided for accounts of their own: orders that break a rule
     on this account, such as a sale of a name that it does not hold, are left out one by one.
     """

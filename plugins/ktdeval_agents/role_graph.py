@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from ktdeval.errors import ConfigError
 from ktdeval.values import from_plain, load_yaml, near_matches
-from ktdeval_agents import MOST_ROUNDS
+from ktdeval_agents import MAX_ROUNDS
 
 REFLECTION = "reflection"
 """Role that reflects on outcomes, of teams whose memory has it."""
@@ -48,14 +48,14 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gives: Literal["text", "signals", "ratios"] = "text"
 
 
-class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FlowStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part of the flow; exactly one of `role`, `together`, `debate` and `computes` is given."""
 
     role: str = ""  #: speaks alone
     together: tuple[str, ...] = ()  #: independent: none reads another
     debate: tuple[str, ...] = ()  #: speak in turns, each after reading the debate so far
     #: turns of each in a debate
-    rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)] = 1
+    rounds: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 1
     #: role that chooses those of `together` that speak, by a forced tool call; if none of its
     #: answers is valid, all do
     chosen_by: str = ""
@@ -82,7 +82,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole team. The last stage is one role, which submits."""
 
     roles: dict[str, Role]
-    flow: tuple[Stage, ...]
+    flow: tuple[FlowStage, ...]
     preamble: str = ""  #: begins every role's prompt
     #: longest report that other roles are shown; of a longer one its beginning and end
     report_characters: Annotated[int, msgspec.Meta(ge=200)] = 2400
@@ -178,7 +178,7 @@ def _team_problems(team: Team) -> Iterator[str]:
     yield from _unknown("without_planner", team.without_planner, chosen)
 
 
-def _stage_problems(where: str, team: Team, stage: Stage, readable: Set[str]) -> Iterator[str]:
+def _stage_problems(where: str, team: Team, stage: FlowStage, readable: Set[str]) -> Iterator[str]:
     """Yield what is wrong with a stage; `readable`: what comes before it."""
     if sum(map(bool, (stage.role, stage.together, stage.debate, stage.computes))) != 1:
         yield f"{where}: give one of role, together, debate and computes"
@@ -206,7 +206,7 @@ def _unknown(where: str, names: Sequence[str], known: Collection[str]) -> Iterat
 
 
 def _planner_problems(
-    where: str, team: Team, stage: Stage, earlier: Sequence[Stage]
+    where: str, team: Team, stage: FlowStage, earlier: Sequence[FlowStage]
 ) -> Iterator[str]:
     """Yield what is wrong with the role that chooses those of a stage."""
     name = stage.chosen_by

@@ -50,7 +50,7 @@ class RoleModel:
 
 
 @dataclass
-class RoleUsage:
+class SummedRoleUsage:
     """Calls of one role to one model, summed over the finished episodes of a run."""
 
     calls: int = 0
@@ -89,7 +89,7 @@ class RoleUsage:
         return {**counts, **self.usage.to_json(), **reused, "usd": self.usd(price)}
 
 
-def usage_by_role(folder: RunFolder) -> dict[RoleModel, RoleUsage]:
+def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
     """Return the calls of each role to each model in the order of their first call. Raises UsageError: no episode
     is finished; StoreError.
     """
@@ -97,13 +97,13 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, RoleUsage]:
     if not finished:
         raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
 
-    by_role: dict[RoleModel, RoleUsage] = {}
+    by_role: dict[RoleModel, SummedRoleUsage] = {}
     for spec in finished:
         transcript = folder.load_transcript(spec)
         for exchange, prefix in calls_with_prefix(transcript, f"{folder.path}: a call"):
             model = exchange.model or folder.manifest.specs[0].model
             asked = RoleModel(exchange.role or NO_ROLE, model)
-            role = by_role.setdefault(asked, RoleUsage())
+            role = by_role.setdefault(asked, SummedRoleUsage())
             role.prefix += prefix
             role.add(exchange, folder.manifest.is_free)
 
@@ -155,7 +155,7 @@ def roles(run: Path, options: JsonOptions) -> None:
         return
 
     costs = {asked: role.usd(prices.get(asked.model)) for asked, role in by_role.items()}
-    total = RoleUsage(usage=sum((role.usage for role in by_role.values()), Usage()))
+    total = SummedRoleUsage(usage=sum((role.usage for role in by_role.values()), Usage()))
     for name in _COUNTS:
         setattr(total, name, sum(getattr(role, name) for role in by_role.values()))
 
@@ -185,7 +185,7 @@ def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:
     return names
 
 
-def _usage_cells(role: RoleUsage, usd: float | None) -> tuple[str, ...]:
+def _usage_cells(role: SummedRoleUsage, usd: float | None) -> tuple[str, ...]:
     """Return the figures of a row."""
     return (
         f"{role.calls:,}",

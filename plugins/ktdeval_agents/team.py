@@ -35,12 +35,12 @@ from ktdeval.masking import shorten
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.trading import DECIDED
 from ktdeval.values import JsonValue, content_hash, from_plain, to_plain, user_path
-from ktdeval_agents import FileParams, TeamParams
+from ktdeval_agents import TeamFileParams, TeamParams
 from ktdeval_agents.analyst_selection import choice_tool, choose
 from ktdeval_agents.computed_signals import COMPUTED, read_ratios
 from ktdeval_agents.memory_entries import entry_lines
-from ktdeval_agents.prompts import TeamMeeting, bounded, role_prompt, unfenced, wordings
-from ktdeval_agents.role_graph import REFLECTION, Stage, Team, load_team
+from ktdeval_agents.prompts import TeamMeeting, remove_fence, role_prompt, shorten_text, wordings
+from ktdeval_agents.role_graph import REFLECTION, FlowStage, Team, load_team
 from ktdeval_agents.team_memory import REFLECTION_CHARACTERS, TeamMemory
 from ktdeval_agents.team_options import with_options
 from ktdeval_agents.warmup import warm_up
@@ -54,10 +54,10 @@ def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
     sense for it.
     """
     team = load_team(_TEAMS / f"{name}.yaml")
-    return _made(name, team, params or TeamParams())
+    return _make_agent(name, team, params or TeamParams())
 
 
-def make_own_team(params: FileParams) -> TeamAgent:
+def make_own_team(params: TeamFileParams) -> TeamAgent:
     """Return the team of a user's file. Raises ConfigError: the file is no team, is not the one
     that the arguments pin, or an argument makes no sense for it.
     """
@@ -70,12 +70,12 @@ def make_own_team(params: FileParams) -> TeamAgent:
             " give the file that was meant"
         )
 
-    agent = _made(path.stem, team, params)
+    agent = _make_agent(path.stem, team, params)
     agent.traits = replace(agent.traits, recorded_args={"content": content})
     return agent
 
 
-def _made(name: str, team: Team, params: TeamParams) -> TeamAgent:
+def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
     """Return the agent of a team with its arguments."""
     sources = params.sources
     if sources and len(set(sources)) < 2:
@@ -254,14 +254,14 @@ class TeamAgent:
         if not answer:
             session.count_failure("empty_reply")
 
-        one_line = " ".join(unfenced(answer).split())
+        one_line = " ".join(remove_fence(answer).split())
         reflection = session.withhold(shorten(one_line, REFLECTION_CHARACTERS))
         for entry in due:
             entry.reflection = reflection
 
     # --- the flow
 
-    def _run_stage(self, stage: Stage, meeting: TeamMeeting) -> None:
+    def _run_stage(self, stage: FlowStage, meeting: TeamMeeting) -> None:
         """Let the roles of a stage speak, or compute its figures."""
         if stage.computes:
             meeting.figures[stage.computes] = COMPUTED[stage.computes](meeting.state)
@@ -286,10 +286,10 @@ class TeamAgent:
 
         words = self._words["chosen" if choice.is_made else "not_chosen"]
         listed = ", ".join(analyst.replace("_", " ") for analyst in choice.analysts)
-        report = words.format(analysts=listed, reason=unfenced(choice.reason))
+        report = words.format(analysts=listed, reason=remove_fence(choice.reason))
         meeting.say(name, meeting.session.withhold(report.strip()))
 
-    def _debate(self, stage: Stage, meeting: TeamMeeting) -> None:
+    def _debate(self, stage: FlowStage, meeting: TeamMeeting) -> None:
         """Let roles speak in turns."""
         meeting.debate = stage.debate
         for name in stage.debate * stage.rounds:
@@ -326,7 +326,9 @@ class TeamAgent:
         elif role.gives == "ratios" and meeting.asks_ratios:
             text = f"{text}\n\n{self._ratios(text, meeting)}"
 
-        return meeting.session.withhold(bounded(unfenced(text), self._team.report_characters))
+        return meeting.session.withhold(
+            shorten_text(remove_fence(text), self._team.report_characters)
+        )
 
     def _ratios(self, text: str, meeting: TeamMeeting) -> str:
         """Return the position ratios of a reply in words; if it holds none, count the failure and
@@ -347,10 +349,10 @@ class TeamAgent:
         model = self._model_of(name)
         tools = self._team.roles[name].tools
         role_session = RoleSession(meeting.session, name, tools, state=state, model=model)
-        role_session.listed = self._listed(name, meeting.session)
+        role_session.listed = self._list_tools(name, meeting.session)
         return role_session
 
-    def _listed(self, name: str, session: StepSession) -> tuple[ToolSpec, ...]:
+    def _list_tools(self, name: str, session: StepSession) -> tuple[ToolSpec, ...]:
         """Return the tools that all requests of a role list, the same for as many roles as can be:
         providers count tools among what their prompt caches reuse.
 
@@ -394,7 +396,7 @@ def _report_request(session: RoleSession) -> ModelRequest:
     return ModelRequest((), session.listed, NO_TOOL)
 
 
-def _speaking_roles(stage: Stage, meeting: TeamMeeting) -> Sequence[str]:
+def _speaking_roles(stage: FlowStage, meeting: TeamMeeting) -> Sequence[str]:
     """Return the roles of a stage that speak: all, or those that a planner chose."""
     if not stage.chosen_by:
         return stage.roles

@@ -11,12 +11,12 @@ import msgspec
 from ktdeval.harness import Decision, label_key, submission_object
 from ktdeval.masking import shorten
 from ktdeval.observation import ObservedState, fill_of
-from ktdeval_agents.memory_entries import ACCOUNT, Entry, entry_lines, latest
+from ktdeval_agents.memory_entries import ACCOUNT, MemoryEntry, entry_lines, latest
 from ktdeval_agents.role_graph import MemoryRule
 
 REFLECTION_CHARACTERS = 600
 """Longest reflection that is remembered."""
-MOST_ASSETS = 60
+MAX_ASSETS = 60
 """Most assets of which decisions are remembered; more would make every step's record longer."""
 _REASON_CHARACTERS = 300
 _NO_ORDER = "no order"
@@ -28,7 +28,7 @@ _RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last 
 class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
     """State of a team between steps, the oldest entry first."""
 
-    entries: list[Entry] = []
+    entries: list[MemoryEntry] = []
 
     def settle(self, step: int, state: ObservedState) -> None:
         """Record what became of the last step's orders, and outcomes of decisions whose price is
@@ -70,7 +70,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
             elif state.shows_last_orders and entry.decision not in _NO_TRADE:
                 entry.fill = _NOTHING
 
-    def due(self) -> list[Entry]:
+    def due(self) -> list[MemoryEntry]:
         """Return the entries with an outcome that the model has not reflected on."""
         return [entry for entry in self.entries if entry.is_known and entry.reflection is None]
 
@@ -97,7 +97,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         for item in items:
             label = label_of.get(label_key(item.asset), item.asset)
             reason = shorten(_one_line(item.reason or decision.overall_reason), _REASON_CHARACTERS)
-            entry = Entry(
+            entry = MemoryEntry(
                 step=step,
                 day=_day_label(step, state),
                 asset=withhold(_one_line(label)),
@@ -109,11 +109,11 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
 
     def forget(self, rule: MemoryRule, state: ObservedState) -> None:
         """Keep the latest entries of each asset, as many as are ever shown of it, of at most
-        `MOST_ASSETS` assets, those with the first claim to be shown.
+        `MAX_ASSETS` assets, those with the first claim to be shown.
         """
         by_asset = _by_asset(self.entries)
-        kept: list[Entry] = []
-        for asset in _by_claim(by_asset, state)[:MOST_ASSETS]:
+        kept: list[MemoryEntry] = []
+        for asset in _by_claim(by_asset, state)[:MAX_ASSETS]:
             kept += latest(by_asset[asset], max(rule.same, rule.cross))
 
         self.entries = _in_order(self.entries, kept)
@@ -127,7 +127,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         by_claim = _by_claim(by_asset, state)
         own = [asset for asset in by_claim if _is_of_decision(asset, state)][: rule.assets]
 
-        chosen: list[Entry] = []
+        chosen: list[MemoryEntry] = []
         for asset in _as_shown(own, state):
             chosen += latest(by_asset[asset], rule.same)
 
@@ -142,15 +142,15 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
 # ---- which assets are remembered, and in which order
 
 
-def _by_asset(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+def _by_asset(entries: Iterable[MemoryEntry]) -> dict[str, list[MemoryEntry]]:
     """Return the entries of each asset, the oldest first."""
-    by_asset: dict[str, list[Entry]] = {}
+    by_asset: dict[str, list[MemoryEntry]] = {}
     for entry in entries:
         by_asset.setdefault(entry.asset, []).append(entry)
     return by_asset
 
 
-def _by_claim(by_asset: Mapping[str, Sequence[Entry]], state: ObservedState) -> list[str]:
+def _by_claim(by_asset: Mapping[str, Sequence[MemoryEntry]], state: ObservedState) -> list[str]:
     """Return assets by their claim to be shown: what is held, the largest position first; then
     other assets of the decision, then all others, in both cases those with the latest decision to
     trade first, then those with the latest decision. Equal ones come as the state shows them.
@@ -187,11 +187,11 @@ def _as_shown(assets: Collection[str], state: ObservedState) -> list[str]:
     return [*shown, *(asset for asset in assets if asset not in state.assets)]
 
 
-def _dealt(by_asset: Mapping[str, Sequence[Entry]], count: int) -> list[Entry]:
+def _dealt(by_asset: Mapping[str, Sequence[MemoryEntry]], count: int) -> list[MemoryEntry]:
     """Return `count` entries, dealt: the latest of each asset, then the second latest of each, …;
     of one turn the latest first. In each asset's own order.
     """
-    turns: list[tuple[int, int, int, Entry]] = []
+    turns: list[tuple[int, int, int, MemoryEntry]] = []
     for order, entries in enumerate(by_asset.values()):
         for turn, entry in enumerate(reversed(entries)):
             turns.append((turn, -entry.step, order, entry))
@@ -201,7 +201,7 @@ def _dealt(by_asset: Mapping[str, Sequence[Entry]], count: int) -> list[Entry]:
     return sorted(dealt, key=lambda entry: entry.step)
 
 
-def _in_order(entries: Iterable[Entry], chosen: Iterable[Entry]) -> list[Entry]:
+def _in_order(entries: Iterable[MemoryEntry], chosen: Iterable[MemoryEntry]) -> list[MemoryEntry]:
     """Return the chosen ones of some entries, in their order."""
     # Entries may be equal, so they are told apart by identity.
     chosen_ids = set(map(id, chosen))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ktdeval.errors import ConfigError
 from ktdeval.values import near_matches
 from ktdeval_agents import TeamParams
-from ktdeval_agents.role_graph import Stage, Team
+from ktdeval_agents.role_graph import FlowStage, Team
 
 
 def with_options(team: Team, name: str, params: TeamParams) -> Team:
@@ -99,5 +99,5 @@ def _with_rounds(team: Team, name: str, rounds: int) -> Team:
     return replace(team, flow=flow)
 
 
-def _longer(stage: Stage, rounds: int) -> Stage:
+def _longer(stage: FlowStage, rounds: int) -> FlowStage:
     return replace(stage, rounds=rounds) if stage.debate else stage

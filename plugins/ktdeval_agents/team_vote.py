@@ -19,7 +19,7 @@ from ktdeval.harness import (
 from ktdeval.trading import DECIDED
 from ktdeval.values import JsonValue, dumps_canonical, from_plain, near_matches
 from ktdeval_agents import TEAMS, VoteParams
-from ktdeval_agents.majority_rule import elected
+from ktdeval_agents.majority_rule import elect_submission
 from ktdeval_agents.recorded_vote import RecordedVote
 from ktdeval_agents.team import RoleSession, TeamAgent, make_team
 
@@ -101,7 +101,7 @@ class VoteAgent:
         if not ballots:
             return Decision((), "fallback", memory=memories)
 
-        ballot = elected(ballots, len(self._voters))
+        ballot = elect_submission(ballots, len(self._voters))
         submission = session.parse_submission(dumps_canonical(ballot))
         if submission.action is None:
             return Decision((), "fallback", memory=memories)

@@ -25,7 +25,7 @@ from ktdeval.errors import (
     StoreError,
     UsageError,
     VerificationError,
-    explained,
+    wrap_os_error,
 )
 from ktdeval.harness import Model
 from ktdeval.registry import Plugins
@@ -105,7 +105,10 @@ def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str
         return model_of
 
     config = _config(voters, given)
-    with explained(f"--out {out}: can't write", "choose another folder"), filling(out) as folder:
+    with (
+        wrap_os_error(f"--out {out}: can't write", "choose another folder"),
+        filling(out) as folder,
+    ):
         result = evaluate_given(replace(config, out=str(folder)), plugins, prepare)
         if result.failed:
             failure = result.failed[0]
@@ -134,8 +137,8 @@ def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
     settings: dict[str, Any] = {
         "data": market.get("data"),
         "data_args": market.get("data_args", {}),
-        "rules": _agreed(voters, "rules", given),
-        "metrics": _agreed(voters, "metrics", given),
+        "rules": _require_agreement(voters, "rules", given),
+        "metrics": _require_agreement(voters, "metrics", given),
         **given,
     }
     if "data" in given:
@@ -158,7 +161,7 @@ def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
     )
 
 
-def _agreed(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
+def _require_agreement(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
     """Return a setting of the voters' runs. Raises UsageError: they differ, and none is given."""
     first = getattr(voters[0].folder.manifest, name)
     for voter in voters[1:]:

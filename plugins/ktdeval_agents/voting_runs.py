@@ -222,7 +222,7 @@ def _replies(
         if submission is None:
             reply = Reply(f"No decision on record: {step.provenance}.", usage=usage)
         else:
-            ballot = _translated(submission, masks, task.harness.min_reason_chars)
+            ballot = _translate_submission(submission, masks, task.harness.min_reason_chars)
             call = ToolCall("ballot", "submit_action", dumps_canonical(ballot))
             reply = Reply(tool_calls=(call,), finish_reason="tool_calls", usage=usage)
 
@@ -258,7 +258,7 @@ def _voter_submission(
     return submission_object(entry.submission)
 
 
-def _translated(
+def _translate_submission(
     submission: Mapping[str, Any], masks: _BallotMasks, min_reason_chars: int
 ) -> Mapping[str, Any]:
     """Return a submission as the elected run shows assets and shares. Items on no asset are left

@@ -84,7 +84,7 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
         first_day=str(days[0]),
         last_day=str(days[-1]),
         undated=len(dated.undated),
-        findings=tuple(_sorted(_without_repeats(found))),
+        findings=tuple(_sort_findings(_without_repeats(found))),
         cutoffs=facts,
         rules=tuple(chosen),
         notes=(*log.notes, *_notes(dated, market, settings)),
@@ -173,7 +173,7 @@ def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _sorted(findings: Iterator[Finding]) -> list[Finding]:
+def _sort_findings(findings: Iterator[Finding]) -> list[Finding]:
     """Return findings by level, then in the order of the log."""
     return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
 

@@ -24,7 +24,7 @@ _BREAK_COST = 20  # characters that a break between clauses counts for
 _BEHIND_COST = 10  # that a place behind the date counts for: `closed on DATE despite the expected`
 _HEADING_REACH = 800  # characters before a date
 _HEADING_LENGTH = 80
-_MOST_SENTENCES = 4096
+_MAX_SENTENCES = 4096
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _ABBREVIATIONS = (
     rf"{_MONTHS}|sept|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun|"
@@ -131,7 +131,7 @@ class _Cue:
     is_known: bool
 
 
-@lru_cache(_MOST_SENTENCES)
+@lru_cache(_MAX_SENTENCES)
 def _nearest_cue(sentence: str) -> _Cue | None:
     return min(_cues_by_distance(sentence), default=None)
 

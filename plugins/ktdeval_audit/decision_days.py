@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values import JsonValue, TableFile, TableShape, read_rows
-from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.named_dates import named_dates
 
 FIELDS = (
@@ -51,7 +51,7 @@ _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
 class DatedText:
     """A text with the decision that it belongs to, and the day on whose knowledge it stands."""
 
-    decision: Decision
+    decision: LoggedDecision
     text: LogText
     day: date
 
@@ -61,7 +61,7 @@ class DatedLog:
     """Texts of a log with their days, in order, and the decisions for which no day was found."""
 
     texts: tuple[DatedText, ...]
-    undated: tuple[Decision, ...]
+    undated: tuple[LoggedDecision, ...]
 
     @property
     def days(self) -> tuple[date, ...]:
@@ -81,7 +81,7 @@ def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None =
     texts: list[DatedText] = []
     undated = []
     for decision in log.decisions:
-        found = list(_dated(decision, day_field, by_name))
+        found = list(_date_texts(decision, day_field, by_name))
         texts += found
         if not found:
             undated.append(decision)
@@ -109,8 +109,8 @@ def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
     )
 
 
-def _dated(
-    decision: Decision, day_field: str | None, by_name: Mapping[str, date]
+def _date_texts(
+    decision: LoggedDecision, day_field: str | None, by_name: Mapping[str, date]
 ) -> Iterator[DatedText]:
     fixed = by_name.get(decision.name)
     if fixed is None and day_field is not None:
@@ -125,7 +125,7 @@ def _dated(
         yield from _by_prompt(decision, day_field)
 
 
-def _by_prompt(decision: Decision, day_field: str | None) -> Iterator[DatedText]:
+def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[DatedText]:
     """Yield texts with the day that the latest prompt named; those before the first have its day."""
     current: date | None = None
     waiting: list[LogText] = []
@@ -175,7 +175,7 @@ def stated_day(text: str) -> date | None:
 def _field_day(
     fields: Mapping[str, JsonValue],
     names: Sequence[str],
-    decision: Decision,
+    decision: LoggedDecision,
     *,
     strict: bool = False,
 ) -> date | None:

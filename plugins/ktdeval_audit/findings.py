@@ -10,7 +10,7 @@ from typing import Literal
 
 from ktdeval.cards import clean
 from ktdeval.secrets import REDACTED, hide_secrets, secret_forms, secrets_of
-from ktdeval_audit.log_types import Decision, LogText
+from ktdeval_audit.log_types import LoggedDecision, LogText
 
 Rule = Literal[
     "date-after",
@@ -87,7 +87,7 @@ def _own_secrets() -> Mapping[str, str]:
     return secrets_of(os.environ)
 
 
-def place_of(decision: Decision, text: LogText) -> str:
+def place_of(decision: LoggedDecision, text: LogText) -> str:
     """Return where a text stands, without repeating the name of the decision."""
     if text.place.startswith(decision.name):
         return text.place.removeprefix(decision.name).lstrip("/ ") or text.place

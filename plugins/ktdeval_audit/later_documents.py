@@ -17,9 +17,9 @@ from ktdeval_audit.findings import Finding
 from ktdeval_audit.text_rules import finding_at
 
 WORDS = 8  #: words in a row that are a quotation
-LEAST_TITLE = 5  #: words of a title that is one as a whole
+MIN_TITLE = 5  #: words of a title that is one as a whole
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
-_MOST_LETTERS = 20_000  # of a document that are compared
+_MAX_LETTERS = 20_000  # of a document that are compared
 
 Gram = tuple[str, ...]
 
@@ -46,7 +46,7 @@ def later_documents(market: MarketSnapshot, texts: Sequence[DatedText]) -> Itera
     wanted: set[Gram] = set()
     for text in {dated.text.text for dated in shown}:
         words = _words(text)
-        for size in range(LEAST_TITLE, WORDS + 1):
+        for size in range(MIN_TITLE, WORDS + 1):
             wanted.update(_grams(words, size))
 
     known = _first_known(market, wanted)
@@ -73,8 +73,8 @@ def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known
     for row, document in enumerate(market.documents):
         title = _words(document.title)
         grams = wanted.intersection(_grams(title, WORDS))
-        grams |= wanted.intersection(_grams(_words(document.text[:_MOST_LETTERS]), WORDS))
-        if LEAST_TITLE <= len(title) < WORDS and tuple(title) in wanted:
+        grams |= wanted.intersection(_grams(_words(document.text[:_MAX_LETTERS]), WORDS))
+        if MIN_TITLE <= len(title) < WORDS and tuple(title) in wanted:
             grams.add(tuple(title))
 
         entry = _Known(int(times[row]), document.title, document.known_at.date())
@@ -89,7 +89,7 @@ def _quotations(
     close = market.documents.close.instant(np.datetime64(dated.day))
     words = _words(dated.text.text)
     done: set[str] = set()
-    for size in (WORDS, *range(LEAST_TITLE, WORDS)):
+    for size in (WORDS, *range(MIN_TITLE, WORDS)):
         for number, gram in enumerate(_grams(words, size)):
             first = known.get(gram)
             if first is None or first.at <= close or first.title in done:

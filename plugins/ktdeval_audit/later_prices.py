@@ -22,7 +22,7 @@ from scipy import stats as distributions
 from ktdeval.market import MarketSnapshot, bar_rows
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.findings import Finding, Level
-from ktdeval_audit.printed_numbers import AssetNames, Number, numbers_in
+from ktdeval_audit.printed_numbers import AssetNames, PrintedNumber, numbers_in
 from ktdeval_audit.text_rules import finding_at
 
 Floats = npt.NDArray[np.float64]
@@ -39,22 +39,22 @@ KNOWN_DAYS = 252
 most prices near its own, and few numbers would be left.
 """
 
-MOST_CHANCE = 1e-4  #: of a false hit, above which nothing is reported
+MAX_CHANCE = 1e-4  #: of a false hit, above which nothing is reported
 SURE = 1e-6  #: chance below which a single number is an error
 _AROUND = 0.1  # share of a number on both sides in which later values are counted
-_LEAST_STEPS = 50  # numbers on both sides, where a share of them is less
+_MIN_STEPS = 50  # numbers on both sides, where a share of them is less
 _RETURN_DAYS = (1, 2, 3, 4, 5, 10, 20, 21, 60, 63, 252)
 _ALL = -1  # key of the values of all assets together
 _SHOWN = 5
 _SLACK = 1e-9  # of a comparison of binary fractions
-_LEAST_DIGITS = 3  # of a number: one of fewer is common
+_MIN_DIGITS = 3  # of a number: one of fewer is common
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A number with the later value that it equals."""
 
-    number: Number
+    number: PrintedNumber
     value_name: str  #: such as `close`
     row: int  #: of the market's days
     chance: float  #: that a number around it, with these digits, is a later value
@@ -123,14 +123,14 @@ class LaterPrices:
         for asset, trials in by_asset.items():
             best = _best(trials)
             chance = min(1.0, best.chance * tests)
-            if chance < MOST_CHANCE:
+            if chance < MAX_CHANCE:
                 is_found = True
                 whose = "of some asset" if asset is None else f"of {self.market.codes[asset]}"
                 yield self._finding(best.hits, whose, chance)
 
         together = _best(list(chain.from_iterable(by_asset.values())))
         chance = min(1.0, together.chance * tests)
-        if not is_found and chance < MOST_CHANCE:
+        if not is_found and chance < MAX_CHANCE:
             assets = {hit.number.asset for hit in together.hits}
             yield self._finding(together.hits, f"of {len(assets)} assets", chance)
 
@@ -140,13 +140,13 @@ class LaterPrices:
         """
         best = _best(self._trials)
         decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
-        if best.chance >= MOST_CHANCE or len(decisions) < 2:
+        if best.chance >= MAX_CHANCE or len(decisions) < 2:
             return None  # what one decision shows is a finding of its own
         return best.chance, len(best.hits), len(self._trials), best.horizon
 
     def _add(
         self,
-        number: Number,
+        number: PrintedNumber,
         dated: DatedText,
         row: int,
         by_asset: dict[int | None, list[_Trial]],
@@ -156,7 +156,7 @@ class LaterPrices:
             asset = 0
 
         # A figure of few digits equals some later value by chance alone.
-        if abs(number.value) < _LEAST_DIGITS * number.step * 10:
+        if abs(number.value) < _MIN_DIGITS * number.step * 10:
             return
 
         trial = self._trial(number, dated, row, asset)
@@ -171,7 +171,7 @@ class LaterPrices:
             self._trials.append(trial)
 
     def _trial(
-        self, number: Number, dated: DatedText, row: int, asset: int | None
+        self, number: PrintedNumber, dated: DatedText, row: int, asset: int | None
     ) -> _Trial | None:
         """Return what a number's chances and hits are; None where it is known, or far from any
         later value.
@@ -188,7 +188,7 @@ class LaterPrices:
         if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
-        reach = max(_AROUND * size, _LEAST_STEPS * number.step)
+        reach = max(_AROUND * size, _MIN_STEPS * number.step)
         near = values.between(number.value - reach, number.value + reach)
         near_rows = values.rows[near]
         # Values that print alike are one target for a chance hit.
@@ -208,7 +208,7 @@ class LaterPrices:
 
     def _hit(
         self,
-        number: Number,
+        number: PrintedNumber,
         dated: DatedText,
         values: _Values,
         same: slice,
@@ -257,7 +257,7 @@ class LaterPrices:
             rows.append(found[:, 0])
             names.append(np.full(len(found), min(number, _RETURN - 1)))
 
-        return _ordered(np.concatenate(values), np.concatenate(rows), np.concatenate(names))
+        return _order_values(np.concatenate(values), np.concatenate(rows), np.concatenate(names))
 
     def _returns(self, asset: int | None, row: int) -> _Values | None:
         """Return changes of the adjusted close in per cent: those known on the day, and those from
@@ -293,7 +293,7 @@ class LaterPrices:
         ordered = np.array(rows, dtype=np.int64)
         is_known = np.isfinite(percent)
         kinds = np.full(int(is_known.sum()), _RETURN)
-        return _ordered(percent[is_known], ordered[is_known], kinds)
+        return _order_values(percent[is_known], ordered[is_known], kinds)
 
     # ---- words
 
@@ -319,7 +319,7 @@ def _numbers(hits: Sequence[Hit]) -> str:
     return "number is" if len(hits) == 1 else "numbers are"
 
 
-def _ordered(values: Floats, rows: Ints, names: Ints) -> _Values:
+def _order_values(values: Floats, rows: Ints, names: Ints) -> _Values:
     order = np.argsort(values, kind="stable")
     return _Values(values[order], rows[order], names[order])
 

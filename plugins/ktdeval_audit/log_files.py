@@ -14,12 +14,12 @@ from pathlib import Path
 import zstandard
 
 from ktdeval.errors import DataError
-from ktdeval.values import JsonValue, loads_untrusted, most_bytes, open_plain, read_plain
+from ktdeval.values import JsonValue, loads_untrusted, max_bytes, open_plain, read_plain
 
 LARGEST_FILE = 512 << 20  #: bytes of a log
 LARGEST_MEMBER = 64 << 20  #: bytes of a member of an archive, unpacked
 LONGEST_LINE = 32 << 20  #: bytes of a line
-MOST_LEVELS = 100  #: of nested lists and objects
+MAX_LEVELS = 100  #: of nested lists and objects
 _ZIP = b"PK\x03\x04"
 _ZSTANDARD = 93  # its number among the methods of zip
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field end it
@@ -28,7 +28,7 @@ _ZST = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
-class Record:
+class LogRecord:
     """One JSON value of a log."""
 
     value: JsonValue
@@ -44,7 +44,7 @@ def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
             yield item
 
 
-def read_records(path: Path) -> list[Record]:
+def read_records(path: Path) -> list[LogRecord]:
     """Return the JSON values of a file: of each line, of the whole, or of each member of a zip.
 
     Raises DataError, which names file and line: it is not readable, too large, or not JSON.
@@ -68,7 +68,7 @@ def read_records(path: Path) -> list[Record]:
     return records
 
 
-def _parse_text(path: Path, data: bytes) -> list[Record]:
+def _parse_text(path: Path, data: bytes) -> list[LogRecord]:
     lines = data.split(b"\n")
     filled = [line for line in lines if line.strip()]
     is_lines = len(filled) > 1 and _is_whole(filled[0])
@@ -77,7 +77,7 @@ def _parse_text(path: Path, data: bytes) -> list[Record]:
 
     if not filled:
         return []
-    return [Record(_parse(path, data, str(path)))]
+    return [LogRecord(_parse(path, data, str(path)))]
 
 
 def _is_whole(line: bytes) -> bool:
@@ -86,7 +86,7 @@ def _is_whole(line: bytes) -> bool:
     return text.startswith(b"{") and text.endswith(b"}")
 
 
-def _line_records(path: Path, lines: list[bytes]) -> Iterator[Record]:
+def _line_records(path: Path, lines: list[bytes]) -> Iterator[LogRecord]:
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text:
@@ -95,13 +95,13 @@ def _line_records(path: Path, lines: list[bytes]) -> Iterator[Record]:
         where = f"{path}:{number}"
         if len(text) > LONGEST_LINE:
             raise DataError(f"{where}: the line has {len(text):,} bytes; at most 32 MiB are read")
-        yield Record(_parse(path, text, where), number)
+        yield LogRecord(_parse(path, text, where), number)
 
 
 def _parse(path: Path, data: bytes, where: str) -> JsonValue:
     try:
         text = data.decode("utf-8")
-        return loads_untrusted(text, MOST_LEVELS)
+        return loads_untrusted(text, MAX_LEVELS)
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: is not UTF-8; save it as UTF-8") from error
     except ValueError as error:
@@ -114,7 +114,7 @@ def _parse(path: Path, data: bytes, where: str) -> JsonValue:
 # ---- archives
 
 
-def _archive_records(path: Path) -> Iterator[Record]:
+def _archive_records(path: Path) -> Iterator[LogRecord]:
     """Yield the JSON members of a zip archive, by name."""
     size = path.stat().st_size
     total = 0
@@ -126,15 +126,15 @@ def _archive_records(path: Path) -> Iterator[Record]:
                     continue
 
                 total += member.file_size
-                if member.file_size > LARGEST_MEMBER or total > most_bytes(size):
+                if member.file_size > LARGEST_MEMBER or total > max_bytes(size):
                     raise DataError(
                         f"{path}: {member.filename!r} unpacks to more than may be read; audit a"
                         " part of the log"
                     )
 
-                data = _unpacked(archive, member)
+                data = _unpack_member(archive, member)
                 where = f"{path}: {member.filename[:120]!r}"
-                yield Record(_parse(path, data, where), None, member.filename)
+                yield LogRecord(_parse(path, data, where), None, member.filename)
     except (OSError, zipfile.BadZipFile, zstandard.ZstdError, struct.error, EOFError) as error:
         raise DataError(f"{path}: is a damaged zip archive: {str(error)[:120]}") from error
     except (NotImplementedError, RuntimeError) as error:
@@ -143,7 +143,7 @@ def _archive_records(path: Path) -> Iterator[Record]:
         ) from error
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """Return a member's bytes, of which it states the size. Newer logs are packed with zstandard,
     which Python before 3.14 can't read in a zip.
     """

@@ -12,7 +12,7 @@ from ktdeval.cards import CutoffEntry, clean, listed_cutoff, parse_cutoff_or_sta
 from ktdeval.market import MarketSnapshot
 from ktdeval_audit.decision_days import DatedLog, DatedText
 from ktdeval_audit.findings import Finding, Level
-from ktdeval_audit.log_types import Decision, LogFill
+from ktdeval_audit.log_types import LogFill, LoggedDecision
 
 _SLACK = 1e-9
 
@@ -91,7 +91,7 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
 
 
 def same_bar(
-    market: MarketSnapshot, decision: Decision, texts: Sequence[DatedText]
+    market: MarketSnapshot, decision: LoggedDecision, texts: Sequence[DatedText]
 ) -> Iterator[Finding]:
     """Yield a finding for each fill at a price of the bar that its decision had seen.
 
@@ -144,7 +144,7 @@ def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> 
     )
 
 
-def _fill_finding(decision: Decision, fill: LogFill, day: date, why: str) -> Finding:
+def _fill_finding(decision: LoggedDecision, fill: LogFill, day: date, why: str) -> Finding:
     return Finding(
         rule="same-bar",
         level="error",

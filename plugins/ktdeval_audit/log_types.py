@@ -36,7 +36,7 @@ class LogFill:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class LoggedDecision:
     """Texts that led to one decision, or to several of one conversation, in their order."""
 
     name: str  #: id of the conversation, trace or sample
@@ -53,5 +53,5 @@ class AgentLog:
 
     kind: str  #: name of the reader
     source: str  #: name of the file, for words
-    decisions: tuple[Decision, ...]
+    decisions: tuple[LoggedDecision, ...]
     notes: tuple[str, ...] = ()  #: what was left out, one sentence each

@@ -55,11 +55,11 @@ _CHINESE_DIGITS = "〇一二三四五六七八九"
 _CHINESE = rf"[0-9]{{1,2}}|[{_CHINESE_DIGITS}十]{{1,3}}"
 _ERAS = {"民国": 1911, "令和": 2018, "平成": 1988, "昭和": 1925}  #: the year before each era
 _PIVOT = 70  # two digits below it are a year of this century
-_LEAST_YEAR = 1900
+_MIN_YEAR = 1900
 _BUDDHIST, _BUDDHIST_FROM = 543, 2500  # years of Thailand
 _CONTEXT = 64
 _QUARTER_DAYS = 92
-_MOST_TEXTS = 4096
+_MAX_TEXTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ _LETTERS = re.compile("[A-Za-z]{3}")
 _DIGITS = re.compile("[0-9]+")
 
 
-@lru_cache(_MOST_TEXTS)
+@lru_cache(_MAX_TEXTS)
 def named_dates(text: str) -> tuple[NamedDate, ...]:
     """Return the days and periods that a text names with a year, by offset; none overlap.
 
@@ -234,7 +234,7 @@ def days_of_year(text: str) -> tuple[DayOfYear, ...]:
     return tuple(each for each in _dates_in(text) if isinstance(each, DayOfYear))
 
 
-@lru_cache(_MOST_TEXTS)
+@lru_cache(_MAX_TEXTS)
 def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
     """Return all dates of a text by offset; of those that overlap, the longest."""
     plain, offsets = normalise_with_places(text)
@@ -304,7 +304,7 @@ def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:
     """Yield dates with a month's name in another language, which the masks know."""
     for start, end, month in find_named(plain, _hints(plain)):
         numbers = [int(digits) for digits in _DIGITS.findall(plain[start:end])]
-        years = [number for number in numbers if number >= _LEAST_YEAR]
+        years = [number for number in numbers if number >= _MIN_YEAR]
         days = [number for number in numbers if 1 <= number <= 31]
         if not month or len(years) > 1 or not numbers:
             continue

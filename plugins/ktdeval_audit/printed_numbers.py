@@ -16,12 +16,12 @@ _NUMBER = re.compile(
 _PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
 _RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
 _NEAR = 300  # characters before a number in which its asset is named
-_MOST_NUMBERS = 20_000  # of one text
+_MAX_NUMBERS = 20_000  # of one text
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class PrintedNumber:
     """One number of a text."""
 
     value: float
@@ -62,7 +62,7 @@ class AssetNames:
         return [(*match.span(), self.rows[match[0]]) for match in self.pattern.finditer(text)]
 
 
-def numbers_in(text: str, assets: AssetNames) -> Iterator[Number]:
+def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
     """Yield the numbers of a text. In JSON an object's or a row's own code counts; elsewhere the
     mention nearest before the number.
     """
@@ -71,7 +71,7 @@ def numbers_in(text: str, assets: AssetNames) -> Iterator[Number]:
     inside = [(start, end) for start, end, _ in mentions]
     position = 0
     for count, match in enumerate(_NUMBER.finditer(text)):
-        if count >= _MOST_NUMBERS:
+        if count >= _MAX_NUMBERS:
             return
 
         start, end = match.span()
@@ -86,7 +86,7 @@ def numbers_in(text: str, assets: AssetNames) -> Iterator[Number]:
             asset = mentions[position - 1][2]
 
         value, step = _reading(match[0])
-        yield Number(value, step, start, end, asset, _is_return(text, start, end))
+        yield PrintedNumber(value, step, start, end, asset, _is_return(text, start, end))
 
 
 def _reading(spelled: str) -> tuple[float, float]:

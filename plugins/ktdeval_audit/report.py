@@ -9,7 +9,7 @@ from ktdeval_audit.audit import AuditReport
 from ktdeval_audit.findings import LEVELS, RULES, Finding
 from ktdeval_audit.log_rules import CutoffFacts
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
@@ -21,7 +21,7 @@ def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
     yield from _rule_lines(report)
     yield from _cutoff_lines(report.cutoffs)
 
-    shown = report.findings if every else report.findings[:_MOST_SHOWN]
+    shown = report.findings if every else report.findings[:_MAX_SHOWN]
     for finding in shown:
         yield ""
         yield from _finding_lines(finding)

@@ -29,7 +29,7 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,400}={0,2}(?![A-Za-
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{2}){6,200}(?![0-9A-Za-z])", re.IGNORECASE)
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PRINTABLE = re.compile(r"[\w\s.,:;/'&()%$#@!?+-]{4,}")
-_MOST_HITS = 20  # findings of one rule in one text
+_MAX_HITS = 20  # findings of one rule in one text
 _NEAR = 366  # days ahead in which a date of which nothing is said counts
 _REACH_OF_PERIOD = 40  # characters from a month, quarter or year: plans name these more often
 _CONTEXT = 120  # characters before a day without a year that may name it
@@ -59,10 +59,10 @@ def later_dates(dated: DatedText) -> Iterator[Finding]:
                 continue
 
             spelled = normalise(text[later.start : later.end])
-            if spelled not in seen[level] and len(seen[level]) < _MOST_HITS:
+            if spelled not in seen[level] and len(seen[level]) < _MAX_HITS:
                 seen[level].add(spelled)
                 yield _date_finding(dated, later, level, where)
-            if len(seen["error"]) == _MOST_HITS:
+            if len(seen["error"]) == _MAX_HITS:
                 return
 
 
@@ -192,7 +192,7 @@ def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
     for where, text in _readings(dated.text.text):
         for hit in index.find(text, scope):
             word = text[hit.start : hit.end]
-            if word in seen or len(seen) >= _MOST_HITS:
+            if word in seen or len(seen) >= _MAX_HITS:
                 continue
 
             seen.add(word)
@@ -213,7 +213,7 @@ def _readings(text: str) -> Iterator[tuple[tuple[int, int] | None, str]]:
     """Yield a text, and what it holds in encodings, each with its span."""
     yield None, text
     for match in _BASE64.finditer(text):
-        decoded = _decoded(match[0])
+        decoded = _decode_spelling(match[0])
         if decoded:
             yield match.span(), decoded
 
@@ -227,7 +227,7 @@ def _readings(text: str) -> Iterator[tuple[tuple[int, int] | None, str]]:
         yield (0, min(len(text), 1)), respelled
 
 
-def _decoded(spelled: str) -> str:
+def _decode_spelling(spelled: str) -> str:
     try:
         return _as_words(base64.b64decode(spelled + "=" * (-len(spelled) % 4)))
     except (binascii.Error, ValueError):

@@ -11,7 +11,12 @@ from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of, prin
 from ktdeval.testing import Report, check_parts
 from ktdeval.values import to_plain
 from ktdeval_authoring.checked_plugins import plugins_of
-from ktdeval_authoring.plugin_templates import check_name, chosen_parts, rendered, write_package
+from ktdeval_authoring.plugin_templates import (
+    check_name,
+    chosen_parts,
+    render_package,
+    write_package,
+)
 
 
 @example("ktdeval plugin new my-lab --with task,model")
@@ -48,7 +53,7 @@ class NewOptions:
 def new(name: str, options: NewOptions) -> None:
     """Write a package that can be installed with pip, with tests and a CI file."""
     package = check_name(name)
-    files = rendered(name, chosen_parts(options.parts))
+    files = render_package(name, chosen_parts(options.parts))
     folder = options.out or Path(name)
     write_package(folder, files)
 

@@ -30,10 +30,10 @@ State = Literal["ok", "absent", "broken"]
 OLD_DAYS = 180
 """Prices and cutoffs that were looked up longer ago have a line on how to renew them."""
 
-LEAST_FREE_BYTES = 1 << 30
+MIN_FREE_BYTES = 1 << 30
 """Room that a run of all embedded tasks with its cache takes, about."""
 
-_LEAST_PYTHON = (3, 11)
+_MIN_PYTHON = (3, 11)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([\w.-]+)["']""")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -70,7 +70,7 @@ def checks(environment: Mapping[str, str], day: date) -> list[Check]:
 
 def _python() -> Check:
     detail = f"{platform.python_version()} ({sys.executable})"
-    if sys.version_info >= _LEAST_PYTHON:
+    if sys.version_info >= _MIN_PYTHON:
         return Check(name="python", state="ok", detail=detail)
     return Check(name="python", state="broken", detail=detail, fix="install Python 3.11 or newer")
 
@@ -227,7 +227,7 @@ def _folder(name: str, folder: Path) -> Check:
         )
 
     detail = f"{folder}, {free / 1e9:.1f} GB free"
-    if free < LEAST_FREE_BYTES:
+    if free < MIN_FREE_BYTES:
         fix = "free space, or `ktdeval files prune`"
         return Check(name=name, state="broken", detail=detail, fix=fix)
     return Check(name=name, state="ok", detail=detail)

@@ -19,7 +19,7 @@ from ktdeval.values import Value, from_plain, load_yaml, near_matches, requireme
 _HERE = Path(__file__).parent
 _TEMPLATES = _HERE / "templates"
 _PROJECT = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-_MOST_CHARACTERS = 60
+_MAX_CHARACTERS = 60
 _COMMON = {
     "pyproject.toml": "pyproject.toml.j2",
     "README.md": "README.md.j2",
@@ -30,7 +30,7 @@ _COMMON = {
 """Target -> template of the files that every package has."""
 
 
-class Part(Value):
+class PartTemplate(Value):
     """One kind of part that a new plugin may have."""
 
     files: dict[str, str]  #: file of the package -> what it holds, in words
@@ -40,11 +40,11 @@ class Part(Value):
 
 
 @cache
-def parts() -> Mapping[str, Part]:
+def parts() -> Mapping[str, PartTemplate]:
     """Return the parts by name, in the order of a manifest."""
     path = _HERE / "parts.yaml"
     table: dict[str, Any] = load_yaml(path)
-    return {name: from_plain(row, Part, f"{path}: {name}") for name, row in table.items()}
+    return {name: from_plain(row, PartTemplate, f"{path}: {name}") for name, row in table.items()}
 
 
 def chosen_parts(text: str) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def chosen_parts(text: str) -> tuple[str, ...]:
 
 def check_name(project: str) -> str:
     """Return the package's name for a project's. UsageError: it can't be a package, or is taken."""
-    if len(project) > _MOST_CHARACTERS or not _PROJECT.fullmatch(project):
+    if len(project) > _MAX_CHARACTERS or not _PROJECT.fullmatch(project):
         raise UsageError(
             f"{project!r:.80} can't name a package: use lower-case letters, digits and dashes, as in"
             " my-lab"
@@ -82,7 +82,7 @@ def check_name(project: str) -> str:
     return package
 
 
-def rendered(project: str, names: Sequence[str]) -> dict[str, str]:
+def render_package(project: str, names: Sequence[str]) -> dict[str, str]:
     """Return the files of a new package by their path. `project` has passed `check_name`, and
     `names` are parts.
     """
@@ -130,7 +130,7 @@ def _files_of(name: str, source: str) -> Iterator[tuple[str, str]]:
     yield f"tests/test_{name}.py", f"parts/{name}/test_{name}.py.j2"
 
 
-def _imports(chosen: Sequence[Part]) -> str:
+def _imports(chosen: Sequence[PartTemplate]) -> str:
     """Return the imports of a manifest, groups apart by a blank line."""
     has_params = any(part.has_params for part in chosen)
     types = _sorted_imports(chosen)
@@ -151,7 +151,7 @@ def _imports(chosen: Sequence[Part]) -> str:
     return "\n\n".join("\n".join(group) for group in groups)
 
 
-def _sorted_imports(chosen: Sequence[Part]) -> list[str]:
+def _sorted_imports(chosen: Sequence[PartTemplate]) -> list[str]:
     """Return the imports of types, those of one module on one line, in the order of linters."""
     names: dict[str, set[str]] = {}
     for part in chosen:

@@ -211,8 +211,8 @@ HORIZON_DAYS = 10
 EVERY_DAYS = 5
 """Distance of training days: targets that overlap add little information."""
 RIDGE = 0.1  #: Penalty as a share of the observations; exposures have unit variance
-LEAST_DAYS = 20  #: Fewest training days
-MOST_FACTORS = 6
+MIN_DAYS = 20  #: Fewest training days
+MAX_FACTORS = 6
 """Most factors of the model, as one screen of the market takes no more. The strongest are fitted
 again.
 """
@@ -243,7 +243,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
 
     # All factors are fitted first; then the strongest alone, as the others' part falls to them.
     strength = np.abs(ridge_coefficients(exposures, returns))
-    strongest = np.sort(np.argsort(-strength, kind="stable")[:MOST_FACTORS])
+    strongest = np.sort(np.argsort(-strength, kind="stable")[:MAX_FACTORS])
     coefficients = ridge_coefficients(exposures[:, strongest], returns)
     natural = coefficients / _mean_spread(raw[:, strongest], member)
     if not np.isfinite(natural).all():
@@ -259,10 +259,10 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
 
 
 def _check_days(days: int, snapshot: MarketSnapshot, before: str, what: str = "") -> None:
-    if days < LEAST_DAYS:
+    if days < MIN_DAYS:
         raise ConfigError(
             f"snapshot {snapshot.meta.name} has {days} training days{what} before {before},"
-            f" {LEAST_DAYS} are needed: {_UNTRAINED}"
+            f" {MIN_DAYS} are needed: {_UNTRAINED}"
         )
 
 

@@ -32,7 +32,7 @@ from ktdeval.stats import (
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trading_rules
 from ktdeval.values import JsonValue, from_plain
-from ktdeval_board.document_types import Decisions, Series, rounded
+from ktdeval_board.document_types import Decisions, Series, round_floats
 from ktdeval_board.market_document import DESCRIBED, Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
@@ -67,7 +67,7 @@ def make_series(
         episodes.append(episode)
 
     document: dict[str, JsonValue] = {"schema_version": 1, "card": card_id, "episodes": episodes}
-    return from_plain(rounded(document), Series, "series")
+    return from_plain(round_floats(document), Series, "series")
 
 
 def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
@@ -202,7 +202,7 @@ REASON_LENGTH = 160
 _CODE_LENGTH = 40
 #: A figure of tasks whose teams' signals are counted
 _OF_A_FUND = "df_effectiveness"
-_MOST_ANALYSTS = 40
+_MAX_ANALYSTS = 40
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 """Categories of characters that are invisible, end lines or reverse text: a page could seem to show
 another text.
@@ -229,12 +229,12 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
         episodes.append(episode)
 
     document: dict[str, JsonValue] = {"schema_version": 1, "card": card_id, "episodes": episodes}
-    return from_plain(rounded(document), Decisions, "decisions")
+    return from_plain(round_floats(document), Decisions, "decisions")
 
 
 def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]:
     """Return how often each analyst of a team gave each signal in an episode; the first
-    `_MOST_ANALYSTS` by name.
+    `_MAX_ANALYSTS` by name.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for talk in talks:
@@ -243,7 +243,7 @@ def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]
             given = [answer.get(asset, "no_signal") for asset in signals.assets]
             counts[plain_line(role, _CODE_LENGTH)].update(given)
 
-    return {role: dict(sorted(counts[role].items())) for role in sorted(counts)[:_MOST_ANALYSTS]}
+    return {role: dict(sorted(counts[role].items())) for role in sorted(counts)[:_MAX_ANALYSTS]}
 
 
 def plain_line(text: str, length: int) -> str:
@@ -283,7 +283,7 @@ def _order_entry(order: OrderRecord, ledger: Ledger) -> JsonValue:
     return {
         "code": plain_line(order.code or order.stock_id or "?", _CODE_LENGTH) or "?",
         "side": order.side,
-        "asked": asked(order, steps),
+        "asked": describe_order(order, steps),
         "filled": order.filled_shares if steps == 1 else order.filled_shares / steps,
         "price": order.price_ticks / ticks if order.filled_shares else None,
         "status": order.status,
@@ -292,7 +292,7 @@ def _order_entry(order: OrderRecord, ledger: Ledger) -> JsonValue:
     }
 
 
-def asked(order: OrderRecord, steps: int = 1) -> str:
+def describe_order(order: OrderRecord, steps: int = 1) -> str:
     """Return the target weight or the shares of an order, in words; `steps`: quantity steps of a
     share.
     """
@@ -353,7 +353,7 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
         "windows": figures,
     }
 
-    return from_plain(rounded(value), Market, "market")
+    return from_plain(round_floats(value), Market, "market")
 
 
 def _snapshot_facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:

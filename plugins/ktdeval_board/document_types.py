@@ -453,16 +453,16 @@ a third of the size.
 """
 
 
-def rounded(value: JsonValue) -> JsonValue:
+def round_floats(value: JsonValue) -> JsonValue:
     """Return a JSON value with each float to `DIGITS` significant digits; one that is not finite
     becomes null.
     """
     if isinstance(value, float):
         return rounded_or_none(value)
     if isinstance(value, Mapping):
-        return {name: rounded(member) for name, member in value.items()}
+        return {name: round_floats(member) for name, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [rounded(member) for member in value]
+        return [round_floats(member) for member in value]
 
     return value
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ktdeval.errors import ConfigError, UsageError, explained
+from ktdeval.errors import ConfigError, UsageError, wrap_os_error
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
@@ -190,7 +190,7 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
 
 def _check_folder(folder: Path) -> None:
     present = []
-    with explained(f"{folder}: can't be read as a folder"):
+    with wrap_os_error(f"{folder}: can't be read as a folder"):
         if folder.exists():
             present = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git")
 
@@ -311,7 +311,7 @@ def _write_board(folder: Path, rules: Rules) -> Rules:
     """
     above = next(parent for parent in folder.absolute().parents if parent.is_dir())
     with ExitStack() as stack:
-        with explained(f"{folder}: can't be made"):
+        with wrap_os_error(f"{folder}: can't be made"):
             staging = stack.enter_context(temporary_folder(".board-", above))
 
         for name, text in _board_files(rules):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, flag, inherited
+from ktdeval.cli import FilePath, flag, inherit_option
 from ktdeval.errors import UsageError
 from ktdeval.values import JsonValue, split_list
 
 _SEED_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})")
-_MOST_SEEDS = 10_000
+_MAX_SEEDS = 10_000
 
 
 # ---- options
@@ -98,7 +98,7 @@ def say(message: str) -> None:
 
 def recorded_day() -> str:
     """Return the day that the running command records: that of `--on`, or today (UTC)."""
-    return as_day(inherited(click.get_current_context(), "today"))
+    return as_day(inherit_option(click.get_current_context(), "today"))
 
 
 def as_day(text: str | None) -> str:
@@ -123,8 +123,8 @@ def as_seeds(text: str) -> tuple[int, ...]:
         if match is not None:
             first = int(match[1])
             last = int(match[2])
-            if last - first >= _MOST_SEEDS:
-                raise UsageError(f"--seeds: {piece} are more than {_MOST_SEEDS:,}")
+            if last - first >= _MAX_SEEDS:
+                raise UsageError(f"--seeds: {piece} are more than {_MAX_SEEDS:,}")
 
             seeds |= set(range(first, last + 1))
         elif piece.isascii() and piece.isdigit() and len(piece) < 10:

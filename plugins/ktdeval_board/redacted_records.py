@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.cards import card_difference, validate_card
-from ktdeval.errors import KtdevalError, StoreError, explained
+from ktdeval.errors import KtdevalError, StoreError, wrap_os_error
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
     ANSWERS,
@@ -104,7 +104,7 @@ def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins:
     transcript, the answers or the fixed questions have a secret, it is replaced in all records,
     these get new hashes, and the card is made from them again and verified.
     """
-    with explained(f"{source.run.path}: its records can't be copied to {folder}"):
+    with wrap_os_error(f"{source.run.path}: its records can't be copied to {folder}"):
         bundle = _copy(source, folder)
         try:
             redacted = tuple(dict.fromkeys(_redact(bundle, source, redactor)))
@@ -112,7 +112,7 @@ def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins:
             if redacted:
                 problems = _remade_problems(bundle, source, redacted, redactor, plugins)
 
-            left = list(dict.fromkeys(_left(bundle, redactor)))
+            left = list(dict.fromkeys(_find_leaks(bundle, redactor)))
         except (KtdevalError, pa.ArrowException) as error:
             # Nobody can tell what is in such a file, so nothing of the run is published.
             reason = redactor.redact(str(error).replace(f"{folder}/", ""))[0]
@@ -294,7 +294,7 @@ def _card_differences(
 # ---- what is left
 
 
-def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
+def _find_leaks(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
     """Yield secrets that are left: in a field that hashes are made of, in a name, in the
     certificate.
     """
@@ -317,7 +317,7 @@ def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
 HOME = "/home/[user]"  #: Replacement of a home folder
 
 _LONGEST_CACHED = 1_000_000  #: characters of a text whose result is cached
-_MOST_CACHED = 50_000
+_MAX_CACHED = 50_000
 
 
 class Leak(Value, frozen=True, kw_only=False):
@@ -352,7 +352,7 @@ class Redactor:
         if redacted is None:
             redacted = self._look(text)
             # A prompt is repeated at every step.
-            if len(self._seen) < _MOST_CACHED and len(text) < _LONGEST_CACHED:
+            if len(self._seen) < _MAX_CACHED and len(text) < _LONGEST_CACHED:
                 self._seen[text] = redacted
 
         return redacted

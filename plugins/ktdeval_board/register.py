@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, count, sign_file, signature_path
-from ktdeval.errors import ConfigError, StoreError, UsageError, explained
+from ktdeval.errors import ConfigError, StoreError, UsageError, wrap_os_error
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
     DrawnKey,
@@ -208,7 +208,7 @@ def file_registration(
 
 def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
     """Copy what the check of registrations reads of a board."""
-    with explained(f"{folder}: can't be copied for the check"):
+    with wrap_os_error(f"{folder}: can't be copied for the check"):
         target.mkdir()
         for name in (REGISTRATIONS, KEYS):
             if (folder / name).is_dir():
@@ -271,7 +271,7 @@ def _write_document(path: Path, document: msgspec.Struct) -> None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    with explained(f"{path}: can't write"):
+    with wrap_os_error(f"{path}: can't write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
 

@@ -31,7 +31,7 @@ from ktdeval_board.signed import registration_key
 
 BOARD_SUBMITTER = "the board"  #: In whose name baselines are registered and submitted
 
-_MOST_NAMED = 5  # registrations in one warning
+_MAX_NAMED = 5  # registrations in one warning
 
 State = Literal["open", "drawn", "used"]
 """State of a registration: without a key; with a key and without a card; with a card on the board."""
@@ -271,7 +271,7 @@ def registrations_text(filed: Sequence[FiledRegistration]) -> str:
     first five by name.
     """
     texts = []
-    for each in filed[:_MOST_NAMED]:
+    for each in filed[:_MAX_NAMED]:
         registration = each.registration
         text = f"{clean(registration.submitter.name)}, {clean(registration.system.model)}"
         if each.drawn is not None:
@@ -279,7 +279,7 @@ def registrations_text(filed: Sequence[FiledRegistration]) -> str:
 
         texts.append(text)
 
-    if len(filed) > _MOST_NAMED:
-        texts.append(f"and {len(filed) - _MOST_NAMED:,} more")
+    if len(filed) > _MAX_NAMED:
+        texts.append(f"and {len(filed) - _MAX_NAMED:,} more")
 
     return "; ".join(texts)

@@ -38,7 +38,7 @@ _TYPES = {
 """Types of the files of a site, all of them text, independent of this machine's own table."""
 
 _PAGE = "text/html; charset=utf-8"
-_LEAST_PACKED = 1000  #: Bytes from which packing is worth its header
+_MIN_PACKED = 1000  #: Bytes from which packing is worth its header
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Names of this machine. A server that listens on other addresses answers to any name."""
@@ -259,7 +259,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> BytesIO:
         takes_gzip = "gzip" in self.headers.get("Accept-Encoding", "")
-        is_packed = takes_gzip and "charset" in kind and len(body) >= _LEAST_PACKED
+        is_packed = takes_gzip and "charset" in kind and len(body) >= _MIN_PACKED
         if is_packed:
             body = gzip.compress(body, compresslevel=5, mtime=0)
 

@@ -30,8 +30,8 @@ from ktdeval_board.read_documents import read_bytes
 from ktdeval_board.rules import Rules
 from ktdeval_board.signers import SubmitterKey
 
-_MOST_BYTES = 65_536  # of a signature file
-_MOST_SIGNED_BYTES = 100_000_000  # of a card or verdict; other rules set closer limits
+_MAX_BYTES = 65_536  # of a signature file
+_MAX_SIGNED_BYTES = 100_000_000  # of a card or verdict; other rules set closer limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def signature_of(
     if not has_key:
         note = "its signature is left out, since the board has no key of this submitter"
         return MadeSignature(notes=(note,))
-    if sha256 != sha256_hex(read_bytes(submitted, _MOST_SIGNED_BYTES)):
+    if sha256 != sha256_hex(read_bytes(submitted, _MAX_SIGNED_BYTES)):
         problem = (
             "signature: is on the card before secrets were replaced; sign what is submitted with"
             " --key FILE"
@@ -252,7 +252,7 @@ def signature_of(
 def _signature_and_hash(signed: Path) -> tuple[bytes, str]:
     """Return the bytes of a signature file, and the SHA-256 of what it is on."""
     try:
-        data = read_bytes(signature_path(signed), _MOST_BYTES)
-        return data, sha256_hex(read_bytes(signed, _MOST_SIGNED_BYTES))
+        data = read_bytes(signature_path(signed), _MAX_BYTES)
+        return data, sha256_hex(read_bytes(signed, _MAX_SIGNED_BYTES))
     except CardError as error:
         raise SignatureError(str(error)) from error

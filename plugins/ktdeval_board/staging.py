@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder
 from ktdeval.values import JsonValue, dumps_pretty, temporary_folder, to_plain, write_atomic
@@ -133,7 +133,7 @@ class StagedBoard:
             stored=storage.stored,
             url=storage.url,
         )
-        with explained(f"{self._board.path}: can't write here"):
+        with wrap_os_error(f"{self._board.path}: can't write here"):
             files.card.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(files.submission, dumps_pretty(submission))
             write_atomic(files.records, dumps_pretty(to_plain(records)))
@@ -181,11 +181,11 @@ def staged_board(board: BoardFolder, rules: Rules) -> Iterator[StagedBoard]:
     made.
     """
     with ExitStack() as stack:
-        with explained(f"{board.path}: can't write here"):
+        with wrap_os_error(f"{board.path}: can't write here"):
             private = stack.enter_context(temporary_folder(_PREFIX, board.path))
 
         staged = StagedBoard(board, rules, private)
-        with explained(f"{board.path}: can't be copied for the check"):
+        with wrap_os_error(f"{board.path}: can't be copied for the check"):
             _link_tree(board.path, staged.folder.path, excluded=_not_walked(board.path))
 
         yield staged

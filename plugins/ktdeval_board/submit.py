@@ -261,7 +261,7 @@ class _SubmissionDraft:
             )
 
         if options.execute and not self.missing:
-            for card in _unexecuted(staged, report):
+            for card in _list_unexecuted(staged, report):
                 self._note(card.chosen, self._verify(card))
 
     def _note_findings(self, staged: Sequence[StagedCard], findings: Iterable[Finding]) -> int:
@@ -325,7 +325,7 @@ def _call_problems(run: RunFolder, plugins: Plugins) -> Iterator[str]:
         yield f"records: {error}"
 
 
-def _unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Iterator[StagedCard]:
+def _list_unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Iterator[StagedCard]:
     """Yield the cards whose records the check did not execute: they are stored elsewhere, or the
     board's market is not on this machine. Nothing else has confirmed these.
     """

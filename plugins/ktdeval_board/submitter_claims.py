@@ -76,13 +76,13 @@ def _without_empty(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in values.items() if value not in ("", None)}
 
 
-_MOST_ATTEMPTS = 1_000_000
+_MAX_ATTEMPTS = 1_000_000
 _STAND_INS: Mapping[str, str | int] = {
     "submitter": "x",
     "contact": "https://example.org",
     "cutoff": NO_CUTOFF,
     "cutoff_source": "x",
-    "attempts": _MOST_ATTEMPTS,
+    "attempts": _MAX_ATTEMPTS,
 }
 """Values that no rule refuses."""
 

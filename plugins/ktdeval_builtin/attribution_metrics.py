@@ -143,7 +143,7 @@ def _known_lines(attribution: Attribution) -> tuple[str, ...]:
     return tuple(name for name in attribution.line_names if name not in unknown)
 
 
-def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
+def _link_contributions(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
     """Return the linked contributions of the lines that something is known of."""
     lines = attribution.linked.lines or {}
     known = _known_lines(attribution)
@@ -154,7 +154,7 @@ def _selection_detail(attributed: AttributedLedger) -> dict[str, JsonValue]:
     attribution = attributed.by("strict")
     first_row = attributed.market.day_index(attributed.ledger.days[0])
     return {
-        "linked": _linked(attribution, attribution.line_names),
+        "linked": _link_contributions(attribution, attribution.line_names),
         "intervals": _line_intervals(attribution),
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
@@ -215,7 +215,7 @@ def _schemes(attributed: AttributedLedger) -> dict[str, JsonValue]:
 
 def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
     """Return linked selection and goodness of fit under a scheme."""
-    linked = _linked(attribution, ("selection",))
+    linked = _link_contributions(attribution, ("selection",))
     return {**linked, **asdict(attribution.goodness)}
 
 
@@ -243,7 +243,7 @@ def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
 
     def detail(attributed: AttributedLedger) -> Mapping[str, JsonValue]:
         attribution = attributed.by(scheme)
-        return {"linked": _linked(attribution, names(attribution))}
+        return {"linked": _link_contributions(attribution, names(attribution))}
 
     return detail
 

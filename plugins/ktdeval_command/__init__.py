@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval_command.command_params import CommandParams
-from ktdeval_command.remote_params import RemoteParams
+from ktdeval_command.remote_params import RemoteAgentParams
 
 
 @hookimpl
@@ -32,7 +32,7 @@ def ktdeval_agents() -> list[Spec]:
             "remote",
             maker("ktdeval_command.remote_agent:RemoteAgent"),
             "Clients that connect over MCP or HTTP decide, many at once",
-            RemoteParams,
+            RemoteAgentParams,
         ),
     ]
 

@@ -159,15 +159,15 @@ class AgentDesk:
             return ToolResult(self._episode_over, "episode_over")
         try:
             if call.name == acting.submit_tool.name:
-                return self._submitted(acting, call.arguments)
+                return self._submit(acting, call.arguments)
             return acting.call_tool(call)
         except RefusedAct as refused:
-            return _failed(refused.kind, str(refused))
+            return _make_failure(refused.kind, str(refused))
         except KtdevalError:
             # What the agent is told must not depend on, or quote, what ended the episode.
-            return _failed("episode_over", "the episode ends with an error of the evaluation")
+            return _make_failure("episode_over", "the episode ends with an error of the evaluation")
 
-    def _submitted(self, acting: ExternalSession, arguments: str) -> ToolResult:
+    def _submit(self, acting: ExternalSession, arguments: str) -> ToolResult:
         submission = acting.submit(arguments)
         if submission.action is None:
             return ToolResult(submission.feedback, submission.failure)
@@ -216,5 +216,5 @@ class AgentDesk:
             return self._acting
 
 
-def _failed(kind: str, problem: str) -> ToolResult:
+def _make_failure(kind: str, problem: str) -> ToolResult:
     return ToolResult(dumps_canonical({"error": {"kind": kind, "problem": problem}}), kind)

@@ -20,7 +20,7 @@ from ktdeval_command.wire import (
     responses,
 )
 from ktdeval_command.wire.bridge_request import BridgeRequest
-from ktdeval_command.wire.refusals import Refusal, WireError
+from ktdeval_command.wire.refusals import WireError, WireRefusal
 
 FORMS = (
     "POST /v1/chat/completions",
@@ -35,12 +35,12 @@ FORMS = (
 )
 """What the bridge answers, as messages name it."""
 
-MOST_ADDRESS_CHARS = 2000
+MAX_ADDRESS_CHARS = 2000
 
 Dialect = Literal["openai", "anthropic", "gemini"]
 """Whose form errors and listings have."""
 
-_WRITE_ERROR: Mapping[Dialect, Callable[[Refusal], tuple[int, JsonObject]]] = {
+_WRITE_ERROR: Mapping[Dialect, Callable[[WireRefusal], tuple[int, JsonObject]]] = {
     "openai": openai_forms.write_error,
     "anthropic": anthropic_messages.write_error,
     "gemini": gemini.write_error,
@@ -100,12 +100,12 @@ def dialect_of(target: str, headers: Container[str]) -> Dialect:
     return "openai"
 
 
-def write_error(refusal: Refusal, dialect: Dialect) -> tuple[int, JsonObject]:
+def write_error(refusal: WireRefusal, dialect: Dialect) -> tuple[int, JsonObject]:
     """Return the HTTP status and the body of a refusal."""
     return _WRITE_ERROR[dialect](refusal)
 
 
-def posted(target: str) -> Format | Count:
+def route_post(target: str) -> Format | Count:
     """Return what a POST to an address asks for. Raises WireError: the bridge does not speak it."""
     path, query = _parts(target)
     known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # clients that put no version before it
@@ -127,7 +127,7 @@ def posted(target: str) -> Format | Count:
     return Format(read, gemini.write, gemini.stream)
 
 
-def listed(target: str, model: str, dialect: Dialect) -> JsonObject:
+def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
     """Return the answer to a GET. Any name of a model is known, since each stands for the run's.
     Raises WireError: the bridge has no such listing.
     """
@@ -145,7 +145,7 @@ def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
     """Return path and query of an address. Raises WireError: it names a host, as requests to a proxy
     do, or is too long.
     """
-    if len(target) > MOST_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):
+    if len(target) > MAX_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):
         raise _unknown("request", target)
 
     try:

@@ -9,18 +9,25 @@ from http import HTTPStatus
 from pathlib import Path
 
 from ktdeval.harness import Reply, with_distinct_ids
-from ktdeval_command.bridge_routes import Count, Dialect, dialect_of, listed, posted, write_error
+from ktdeval_command.bridge_routes import (
+    Count,
+    Dialect,
+    answer_get,
+    dialect_of,
+    route_post,
+    write_error,
+)
 from ktdeval_command.call_memory import CallMemory
 from ktdeval_command.loopback_server import (
     LOOPBACK,
-    HttpAnswer,
+    LoopbackAnswer,
     LoopbackHandler,
     LoopbackServer,
     ServerLimits,
     json_answer,
 )
 from ktdeval_command.wire.bridge_request import BridgeRequest, estimated_tokens
-from ktdeval_command.wire.refusals import Refusal
+from ktdeval_command.wire.refusals import WireRefusal
 
 KEYS = ("x-api-key", "x-goog-api-key")  #: headers that providers take a key from
 
@@ -48,13 +55,13 @@ class BridgeAnswers:
         self._memory = CallMemory()
         self._numbers = itertools.count(1)
 
-    def post(self, path: str, body: Callable[[], bytes]) -> HttpAnswer:
+    def post(self, path: str, body: Callable[[], bytes]) -> LoopbackAnswer:
         """Answer a request for a reply, or for a count of tokens. `body`: reads it. Raises
         KtdevalError: it is refused, or the call failed.
         """
-        route = posted(path)
+        route = route_post(path)
         request = route.read(body())
-        request = replace(request, messages=self._memory.restored(request.messages))
+        request = replace(request, messages=self._memory.restore_messages(request.messages))
         if isinstance(route, Count):
             return json_answer(route.write(self._count_tokens(request)))
 
@@ -67,15 +74,15 @@ class BridgeAnswers:
         number = next(self._numbers)
         if request.streams:
             events = route.stream(reply, request, number)
-            return HttpAnswer(HTTPStatus.OK, "text/event-stream; charset=utf-8", events)
+            return LoopbackAnswer(HTTPStatus.OK, "text/event-stream; charset=utf-8", events)
         return json_answer(route.write(reply, request, number))
 
-    def listing(self, path: str, dialect: Dialect) -> HttpAnswer:
+    def listing(self, path: str, dialect: Dialect) -> LoopbackAnswer:
         """Return a listing of models. Raises WireError: the address is none of a listing."""
-        return json_answer(listed(path, self._model, dialect))
+        return json_answer(answer_get(path, self._model, dialect))
 
 
-def refusal_in(dialect: Dialect, refusal: Refusal) -> HttpAnswer:
+def refusal_in(dialect: Dialect, refusal: WireRefusal) -> LoopbackAnswer:
     """Return a refusal in the form of a provider."""
     status, body = write_error(refusal, dialect)
     # The SDKs of OpenAI and Anthropic obey it: the run has tried again where that can help.
@@ -129,17 +136,17 @@ class _Handler(LoopbackHandler):
         """Answer with a listing of models."""
         self.respond(self._get)
 
-    def _post(self) -> HttpAnswer:
+    def _post(self) -> LoopbackAnswer:
         return self.server.answers.post(self.path, self.body)
 
-    def _get(self) -> HttpAnswer:
+    def _get(self) -> LoopbackAnswer:
         return self.server.answers.listing(self.path, self._dialect())
 
     def check_request(self) -> None:
         """Raise WireError unless the request has the token where one of the providers wants it."""
         self.check_bearer_or(*KEYS)
 
-    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+    def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
         """Return a refusal in the form of the provider."""
         return refusal_in(self._dialect(), refusal)
 

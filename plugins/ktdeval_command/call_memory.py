@@ -10,8 +10,8 @@ from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.wire.bridge_request import arguments_object
 from ktdeval_command.wire.thoughts import MARKED, mark_of, mark_of_words
 
-MOST_IDS = 100_000  #: of calls and thoughts that are remembered; the oldest are dropped
-_MOST_CALLS = 64  # of one id: conversations beside each other may count theirs alike
+MAX_IDS = 100_000  #: of calls and thoughts that are remembered; the oldest are dropped
+_MAX_CALLS = 64  # of one id: conversations beside each other may count theirs alike
 
 _Ids = tuple[tuple[str, str], ...]
 
@@ -36,9 +36,9 @@ class CallMemory:
             for call in reply.tool_calls:
                 kept = self._calls.pop(call.id, [])
                 if call not in kept:
-                    kept = [call, *kept][:_MOST_CALLS]
+                    kept = [call, *kept][:_MAX_CALLS]
                 self._calls[call.id] = kept
-                if len(self._calls) > MOST_IDS:
+                if len(self._calls) > MAX_IDS:
                     del self._calls[next(iter(self._calls))]
 
             if reply.opaque is not None:
@@ -54,10 +54,10 @@ class CallMemory:
             known = self._thoughts.get(key, opaque)
             # Conversations beside each other may number their calls alike: then none is known.
             self._thoughts[key] = opaque if known == opaque else None
-            if len(self._thoughts) > MOST_IDS:
+            if len(self._thoughts) > MAX_IDS:
                 del self._thoughts[next(iter(self._thoughts))]
 
-    def restored(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+    def restore_messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return a conversation with its turns as the model wrote them; those that it did not write
         stay as they are.
         """

@@ -18,8 +18,8 @@ from typing import Any
 
 from ktdeval.values import JsonValue, content_hash, file_sha256
 
-_MOST_WRAPPERS = 8
-_MOST_WRAPPER_BYTES = 64 << 10
+_MAX_WRAPPERS = 8
+_MAX_WRAPPER_BYTES = 64 << 10
 _INTERPRETERS = re.compile(r"(python|pypy|node|deno|bun|ruby|perl|bash|dash|sh|env)[0-9.]*")
 _INSTALLED = ("site-packages", "dist-packages")
 #: what a shell script ends in: a program by its path, or by its place beside the script
@@ -83,7 +83,7 @@ def code_identity(function: Callable[..., Any]) -> str | None:
 
 def _behind(program: Path) -> Iterator[Path]:
     """Yield a program's file, and what a script of the shell starts in the end."""
-    for _ in range(_MOST_WRAPPERS):
+    for _ in range(_MAX_WRAPPERS):
         yield program
         target = _target(program)
         if target is None or target == program:
@@ -93,7 +93,7 @@ def _behind(program: Path) -> Iterator[Path]:
 
 def _target(path: Path) -> Path | None:
     """Return the program that a script of the shell starts; None: it is none, or it can't be told."""
-    if path.stat().st_size > _MOST_WRAPPER_BYTES:
+    if path.stat().st_size > _MAX_WRAPPER_BYTES:
         return None
     text = path.read_bytes().decode("utf-8", "replace")
     if not re.match(r"#!.*\b(?:ba|da|z)?sh\b", text):

@@ -23,7 +23,7 @@ from msgspec import UNSET
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError
 from ktdeval.harness import (
     END,
-    MOST_REFUSED,
+    MAX_REFUSED,
     SUBMIT_TOOL,
     TEXTS_OF_ONE_SUBMISSION,
     AgentTraits,
@@ -34,7 +34,7 @@ from ktdeval.harness import (
     Outside,
     StepSession,
     act_outside,
-    joined,
+    join_parts,
     one_submission,
 )
 from ktdeval.runner import cache_folder
@@ -56,23 +56,23 @@ from ktdeval_command.installed_program import Installation
 from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.own_files import own_files
 from ktdeval_command.placeholders import StepValues
-from ktdeval_command.planned_step import planned
+from ktdeval_command.planned_step import plan_decision
 from ktdeval_command.profiles import (
     Profile,
     chosen_profile,
-    prepared,
+    prepare_start,
     profile_hash,
     profile_of,
     run_words,
 )
 from ktdeval_command.program import (
     Captured,
-    Finished,
-    Outcome,
+    FinishedProgram,
     ProgramLimits,
+    ProgramOutcome,
     RunningProgram,
     Start,
-    started,
+    start_program,
 )
 from ktdeval_command.program_trial import try_program
 from ktdeval_command.sandbox import Sandbox, SandboxError, open_sandbox
@@ -94,7 +94,7 @@ KEPT_FOLDER = "Files that you write into your folder are there again at the next
 class ProgramReport(Value):
     """What was seen of a program in a step."""
 
-    outcome: Outcome | None  #: how it ended; None while it lives on through the episode
+    outcome: ProgramOutcome | None  #: how it ended; None while it lives on through the episode
     folder: str | None = None  #: hash of its folder's listing after the step; None: it is as before
     refused: tuple[str, ...] = ()  #: what of its folder was not kept, `PATH: why`
     problem: str = ""  #: why the folder was not kept; empty where it was
@@ -167,12 +167,12 @@ class CommandAgent:
         )
         if step is None:
             opening = _opening(observation, session, self._params.session == "episode")
-            return planned(opening, session, memory, self._bare_profile.measured)
+            return plan_decision(opening, session, memory, self._bare_profile.measured)
 
         report = from_plain(step.report, ProgramReport, "report of a program")
         kept = report.folder or before
         failure = _failure(report.outcome)
-        for _ in range(min(report.denied, MOST_REFUSED)):
+        for _ in range(min(report.denied, MAX_REFUSED)):
             session.count_failure("denied")
         if failure:
             session.count_failure(failure)
@@ -203,7 +203,7 @@ class CommandAgent:
     ) -> ProgramReport:
         """Run the program from its start to its end."""
         with ExitStack() as held:
-            running = held.enter_context(self._started(observation, session, before))
+            running = held.enter_context(self._start_program(observation, session, before))
             running.desk.begin(acting, observation.user, is_told=True)
             timer = threading.Timer(self._params.grace_s, running.program.stop)
             timer.daemon = True
@@ -215,7 +215,7 @@ class CommandAgent:
         return self._report(finished, acting, running)
 
     @contextmanager
-    def _started(
+    def _start_program(
         self,
         observation: Observation,
         session: StepSession,
@@ -228,7 +228,7 @@ class CommandAgent:
         desk = AgentDesk({name: name for name in params.models}, has_next_day)
         bridge_token = secrets.token_urlsafe(32)
         tools_token = secrets.token_urlsafe(32)
-        prompt = joined(*_opening(observation, session, has_next_day))
+        prompt = join_parts(*_opening(observation, session, has_next_day))
         profile = self._profile
         outside = session.outside
         if self._walls is None:
@@ -251,7 +251,7 @@ class CommandAgent:
                 prompt=prompt,
                 model=model,
             )
-            ready = prepared(profile, self._own.words, values)
+            ready = prepare_start(profile, self._own.words, values)
             workspaces = self._workspaces(outside.files, held)
             listing = workspaces.from_files(
                 {**self._own.files, **ready.files, **_task_files(observation, prompt)}, before
@@ -263,7 +263,7 @@ class CommandAgent:
                 ports=(bridge.server_address[1], tools.server_address[1]),
                 limits=_limits(params),
             )
-            program = held.enter_context(started(start, sandbox, workspaces, listing))
+            program = held.enter_context(start_program(start, sandbox, workspaces, listing))
             hidden = (bridge_token, tools_token)
             yield _Running(program, desk, workspaces, hidden, servers)
 
@@ -356,7 +356,7 @@ class CommandAgent:
         return Workspaces(files, FOLDERS, limits)
 
     def _report(
-        self, finished: Finished, acting: ExternalSession, running: _Running
+        self, finished: FinishedProgram, acting: ExternalSession, running: _Running
     ) -> ProgramReport:
         """Return what was seen of a program that ended. Raises ProviderError: it can't be started,
         which no further step could change.
@@ -369,7 +369,7 @@ class CommandAgent:
                 " run= and take a new --out"
             )
 
-        output = _shown(finished, acting, running.secrets)
+        output = _show_output(finished, acting, running.secrets)
         self._has_acted = self._has_acted or bool(acting.acts)
         if _failure(outcome) and not self._has_acted:
             said = output.strip().splitlines() or ["it wrote nothing"]
@@ -420,7 +420,7 @@ class CommandAgent:
         self._has_acted = True
         outcome = None
         if not acting.is_over:
-            outcome = Outcome(kind="timed_out")
+            outcome = ProgramOutcome(kind="timed_out")
             living.end(0.0)  # the next step begins with another process
         return ProgramReport(outcome=outcome, denied=living.running.newly_denied())
 
@@ -437,7 +437,7 @@ class CommandAgent:
 
         self._held.close()
         running = self._held.enter_context(
-            self._started(observation, session, before, has_next_day=True)
+            self._start_program(observation, session, before, has_next_day=True)
         )
         living = _Lifetime(running)
         self._held.callback(living.end, self._params.grace_s)
@@ -455,7 +455,7 @@ class _Lifetime:
 
     def __init__(self, running: _Running) -> None:
         self.running = running
-        self.finished: Finished | None = None
+        self.finished: FinishedProgram | None = None
         self._was_told = True  # whether it had the day of the latest step
         self._changed = threading.Event()
         self._thread = threading.Thread(target=self._wait, name="ktdeval-program", daemon=True)
@@ -465,7 +465,7 @@ class _Lifetime:
         """Open a step for it."""
         self._changed.clear()
         acting.when_over = self._changed.set
-        self.running.desk.begin(acting, joined(observation.day, observation.request), is_told)
+        self.running.desk.begin(acting, join_parts(observation.day, observation.request), is_told)
 
     def wait_for_step(self, seconds: float) -> None:
         """Wait until the step is over, the program ended, or the time is up."""
@@ -525,7 +525,7 @@ def program_procedure(observation: Observation, session: StepSession, has_next_d
     procedure = one_submission(observation, session, then, server=SERVER)
     if session.submit_tool.name != SUBMIT_TOOL:
         return procedure  # questions have no step before
-    return joined(procedure, KEPT_FOLDER)
+    return join_parts(procedure, KEPT_FOLDER)
 
 
 def _opening(observation: Observation, session: StepSession, has_next_day: bool) -> tuple[str, str]:
@@ -541,7 +541,7 @@ def _task_files(observation: Observation, prompt: str) -> dict[str, bytes]:
     return {"task.md": prompt.encode(), "state.json": state.encode()}
 
 
-def _failure(outcome: Outcome | None) -> str:
+def _failure(outcome: ProgramOutcome | None) -> str:
     """Return under which name an end counts as a failure; empty where it is none."""
     if outcome is None or outcome.kind == "stopped":
         return ""
@@ -550,7 +550,7 @@ def _failure(outcome: Outcome | None) -> str:
     return f"program_{outcome.kind}"
 
 
-def _shown(finished: Finished, acting: ExternalSession, hidden: Sequence[str]) -> str:
+def _show_output(finished: FinishedProgram, acting: ExternalSession, hidden: Sequence[str]) -> str:
     """Return the end of a program's output, without tokens and identities."""
     parts = [_tail(finished.stdout), _tail(finished.stderr)]
     text = "\n".join(filter(None, parts))

@@ -34,10 +34,10 @@ from ktdeval.harness import (
     ToolResult,
     ToolSpec,
     act_outside,
-    joined,
+    join_parts,
     one_submission,
 )
-from ktdeval.registry import PIN, described, raised_by
+from ktdeval.registry import PIN, describe_error, raised_by
 from ktdeval.values import (
     JsonObject,
     JsonValue,
@@ -51,7 +51,7 @@ from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.code_identity import code_identity
 from ktdeval_command.desk_servers import serve_desk
 from ktdeval_command.known_program_texts import known_program_texts
-from ktdeval_command.planned_step import planned
+from ktdeval_command.planned_step import plan_decision
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -107,7 +107,7 @@ class FrameworkDesk:
     @property
     def prompt(self) -> str:
         """Return the whole step in words, with how it goes."""
-        return joined(*self._opening)
+        return join_parts(*self._opening)
 
     @property
     def is_over(self) -> bool:
@@ -178,7 +178,7 @@ class FrameworkAgent:
         """
         self._act = act
         self._models = dict(models or {})
-        self._most_calls = calls
+        self._max_calls = calls
         self._has_acted = False
         further = tuple(dict.fromkeys(self._models.values()))
         content = code_identity(act)
@@ -198,9 +198,9 @@ class FrameworkAgent:
             plain: JsonValue = to_plain(self._run(acting, observation, memory))
             return plain
 
-        step = act_outside(session, run, "none", self._most_calls, known_program_texts())
+        step = act_outside(session, run, "none", self._max_calls, known_program_texts())
         if step is None:
-            return planned(_opening(observation, session), session, memory)
+            return plan_decision(_opening(observation, session), session, memory)
 
         report = from_plain(step.report, FrameworkReport, "report of a framework")
         if not report.raised:
@@ -217,7 +217,7 @@ class FrameworkAgent:
         """Let `act` decide, and say how it ended."""
         returned: list[JsonValue] = []
         with self._desk(acting, observation, memory) as desk:
-            error = raised_by(lambda: returned.append(_completed(self._act, desk)))
+            error = raised_by(lambda: returned.append(_complete_call(self._act, desk)))
             while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
                 error = error.exceptions[
                     0
@@ -229,7 +229,7 @@ class FrameworkAgent:
         if isinstance(error, ConfigError):
             raise error
 
-        said = described(error).replace(desk.api_key, "[token]")
+        said = describe_error(error).replace(desk.api_key, "[token]")
         if not self._has_acted and acting.error is None:
             raise ProviderError(
                 f"the agent raised {said} before it did anything; correct or install what it names,"
@@ -253,7 +253,7 @@ def _opening(observation: Observation, session: StepSession | ExternalSession) -
     return observation.system_with(one_submission(observation, session, END)), observation.user
 
 
-def _completed(act: Act, desk: FrameworkDesk) -> JsonValue:
+def _complete_call(act: Act, desk: FrameworkDesk) -> JsonValue:
     """Call `act`, and wait for its end where it is a coroutine function."""
     returned = act(desk)
     if not inspect.isawaitable(returned):

@@ -68,7 +68,7 @@ class Trajectory:
         (folder / "trajectory.json").write_text(text, encoding="utf-8")
 
 
-class Market:
+class EpisodeClient:
     """The tools of the episode that this client plays."""
 
     def __init__(self, url: str, token: str, trajectory: Trajectory) -> None:
@@ -128,7 +128,7 @@ def smallest(schema: dict[str, Any]) -> Any:
     return REASON
 
 
-def play(market: Market, submit_tool: str) -> int:
+def play(market: EpisodeClient, submit_tool: str) -> int:
     """Hold on each day until the episode is over; return how many days were decided. Raises
     ValueError: something was refused.
     """
@@ -165,7 +165,7 @@ def main() -> int:
     trajectory = Trajectory(episode["version"])
     try:
         try:
-            days = play(Market(url, token, trajectory), episode["submit_tool"])
+            days = play(EpisodeClient(url, token, trajectory), episode["submit_tool"])
         finally:
             trajectory.write(logs)
     except (OSError, ValueError) as error:

@@ -64,15 +64,15 @@ def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, byte
     """Return the files of a task by path; the same for the same arguments."""
     files = {
         "task.toml": _task_toml(episode),
-        "instruction.md": _filled(episode, "instruction.md"),
-        "environment/Dockerfile": _filled(episode, "agent.Dockerfile"),
-        "environment/docker-compose.yaml": _filled(episode, "docker-compose.yaml"),
-        "environment/ktdeval-tools": _filled(episode, "ktdeval-tools.sh"),
+        "instruction.md": _fill_template(episode, "instruction.md"),
+        "environment/Dockerfile": _fill_template(episode, "agent.Dockerfile"),
+        "environment/docker-compose.yaml": _fill_template(episode, "docker-compose.yaml"),
+        "environment/ktdeval-tools": _fill_template(episode, "ktdeval-tools.sh"),
         "environment/stdio_relay.py": _module("stdio_relay.py"),
         "environment/market/Dockerfile": _image(content, "market.Dockerfile", "market"),
         "environment/market/play.sh": _play(episode, content),
-        "environment/market/finish.sh": _filled(episode, "finish.sh"),
-        "solution/solve.sh": _filled(episode, "solve.sh"),
+        "environment/market/finish.sh": _fill_template(episode, "finish.sh"),
+        "solution/solve.sh": _fill_template(episode, "solve.sh"),
         "solution/solve.py": _module("harbor_solve.py"),
         "solution/episode.json": _json(
             {
@@ -83,9 +83,9 @@ def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, byte
             }
         ),
         "tests/Dockerfile": _image(content, "verifier.Dockerfile", "verifier"),
-        "tests/test.sh": _filled(episode, "test.sh"),
+        "tests/test.sh": _fill_template(episode, "test.sh"),
         "tests/verify.py": _module("harbor_verify.py"),
-        "tests/expected.json": _json(_expected(episode, content)),
+        "tests/expected.json": _json(_describe_expected(episode, content)),
     }
     whole = {path: text.encode() for path, text in files.items()}
     for folder in ("environment/market", "tests"):
@@ -96,7 +96,7 @@ def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, byte
 
 
 def _task_toml(episode: HarborEpisode) -> str:
-    text = _filled(episode, "task.toml")
+    text = _fill_template(episode, "task.toml")
     seconds = max(_SHORTEST_S, _SECONDS_A_DAY * episode.days)
     return text.replace("@AGENT_SECONDS@", f"{seconds}.0")
 
@@ -110,10 +110,10 @@ def _play(episode: HarborEpisode, content: HarborContent) -> str:
     words = []
     for name, value in options.items():
         words.append(f"    {name} {shlex.quote(value)} \\")
-    return _filled(episode, "play.sh").replace("    @OPTIONS@", "\n".join(words))
+    return _fill_template(episode, "play.sh").replace("    @OPTIONS@", "\n".join(words))
 
 
-def _expected(episode: HarborEpisode, content: HarborContent) -> JsonValue:
+def _describe_expected(episode: HarborEpisode, content: HarborContent) -> JsonValue:
     options: list[JsonValue] = []
     if content.market_files:
         options = ["--data", _DATA["verifier"]]
@@ -139,7 +139,7 @@ def _image(content: HarborContent, template: str, place: str) -> str:
     return "\n".join(line.replace("@DATA@", _DATA[place]) for line in lines) + "\n"
 
 
-def _filled(episode: HarborEpisode, template: str) -> str:
+def _fill_template(episode: HarborEpisode, template: str) -> str:
     """Return a file of the template with the episode's own words."""
     words = {
         "@IMAGE@": _IMAGE,

@@ -45,7 +45,7 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def verified(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
     """Return the verified card of a run's folder, or None and why there is none."""
     cards = sorted((folder / "cards").glob("*.json"))
     if len(cards) != 1:
@@ -71,25 +71,25 @@ def main() -> int:
     logs = Path(os.environ.get("KTDEVAL_LOGS", "/logs/verifier"))
     logs.mkdir(parents=True, exist_ok=True)
 
-    card, reason = verified(run, expected)
+    card, reason = verify_run(run, expected)
     if card is None:
-        return _written(logs, 0.0, {"reason": reason})
+        return _write_reward(logs, 0.0, {"reason": reason})
 
     defined = figures_of(card)
     figures = {"reason": "verified", "figures": defined}
     metric = expected["reward"]
     if metric is None:
-        return _written(logs, 1.0, figures)
+        return _write_reward(logs, 1.0, figures)
 
     value = defined[metric]["value"]
     if value is None:  # no number stands for a figure that is not defined
         (logs / "figures.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
         sys.stderr.write(f"{metric} is not defined for this episode: there is no reward\n")
         return 1
-    return _written(logs, value, figures)
+    return _write_reward(logs, value, figures)
 
 
-def _written(logs: Path, reward: float, figures: Mapping[str, Any]) -> int:
+def _write_reward(logs: Path, reward: float, figures: Mapping[str, Any]) -> int:
     (logs / "figures.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
     (logs / "reward.json").write_text(json.dumps({"reward": reward}), encoding="utf-8")
     sys.stdout.write(f"reward {reward}: {figures['reason']}\n")

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.values import user_path
-from ktdeval_command.shown_parts import SYSTEM, Part, environment_parts
+from ktdeval_command.shown_parts import SYSTEM, SourcePart, environment_parts
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _FIRST_LINE_BYTES = 512
-_MOST_STEPS = 8  # from a script to its interpreter to that one's
+_MAX_STEPS = 8  # from a script to its interpreter to that one's
 
 
 @dataclass(frozen=True)
 class Installation:
     """Parts of a program. `path`: its variable PATH; empty where the usual one finds all."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SourcePart, ...] = ()
     path: str = ""
 
 
@@ -38,10 +38,10 @@ def start_path(program: str) -> str:
 
 def installation_of(program: str) -> Installation:
     """Return where a program and its interpreters lie; an empty one where there is no such program."""
-    parts: dict[Part, None] = {}
+    parts: dict[SourcePart, None] = {}
     bins: dict[Path, None] = {}
     name: str | None = program
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         found = shutil.which(name) if name else None
         if found is None:
             break
@@ -68,14 +68,14 @@ def _is_system(path: Path) -> bool:
     return any(path.is_relative_to(root) for root in SYSTEM)
 
 
-def _parts_of(path: Path) -> list[Part]:
+def _parts_of(path: Path) -> list[SourcePart]:
     """Return what to show for a file: nothing where it is the system's."""
     if _is_system(path):
         return []
 
     for above in reversed(path.parents):
         if above.name == "node_modules":
-            return [Part(above, "packages")]
+            return [SourcePart(above, "packages")]
     for above in path.parents:
         parts = environment_parts(above) if (above / "pyvenv.cfg").is_file() else []
         if any(path.is_relative_to(part.path) for part in parts):
@@ -86,8 +86,8 @@ def _parts_of(path: Path) -> list[Part]:
     library = path.parent.parent / "lib"
     if path.name.startswith("python") and any(library.glob("python3*/os.py")):
         # a Python, with its standard library
-        return [Part(path.parent, "interpreter"), Part(library, "interpreter")]
-    return [Part(path.parent, "programs")]
+        return [SourcePart(path.parent, "interpreter"), SourcePart(library, "interpreter")]
+    return [SourcePart(path.parent, "programs")]
 
 
 def _interpreter(path: Path) -> str | None:
@@ -109,7 +109,7 @@ def _interpreter(path: Path) -> str | None:
     return words[0] if words else None
 
 
-def _without_nested(parts: list[Part]) -> tuple[Part, ...]:
+def _without_nested(parts: list[SourcePart]) -> tuple[SourcePart, ...]:
     outer = []
     for part in parts:
         others = [other for other in parts if other.path != part.path]

@@ -16,9 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ktdeval.errors import KtdevalError, explained
+from ktdeval.errors import KtdevalError, wrap_os_error
 from ktdeval.values import JsonValue, ambiguity, dumps_compact
-from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError, refusal_of
+from ktdeval_command.wire.refusals import RefusalKind, WireError, WireRefusal, refusal_of
 
 LOOPBACK = "127.0.0.1"
 _PIECE = 1 << 16
@@ -38,7 +38,7 @@ class ServerLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class LoopbackAnswer:
     """One answer: status, type and pieces of its body, further headers."""
 
     status: int
@@ -49,9 +49,9 @@ class HttpAnswer:
 
 def json_answer(
     value: JsonValue, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
-) -> HttpAnswer:
+) -> LoopbackAnswer:
     """Return an answer with a value as JSON."""
-    return HttpAnswer(
+    return LoopbackAnswer(
         status, "application/json", [dumps_compact(value).encode(errors="replace")], headers or {}
     )
 
@@ -99,7 +99,7 @@ class LoopbackServer(ThreadingHTTPServer):
             shown = f"{where[0]} port {where[1]}"
             if ":" in where[0]:
                 self.address_family = socket.AF_INET6
-        with explained(f"the {self.noun} can't listen on {shown}"):
+        with wrap_os_error(f"the {self.noun} can't listen on {shown}"):
             super().__init__(address, handler)
 
     @property
@@ -254,7 +254,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         """Check a request before its body is read. Raises WireError: it lacks the token, say."""
         raise NotImplementedError
 
-    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+    def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
         """Return the answer to a request that is refused."""
         raise NotImplementedError
 
@@ -283,7 +283,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         self.wfile.flush()
         return goes_on
 
-    def respond(self, make: Callable[[], HttpAnswer]) -> None:
+    def respond(self, make: Callable[[], LoopbackAnswer]) -> None:
         """Send what `make` returns, or why there is nothing to return."""
         self._unread = -1  # bytes of the body; -1: how many is not known
         try:
@@ -297,7 +297,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         except ConnectionError:
             raise  # nobody is there to be told
         except BaseException:
-            refusal = Refusal("failed", f"the {self.server.noun} failed on this request")
+            refusal = WireRefusal("failed", f"the {self.server.noun} failed on this request")
             self.close_connection = True
             self._send(self.refusal_answer(refusal))
             raise
@@ -387,7 +387,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             for _ in self._pieces():
                 pass
 
-    def _send(self, answer: HttpAnswer) -> None:
+    def _send(self, answer: LoopbackAnswer) -> None:
         """Send an answer. The connection is kept only where the whole request was read: what is left
         of one would be taken for the next.
         """
@@ -418,8 +418,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         del explain
         self._unread = -1
         text = message or HTTPStatus(code).phrase
-        answer = self.refusal_answer(Refusal("bad_request", text[:200]))
-        self._send(HttpAnswer(code, answer.kind, answer.pieces, answer.headers))
+        answer = self.refusal_answer(WireRefusal("bad_request", text[:200]))
+        self._send(LoopbackAnswer(code, answer.kind, answer.pieces, answer.headers))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the run records each call."""

@@ -17,11 +17,11 @@ from ktdeval.errors import KtdevalError
 from ktdeval.harness import ToolCall, ToolResult, ToolSpec
 from ktdeval.values import JsonObject, JsonValue, dumps_compact
 from ktdeval_command.wire.refusals import WireError, one_line
-from ktdeval_command.wire.request_fields import MOST_NAME_CHARS, read_json
+from ktdeval_command.wire.request_fields import MAX_NAME_CHARS, read_json
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  #: newest first
 _WITH_BATCHES = (None, "2025-03-26", "2024-11-05")  # a request without a version is of 2025-03-26
-_MOST_IN_BATCH = 100
+_MAX_IN_BATCH = 100
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -65,12 +65,14 @@ class McpMessages:
         try:
             value = read_json(body)
         except WireError as error:
-            return _refused(PARSE_ERROR, str(error))
+            return _make_refusal(PARSE_ERROR, str(error))
 
         begins = isinstance(value, dict) and value.get("method") == "initialize"
         if protocol_version not in (None, *VERSIONS) and not begins:
             known = ", ".join(VERSIONS)
-            return _refused(INVALID_REQUEST, f"MCP-Protocol-Version: this server speaks {known}")
+            return _make_refusal(
+                INVALID_REQUEST, f"MCP-Protocol-Version: this server speaks {known}"
+            )
         if isinstance(value, list):
             return self._answer_batch(value, protocol_version)
 
@@ -92,10 +94,10 @@ class McpMessages:
         self, messages: Sequence[JsonValue], protocol_version: str | None
     ) -> McpAnswer:
         if protocol_version not in _WITH_BATCHES:
-            return _refused(INVALID_REQUEST, f"{protocol_version} has no lists of messages")
-        if not 0 < len(messages) <= _MOST_IN_BATCH:
-            return _refused(
-                INVALID_REQUEST, f"a list has 1 to {_MOST_IN_BATCH} messages, not {len(messages)}"
+            return _make_refusal(INVALID_REQUEST, f"{protocol_version} has no lists of messages")
+        if not 0 < len(messages) <= _MAX_IN_BATCH:
+            return _make_refusal(
+                INVALID_REQUEST, f"a list has 1 to {_MAX_IN_BATCH} messages, not {len(messages)}"
             )
 
         answers: list[JsonValue] = []
@@ -167,9 +169,9 @@ class McpMessages:
 
     def _call_result(self, params: JsonObject) -> JsonObject:
         name = params.get("name")
-        if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME_CHARS:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
             raise _RpcError(
-                INVALID_PARAMS, f"name: expected a text of 1 to {MOST_NAME_CHARS} characters"
+                INVALID_PARAMS, f"name: expected a text of 1 to {MAX_NAME_CHARS} characters"
             )
 
         arguments = params.get("arguments")
@@ -196,7 +198,7 @@ def _content(text: str, is_error: bool) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
-def _refused(code: int, text: str) -> McpAnswer:
+def _make_refusal(code: int, text: str) -> McpAnswer:
     return McpAnswer(refusal_message(code, text), HTTPStatus.BAD_REQUEST)
 
 
@@ -208,7 +210,7 @@ def _error(request_id: JsonValue, error: _RpcError) -> JsonObject:
 def _id_of(message: JsonValue) -> JsonValue:
     """Return the id of a request; None where it has none that could be repeated."""
     found = message.get("id") if isinstance(message, dict) else None
-    if isinstance(found, str) and len(found) <= MOST_NAME_CHARS:
+    if isinstance(found, str) and len(found) <= MAX_NAME_CHARS:
         return found
     return found if type(found) in (int, float) else None
 
@@ -229,7 +231,7 @@ def _request_of(message: JsonValue) -> tuple[str, JsonObject] | None:
         return None
     if _id_of(message) is None:
         raise _RpcError(
-            INVALID_REQUEST, f"id: expected a number, or a text of up to {MOST_NAME_CHARS} signs"
+            INVALID_REQUEST, f"id: expected a number, or a text of up to {MAX_NAME_CHARS} signs"
         )
 
     params = message.get("params")

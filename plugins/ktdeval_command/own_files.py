@@ -13,7 +13,7 @@ from pathlib import Path
 from ktdeval.errors import ConfigError
 from ktdeval.values import content_hash, read_plain, sha256_hex, user_path
 
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def own_files(words: Sequence[str]) -> OwnFiles:
             raise ConfigError(
                 f"run: two files are named {name}: {sources[name]} and {path}; rename"
             )
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(
-                f"run: {path} is over {_MOST_BYTES >> 20} MiB; name it by its absolute path, and its"
+                f"run: {path} is over {_MAX_BYTES >> 20} MiB; name it by its absolute path, and its"
                 " folder in readable="
             )
         files[name] = read_plain(path)

@@ -82,7 +82,7 @@ def names_in(text: str) -> set[str]:
     return set(_PLACEHOLDER.findall(text))
 
 
-def filled(text: str, values: StepValues) -> str:
+def fill_placeholders(text: str, values: StepValues) -> str:
     """Return a checked text with its values."""
     return _PLACEHOLDER.sub(lambda match: str(getattr(values, match[1])), text)
 
@@ -94,16 +94,18 @@ def filled_words(words: Sequence[str], values: StepValues) -> tuple[str, ...]:
         if word == LIST:
             result += values.tools_stdio
         else:
-            result.append(filled(word, values))
+            result.append(fill_placeholders(word, values))
     return tuple(result)
 
 
 def filled_json(value: JsonValue, values: StepValues) -> JsonValue:
     """Return checked JSON with the values in its texts and names of fields."""
     if isinstance(value, str):
-        return filled(value, values)
+        return fill_placeholders(value, values)
     if isinstance(value, Mapping):
-        return {filled(key, values): filled_json(item, values) for key, item in value.items()}
+        return {
+            fill_placeholders(key, values): filled_json(item, values) for key, item in value.items()
+        }
     if isinstance(value, Sequence):
         items: list[JsonValue] = []
         for item in value:

@@ -63,7 +63,7 @@ class _AtBridge:
         return self._session.ask(replace(request, messages=messages, role=BRIDGE))
 
 
-def planned(
+def plan_decision(
     opening: tuple[str, str],
     session: StepSession,
     memory: JsonValue,

@@ -34,7 +34,7 @@ from ktdeval_command.placeholders import (
     check_json,
     check_text,
     check_words,
-    filled,
+    fill_placeholders,
     filled_json,
     filled_words,
     names_in,
@@ -47,7 +47,7 @@ TASK_FILES = ("task.md", "state.json")  #: files that each program gets
 _FOLDER = Path(__file__).parent / "profiles"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SET_BY_SANDBOX = ("HOME", "PWD", "TMPDIR")
-_MOST_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, with its end
+_MAX_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, with its end
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedProgram:
     """A program that is ready to start, in a step."""
 
     argv: tuple[str, ...]
@@ -237,7 +237,9 @@ def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
 # ---- a step
 
 
-def prepared(profile: Profile, run_argv: tuple[str, ...], values: StepValues) -> Prepared:
+def prepare_start(
+    profile: Profile, run_argv: tuple[str, ...], values: StepValues
+) -> PreparedProgram:
     """Return what to start for a step.
 
     Raises ConfigError: a value makes an argument or a variable that the system can't pass on.
@@ -246,23 +248,25 @@ def prepared(profile: Profile, run_argv: tuple[str, ...], values: StepValues) ->
     if profile.subcommand and profile.subcommand not in rest:
         rest = [profile.subcommand, *rest]
     argv = (program, *rest, *filled_words(profile.arguments, values))
-    environment = {name: filled(text, values) for name, text in profile.environment.items()}
+    environment = {
+        name: fill_placeholders(text, values) for name, text in profile.environment.items()
+    }
     for where, text in (*enumerate(argv), *environment.items()):
         _check_passable(text, str(where))
 
     files = {}
     for path, content in profile.files.items():
         if isinstance(content, str):
-            text = filled(content, values)
+            text = fill_placeholders(content, values)
         else:
             text = dumps_pretty(filled_json(content, values))
         files[path] = text.encode()
 
-    return Prepared(
+    return PreparedProgram(
         argv=argv,
         environment=environment,
         files=files,
-        stdin=filled(profile.stdin, values).encode(),
+        stdin=fill_placeholders(profile.stdin, values).encode(),
     )
 
 
@@ -275,9 +279,9 @@ def _check_passable(text: str, where: str) -> None:
         raise ConfigError(
             f"profile: {where}: has half a surrogate pair, which is no text"
         ) from error
-    if size > _MOST_ARGUMENT_BYTES:
+    if size > _MAX_ARGUMENT_BYTES:
         raise ConfigError(
             f"profile: {where}: {size:,} bytes are more than the system passes on in one argument"
-            f" or variable ({_MOST_ARGUMENT_BYTES:,}); give {{prompt}} by stdin, or let the program"
+            f" or variable ({_MAX_ARGUMENT_BYTES:,}); give {{prompt}} by stdin, or let the program"
             " read {task_file}"
         )

@@ -24,7 +24,7 @@ _KEPT_BYTES = 128 << 10
 _START_S = 60.0
 _GRACE_S = 30.0
 _LAST_OUTPUT_S = 3.0
-_MOST_LINE_BYTES = 4096
+_MAX_LINE_BYTES = 4096
 
 Kind = Literal[
     "exited",
@@ -39,7 +39,7 @@ Kind = Literal[
 ]
 
 
-class Outcome(Value):
+class ProgramOutcome(Value):
     """How a program ended."""
 
     kind: Kind
@@ -114,12 +114,12 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedProgram:
     """A program that ended. `folder`: its archived folder; None with a reason in `folder_problem`:
     the folder stays as it was before.
     """
 
-    outcome: Outcome
+    outcome: ProgramOutcome
     stdout: Captured
     stderr: Captured
     folder: Archived | None
@@ -160,7 +160,7 @@ class _Capture:
             self._tail_bytes -= gone
             self._dropped += gone
 
-    def captured(self) -> Captured:
+    def wait_for_output(self) -> Captured:
         """Return what was captured, at the pipe's end, or soon where a process outside all walls
         holds it open.
         """
@@ -227,36 +227,40 @@ class RunningProgram:
         with suppress(OSError):
             self._channel.send(b"S")
 
-    def wait(self, workspaces: Workspaces) -> Finished:
+    def wait(self, workspaces: Workspaces) -> FinishedProgram:
         """Wait until the program ended, with all that it left running."""
         self._channel.settimeout(self._start.limits.wall_s + _GRACE_S)
         try:
             outcome = self._read_outcome()
             folder, problem = self._read_folder(outcome, workspaces)
         except (TimeoutError, WorkspaceError, ConnectionError) as error:
-            outcome = Outcome(kind="lost", detail=f"the sandbox ended without an outcome ({error})")
+            outcome = ProgramOutcome(
+                kind="lost", detail=f"the sandbox ended without an outcome ({error})"
+            )
             folder, problem = None, str(outcome)
 
         self.end()
-        return Finished(
+        return FinishedProgram(
             outcome=outcome,
-            stdout=self._stdout.captured(),
-            stderr=self._stderr.captured(),
+            stdout=self._stdout.wait_for_output(),
+            stderr=self._stderr.wait_for_output(),
             folder=folder,
             folder_problem=problem,
             wall_s=time.monotonic() - self._began,
         )
 
-    def _read_outcome(self) -> Outcome:
+    def _read_outcome(self) -> ProgramOutcome:
         line = self._read_line()
         if line == b'{"started": true}\n':
             line = self._read_line()
         return read_outcome(line)
 
     def _read_line(self) -> bytes:
-        return self._stream.readline(_MOST_LINE_BYTES)
+        return self._stream.readline(_MAX_LINE_BYTES)
 
-    def _read_folder(self, outcome: Outcome, workspaces: Workspaces) -> tuple[Archived | None, str]:
+    def _read_folder(
+        self, outcome: ProgramOutcome, workspaces: Workspaces
+    ) -> tuple[Archived | None, str]:
         if outcome.kind in ("too_much_disk", "not_found", "not_executable"):
             return None, str(outcome)
         try:
@@ -280,15 +284,15 @@ class RunningProgram:
 
     def _broken(self) -> SandboxError:
         self.end()
-        lines = self._stderr.captured().text().strip().splitlines() or ["no reason given"]
+        lines = self._stderr.wait_for_output().text().strip().splitlines() or ["no reason given"]
         return SandboxError(
             f"sandbox: ended before the program began: {lines[-1][:300]}; run the step again"
         )
 
 
-def read_outcome(line: bytes) -> Outcome:
+def read_outcome(line: bytes) -> ProgramOutcome:
     """Return an outcome from the supervisor's line. Raises WorkspaceError: it is none."""
-    return decode_json(line, Outcome, "sandbox", WorkspaceError)
+    return decode_json(line, ProgramOutcome, "sandbox", WorkspaceError)
 
 
 def _feed(pipe: BinaryIO, data: bytes) -> None:
@@ -297,7 +301,7 @@ def _feed(pipe: BinaryIO, data: bytes) -> None:
 
 
 @contextmanager
-def started(
+def start_program(
     start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None
 ) -> Iterator[RunningProgram]:
     """Start a program in a folder with the content of a listing (None: empty), and end it with all
@@ -340,9 +344,9 @@ def started(
 
 def run_program(
     start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None = None
-) -> Finished:
+) -> FinishedProgram:
     """Run a program to its end. Arguments and errors as of `started`."""
-    with started(start, sandbox, workspaces, listing) as program:
+    with start_program(start, sandbox, workspaces, listing) as program:
         return program.wait(workspaces)
 
 

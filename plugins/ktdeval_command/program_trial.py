@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktdeval.errors import explained
+from ktdeval.errors import wrap_os_error
 from ktdeval.stores import LocalStore
 from ktdeval.values import temporary_folder
 from ktdeval_command.placeholders import StepValues
-from ktdeval_command.profiles import Profile, prepared
-from ktdeval_command.program import Finished, ProgramLimits, Start, run_program
+from ktdeval_command.profiles import Profile, prepare_start
+from ktdeval_command.program import FinishedProgram, ProgramLimits, Start, run_program
 from ktdeval_command.sandbox import Sandbox, SandboxError
 from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 
@@ -45,7 +45,7 @@ def try_program(words: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> N
     words by which it prints its version, and it can't.
     """
     program = sandbox.program_path(words[0])
-    with explained(
+    with wrap_os_error(
         "no temporary folder can be made",
         "set TMPDIR to a folder that can be written",
         SandboxError,
@@ -70,7 +70,7 @@ def try_program(words: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> N
         )
 
 
-def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> Finished:
+def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> FinishedProgram:
     """Run a command as the program is run, in an empty folder, without servers."""
     nowhere = StepValues(
         bridge="http://127.0.0.1:9",
@@ -81,7 +81,7 @@ def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> Finished:
         prompt="",
         model="ktdeval",
     )
-    environment = prepared(profile, argv, nowhere).environment
+    environment = prepare_start(profile, argv, nowhere).environment
     limits = ProgramLimits(wall_s=_SECONDS)
     with temporary_folder("ktdeval-trial-") as folder:
         files = LocalStore(Path(folder))
@@ -89,7 +89,7 @@ def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> Finished:
         return run_program(Start(argv, environment, limits=limits), sandbox, workspaces)
 
 
-def _last_line(finished: Finished) -> str:
+def _last_line(finished: FinishedProgram) -> str:
     output = f"{finished.stdout.text()}\n{finished.stderr.text()}"
     lines = output.strip().splitlines() or ["it wrote nothing"]
     return lines[-1][:300]

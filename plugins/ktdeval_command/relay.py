@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ktdeval.values import Closing
 
-_MOST_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 _PIECE_BYTES = 1 << 16
 
 
@@ -44,7 +44,7 @@ class Relay(Closing):
     async def _serve(self, port: int, listener: socket.socket) -> None:
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
-            if task is None or len(self._open) >= _MOST_CONNECTIONS:
+            if task is None or len(self._open) >= _MAX_CONNECTIONS:
                 writer.close()
                 return
 

@@ -23,9 +23,9 @@ from ktdeval.harness import (
 from ktdeval.values import JsonValue, Value, from_plain, to_plain
 from ktdeval_command.agent_desk import BRIDGE, NEXT_STEP
 from ktdeval_command.known_program_texts import known_program_texts
-from ktdeval_command.planned_step import planned
+from ktdeval_command.planned_step import plan_decision
 from ktdeval_command.remote_host import HOSTS, OpenEpisode
-from ktdeval_command.remote_params import RemoteParams
+from ktdeval_command.remote_params import RemoteAgentParams
 
 TIMED_OUT = "remote_timed_out"  #: under which a day without a submission in time is counted
 NOT_ASKED = (
@@ -44,7 +44,7 @@ class RemoteReport(Value):
 class RemoteAgent:
     """Decides by clients, one at a time."""
 
-    def __init__(self, params: RemoteParams) -> None:
+    def __init__(self, params: RemoteAgentParams) -> None:
         self._params = params
         self._opened: OpenEpisode | None = None
         self.traits = AgentTraits(acts_outside=True, close=self._close)
@@ -66,7 +66,7 @@ class RemoteAgent:
 
         step = act_outside(session, run, "remote", self._params.calls, known_program_texts())
         if step is None:
-            return planned((rules, observation.user), session, memory)
+            return plan_decision((rules, observation.user), session, memory)
 
         if from_plain(step.report, RemoteReport, "report of a client").is_late:
             session.count_failure(TIMED_OUT)

@@ -17,19 +17,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.errors import ConfigError, ProviderError, StoreError
-from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec, joined
+from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec, join_parts
 from ktdeval.values import read_plain, user_path
 from ktdeval_command.agent_desk import NEXT_DAY, AgentDesk
 from ktdeval_command.bridge_server import BridgeAnswers
 from ktdeval_command.loopback_server import serving
-from ktdeval_command.remote_params import RemoteParams
-from ktdeval_command.remote_server import BEGIN, TOOLS_PATH, Begun, Caller, RemoteServer
+from ktdeval_command.remote_params import RemoteAgentParams
+from ktdeval_command.remote_server import (
+    BEGIN,
+    TOOLS_PATH,
+    BegunEpisode,
+    RemoteCaller,
+    RemoteServer,
+)
 
 LONGEST_ANSWER_S = 20.0  #: of a client that waits for an episode or a day; then it asks again
 LINGER_S = 30.0  #: seconds for which a listener without an episode goes on
 MODEL_NAME = "ktdeval"  #: of the run's model, as clients see it
 SLICE_S = 0.5  #: between two looks at whether the run is to end
-_MOST_HOLDERS = 100_000  # whose ids are known
+_MAX_HOLDERS = 100_000  # whose ids are known
 _SHORTEST_TOKEN = 16
 
 EPISODE_OVER = "The episode is over. Call begin_episode for another one, or end."
@@ -53,7 +59,7 @@ class Clients:
         self.holding = 0  #: clients that hold an episode
         self._seen_s = time.monotonic()
 
-    def seen(self) -> None:
+    def note_client(self) -> None:
         """Note that a client is there."""
         self._seen_s = time.monotonic()
 
@@ -151,7 +157,7 @@ class RemoteEpisode:
         if self.holder:
             self.holder = ""
             self._all.holding -= 1
-            self._all.seen()
+            self._all.note_client()
 
     def leave(self, holder: str) -> None:
         """Have a client hold it no longer."""
@@ -159,12 +165,12 @@ class RemoteEpisode:
             if self.holder == holder:
                 self._drop()
 
-    def told(self) -> str | None:
+    def describe_episode(self) -> str | None:
         """Return rules and day, for a client that begins; None: the episode is over, or its next day
         is not there yet.
         """
         day = self.desk.take_day()
-        return None if day is None else joined(self._opening, day)
+        return None if day is None else join_parts(self._opening, day)
 
 
 class RemoteHost:
@@ -207,7 +213,7 @@ class RemoteHost:
         """Return a new episode."""
         episode = RemoteEpisode(self._clients, seconds, wait_s)
         with self._changed:
-            self._clients.seen()
+            self._clients.note_client()
             self._episodes.append(episode)
         return episode
 
@@ -224,27 +230,27 @@ class RemoteHost:
 
     # --- for clients
 
-    def begin(self, caller: Caller) -> Begun:
+    def begin(self, caller: RemoteCaller) -> BegunEpisode:
         """Have a client hold an episode: its own again, or the first that waits."""
         holder = self._holder(caller)
         episode = self._held.get(holder)
-        self._clients.seen()
+        self._clients.note_client()
         if episode is None or episode.holder != holder or episode.desk.is_closed:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting() is not None, LONGEST_ANSWER_S)
                 episode = self._waiting()
                 if episode is None:
-                    return Begun(ToolResult(NO_EPISODE, "no_episode"))
+                    return BegunEpisode(ToolResult(NO_EPISODE, "no_episode"))
                 holder = self._give(episode, caller)
 
-        told = episode.told()
+        told = episode.describe_episode()
         if told is None and not episode.desk.is_closed:
-            return Begun(ToolResult(NOT_THERE, "not_there"), holder)
+            return BegunEpisode(ToolResult(NOT_THERE, "not_there"), holder)
         if told is None:
-            return Begun(ToolResult(EPISODE_OVER, "episode_over"))
-        return Begun(ToolResult(joined(f"Episode {holder} has begun.", told)), holder)
+            return BegunEpisode(ToolResult(EPISODE_OVER, "episode_over"))
+        return BegunEpisode(ToolResult(join_parts(f"Episode {holder} has begun.", told)), holder)
 
-    def call(self, caller: Caller, call: ToolCall) -> ToolResult:
+    def call(self, caller: RemoteCaller, call: ToolCall) -> ToolResult:
         """Answer a call of a tool."""
         if call.name == BEGIN.name:
             return self.begin(caller).result
@@ -259,7 +265,7 @@ class RemoteHost:
             return ToolResult(LOST, "episode_lost")
         return episode.desk.call(call)
 
-    def tools(self, caller: Caller) -> Sequence[ToolSpec]:
+    def tools(self, caller: RemoteCaller) -> Sequence[ToolSpec]:
         """Return the tools of a client's episode; those of all that are open where it has none."""
         episode = self._held.get(self._holder(caller))
         with self._changed:
@@ -289,7 +295,7 @@ class RemoteHost:
             with self._changed:
                 self._changed.notify_all()
 
-    def _holder(self, caller: Caller) -> str:
+    def _holder(self, caller: RemoteCaller) -> str:
         """Return the id that a client acts under; empty where it has none."""
         if caller.episode is not None:
             return caller.episode
@@ -298,15 +304,15 @@ class RemoteHost:
     def _waiting(self) -> RemoteEpisode | None:
         return next((episode for episode in self._episodes if episode.waits), None)
 
-    def _give(self, episode: RemoteEpisode, caller: Caller) -> str:
+    def _give(self, episode: RemoteEpisode, caller: RemoteCaller) -> str:
         holder = secrets.token_hex(16)
         episode.take(holder)
         self._held[holder] = episode
-        if len(self._held) > _MOST_HOLDERS:
+        if len(self._held) > _MAX_HOLDERS:
             del self._held[next(iter(self._held))]
         if caller.session is not None:
             self._of_session[caller.session] = holder
-            if len(self._of_session) > _MOST_HOLDERS:
+            if len(self._of_session) > _MAX_HOLDERS:
                 del self._of_session[next(iter(self._of_session))]
         self._changed.notify_all()
         return holder
@@ -336,7 +342,7 @@ class Hosts:
         self._lock = threading.Lock()
         self._hosts: dict[tuple[str, int], RemoteHost] = {}
 
-    def open(self, params: RemoteParams) -> OpenEpisode:
+    def open(self, params: RemoteAgentParams) -> OpenEpisode:
         """Return a new episode, at the listener of its place. Errors as of `RemoteHost`."""
         place = (params.host, params.port)
         with self._lock:

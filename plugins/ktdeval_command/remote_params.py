@@ -8,7 +8,7 @@ from ktdeval.values import Address, LocalPath, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoteParams:
+class RemoteAgentParams:
     """Where clients connect, and how long they are waited for."""
 
     host: Address = option(

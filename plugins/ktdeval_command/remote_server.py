@@ -14,10 +14,10 @@ from typing import Protocol
 from ktdeval.harness import ToolCall, ToolResult, ToolSpec
 from ktdeval_command.bridge_routes import Dialect, dialect_of
 from ktdeval_command.bridge_server import KEYS, BridgeAnswers, refusal_in
-from ktdeval_command.loopback_server import HttpAnswer, ServerLimits, json_answer
+from ktdeval_command.loopback_server import LoopbackAnswer, ServerLimits, json_answer
 from ktdeval_command.mcp_messages import McpMessages
 from ktdeval_command.tool_server import SESSION, ToolHandler, ToolServer
-from ktdeval_command.wire.refusals import Refusal, WireError
+from ktdeval_command.wire.refusals import WireError, WireRefusal
 
 EPISODE = "Ktdeval-Episode"  #: header with the id of an episode
 TOOLS_PATH = "/tools"
@@ -32,11 +32,11 @@ once, then call next_day, until you are told that the episode is over. Then call
 another one; where none waits, end."""
 
 _BRIDGE = "/bridge/"
-_MOST_CONNECTIONS = 4096
+_MAX_CONNECTIONS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class RemoteCaller:
     """Who asks: its open session of the protocol, and the episode that it names; None: it has
     none.
     """
@@ -46,23 +46,23 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunEpisode:
     """Answer to a client that begins an episode."""
 
     result: ToolResult
     episode: str = ""  #: the id that it acts under; empty where there is no episode
 
 
-class Desk(Protocol):
+class RemoteDesk(Protocol):
     """What answers clients."""
 
-    def begin(self, caller: Caller) -> Begun:
+    def begin(self, caller: RemoteCaller) -> BegunEpisode:
         """Have a client hold an episode."""
 
-    def tools(self, caller: Caller) -> Sequence[ToolSpec]:
+    def tools(self, caller: RemoteCaller) -> Sequence[ToolSpec]:
         """Return the tools that a client may call."""
 
-    def call(self, caller: Caller, call: ToolCall) -> ToolResult:
+    def call(self, caller: RemoteCaller, call: ToolCall) -> ToolResult:
         """Answer a call."""
 
     def bridge(self, holder: str) -> BridgeAnswers | None:
@@ -79,15 +79,15 @@ class RemoteServer(ToolServer):
 
     noun = "tool server"
 
-    def __init__(self, desk: Desk, token: str, where: tuple[str, int]) -> None:
+    def __init__(self, desk: RemoteDesk, token: str, where: tuple[str, int]) -> None:
         """Listen. Raises StoreError: that is not possible."""
         self.desk = desk
         super().__init__(
-            lambda: desk.tools(Caller()),
-            lambda call: desk.call(Caller(), call),
+            lambda: desk.tools(RemoteCaller()),
+            lambda call: desk.call(RemoteCaller(), call),
             token,
             INSTRUCTIONS,
-            ServerLimits(connections=_MOST_CONNECTIONS),
+            ServerLimits(connections=_MAX_CONNECTIONS),
             where,
         )
 
@@ -95,12 +95,12 @@ class RemoteServer(ToolServer):
         """Return what answers a connection."""
         return _Handler
 
-    def caller(self, headers: Message) -> Caller:
+    def caller(self, headers: Message) -> RemoteCaller:
         """Return who asks, by the headers of a request."""
         session = headers.get(SESSION)
         if session is not None and not self.has_session(session):
             session = None
-        return Caller(session, headers.get(EPISODE))
+        return RemoteCaller(session, headers.get(EPISODE))
 
     def messages_of(self, headers: Message) -> McpMessages:
         """Return what answers the client of these headers."""
@@ -116,7 +116,7 @@ class RemoteServer(ToolServer):
 
         return McpMessages(tools, call, INSTRUCTIONS)
 
-    def begin(self, headers: Message) -> Begun:
+    def begin(self, headers: Message) -> BegunEpisode:
         """Have the client of these headers hold an episode."""
         with self.answering():
             return self.desk.begin(self.caller(headers))
@@ -131,20 +131,20 @@ class _Handler(ToolHandler):
     server: RemoteServer
     once = (*ToolHandler.once, *KEYS, EPISODE.lower())
 
-    def _post(self) -> HttpAnswer:
+    def _post(self) -> LoopbackAnswer:
         if self._is_bridge():
             with self.server.answering():
                 answers, path = self._bridge()
                 return answers.post(path, self.body)
         return super()._post()
 
-    def _get(self) -> HttpAnswer:
+    def _get(self) -> LoopbackAnswer:
         if self._is_bridge():
             answers, path = self._bridge()
             return answers.listing(path, self._dialect())
         return super()._get()
 
-    def _call(self, name: str) -> HttpAnswer:
+    def _call(self, name: str) -> LoopbackAnswer:
         if name != BEGIN.name:
             return super()._call(name)
 
@@ -176,7 +176,7 @@ class _Handler(ToolHandler):
         path = self.path.removeprefix(_BRIDGE).partition("/")[2]
         return dialect_of(f"/{path}", {name.lower() for name in getattr(self, "headers", ())})
 
-    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+    def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
         """Return a refusal in the form of what was asked."""
         if self._is_bridge():
             return refusal_in(self._dialect(), refusal)

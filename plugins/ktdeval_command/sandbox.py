@@ -41,12 +41,12 @@ from ktdeval.harness import ShownPart
 from ktdeval.values import temporary_folder
 from ktdeval_command.shown_parts import (
     SYSTEM,
-    Part,
     PrivateFiles,
+    SourcePart,
     by_kind,
     named_parts,
     private_files,
-    searched,
+    search_part,
     searched_system,
 )
 from ktdeval_command.syscall_filter import filter_program
@@ -149,7 +149,7 @@ class Bubblewrap(Sandbox):
 
     executable: str
     python: str  #: interpreter of the supervisor
-    parts: tuple[Part, ...] = ()  #: what the program may read, under the same path
+    parts: tuple[SourcePart, ...] = ()  #: what the program may read, under the same path
     hidden: tuple[Path, ...] = ()  #: folders below them that it may not: packages of ktdeval
     shown: tuple[ShownPart, ...] = field(default=())
 
@@ -259,7 +259,7 @@ def _memory_file(data: bytes, opened: ExitStack) -> int:
 
 def open_sandbox(
     name: str,
-    installed: Sequence[Part] = (),
+    installed: Sequence[SourcePart] = (),
     readable: Sequence[Path] = (),
     private: tuple[Path, ...] = (),
 ) -> Sandbox:
@@ -294,7 +294,7 @@ def open_sandbox(
     return sandbox
 
 
-def _check_place(part: Part, why: str) -> None:
+def _check_place(part: SourcePart, why: str) -> None:
     """Raise UsageError: a part lies where the sandbox has a folder of its own."""
     for own in _OWN:
         if part.path.is_relative_to(own):
@@ -304,13 +304,13 @@ def _check_place(part: Part, why: str) -> None:
             )
 
 
-def _searched_sandbox(parts: tuple[Part, ...], private: PrivateFiles) -> Bubblewrap:
+def _searched_sandbox(parts: tuple[SourcePart, ...], private: PrivateFiles) -> Bubblewrap:
     """Return a sandbox whose parts were searched. Raises ShownError, SandboxError."""
     executable = _bwrap()
     hidden = list(searched_system(private))
     shown = []
     for part in parts:
-        found = searched(part, private)
+        found = search_part(part, private)
         hidden += found.hidden
         shown.append(found.shown)
 

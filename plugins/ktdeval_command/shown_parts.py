@@ -22,17 +22,17 @@ from hashlib import sha256
 from pathlib import Path
 
 import ktdeval
-from ktdeval.errors import KtdevalError, explained
+from ktdeval.errors import KtdevalError, wrap_os_error
 from ktdeval.harness import ShownKind, ShownPart
 from ktdeval.secrets import REDACTED, secret_forms
 from ktdeval.values import content_hash, csv_rows, file_sha256
 
 _NAMES = Path(__file__).with_name("shown_files.csv")
 _MANIFEST = "manifest.json"
-_MOST_FILES = 2_000_000
-_MOST_READ_BYTES = 4 << 20  # of one file: a registration is small
-_MOST_KEY_BYTES = 256 << 10  # of a file with a key; larger ones are programs
-_MOST_MANIFEST_BYTES = 64 << 20
+_MAX_FILES = 2_000_000
+_MAX_READ_BYTES = 4 << 20  # of one file: a registration is small
+_MAX_KEY_BYTES = 256 << 10  # of a file with a key; larger ones are programs
+_MAX_MANIFEST_BYTES = 64 << 20
 _PACKAGES = ("/site-packages", "/dist-packages", "/node_modules")
 _MASK_KEY = re.compile(rb'"mask_key"\s*:\s*"\w')
 _CODE = frozenset(
@@ -74,7 +74,7 @@ class ShownError(KtdevalError):
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """Something to show: a file, a folder, or a link, which shows nothing by itself."""
 
     path: Path  #: absolute; no folder above it is a link
@@ -117,15 +117,15 @@ def _market_files(places: tuple[Path, ...]) -> Iterator[Path]:
 # ---- which parts
 
 
-def environment_parts(root: Path) -> list[Part]:
+def environment_parts(root: Path) -> list[SourcePart]:
     """Return what a virtual environment shows: never the folder that it was made in, which may be a
     project's.
     """
     names = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
-    return [Part(root / name, "environment") for name in names if (root / name).exists()]
+    return [SourcePart(root / name, "environment") for name in names if (root / name).exists()]
 
 
-def named_parts(path: Path) -> list[Part]:
+def named_parts(path: Path) -> list[SourcePart]:
     """Return what a folder shows that the user named. Raises ShownError: it is a project's root, a
     home folder, or above one.
     """
@@ -141,7 +141,7 @@ def named_parts(path: Path) -> list[Part]:
             f"readable={path}: is the root of a project ({marks[0]}), with whatever lies in it;"
             f" {_SMALLER}"
         )
-    return [Part(path, "folder")]
+    return [SourcePart(path, "folder")]
 
 
 _SMALLER = "name a folder inside that has only what the program needs"
@@ -159,7 +159,7 @@ class Searched:
 
 
 @lru_cache(maxsize=256)  # as above
-def searched(part: Part, private: PrivateFiles) -> Searched:
+def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
     """Search a part. Raises ShownError: it holds something that no program may see."""
     path = part.path
     search = _Search(part, private)
@@ -171,7 +171,7 @@ def searched(part: Part, private: PrivateFiles) -> Searched:
     if any(_is_ktdeval(str(above.parent), above.name) for above in (path, *path.parents)):
         raise search.refusal("code of ktdeval", path)
 
-    with explained(f"sandbox=bwrap: {path}: can't be searched"):
+    with wrap_os_error(f"sandbox=bwrap: {path}: can't be searched"):
         if path.is_dir() and not path.is_symlink():
             search.folder(path, is_package=_is_package(path))
         elif path.is_file():
@@ -204,7 +204,7 @@ def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
     """
     hidden: list[Path] = []
     for folder in SYSTEM:
-        part = Part(folder, "programs")
+        part = SourcePart(folder, "programs")
         for place in private.places:
             if place.is_relative_to(folder):
                 raise _Search(part, private).refusal(_OF_THE_RUN, place)
@@ -221,7 +221,7 @@ def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
 
 def check_copied(path: Path, private: PrivateFiles) -> None:
     """Raise ShownError for a file of the user that no program may get a copy of."""
-    search = _Search(Part(path, "folder"), private)
+    search = _Search(SourcePart(path, "folder"), private)
     search.advice = "leave it out of run="
     search.file(path)
 
@@ -229,7 +229,7 @@ def check_copied(path: Path, private: PrivateFiles) -> None:
 class _Search:
     """Search of one part."""
 
-    def __init__(self, part: Part, private: PrivateFiles) -> None:
+    def __init__(self, part: SourcePart, private: PrivateFiles) -> None:
         self._part = part
         self._private = private
         self.advice = f"move it out of {part.path}, or install the program elsewhere"
@@ -262,8 +262,8 @@ class _Search:
 
     def _entry(self, entry: os.DirEntry[str], prefix: str, is_package: bool) -> None:
         """Search a file or a link of a folder; `prefix`: the folder's path in the part."""
-        if self.files >= _MOST_FILES:
-            raise self.refusal(f"more than {_MOST_FILES:,} files, too many to search", entry.path)
+        if self.files >= _MAX_FILES:
+            raise self.refusal(f"more than {_MAX_FILES:,} files, too many to search", entry.path)
 
         if entry.is_symlink():
             self._count(f"{prefix}{entry.name}", f"link to {os.readlink(entry.path)}")  # noqa: PTH115 - many
@@ -291,9 +291,9 @@ class _Search:
             raise self.refusal("a copy of a file of the run's market", path)
 
         what = ""
-        if path.endswith(f"/{_MANIFEST}") and found.st_size <= _MOST_MANIFEST_BYTES:
+        if path.endswith(f"/{_MANIFEST}") and found.st_size <= _MAX_MANIFEST_BYTES:
             what = _manifest_of(Path(path))
-        if not what and not is_package and found.st_size <= _MOST_READ_BYTES:
+        if not what and not is_package and found.st_size <= _MAX_READ_BYTES:
             what = _small_content(Path(path))
         if what:
             raise self.refusal(what, path)
@@ -360,7 +360,7 @@ def _small_content(path: Path) -> str:
         return ""
     if _MASK_KEY.search(data):
         return "a mask key"
-    if len(data) > _MOST_KEY_BYTES or b"\0" in data:
+    if len(data) > _MAX_KEY_BYTES or b"\0" in data:
         return ""
 
     text = data.decode("utf-8", "replace")

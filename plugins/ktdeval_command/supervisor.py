@@ -51,14 +51,14 @@ _KINDS = {
     stat.S_IFBLK: "device",
     stat.S_IFCHR: "device",
 }
-MOST_PATH_BYTES = 1024
+MAX_PATH_BYTES = 1024
 
 
 # ---- the folder
 
 
-def packed(
-    root: str | os.PathLike[str], most_bytes: int, most_files: int
+def pack_folder(
+    root: str | os.PathLike[str], max_bytes: int, max_files: int
 ) -> Iterator[tuple[dict[str, Any], bytes | None]]:
     """Yield a pair of header and path (None: not a file) for all below a folder, in order of paths.
 
@@ -66,18 +66,18 @@ def packed(
     OverflowError: more bytes or entries than allowed.
     """
     total = 0
-    for count, (name, path, found) in enumerate(_walked(os.fsencode(root)), 1):
+    for count, (name, path, found) in enumerate(_walk_folder(os.fsencode(root)), 1):
         header = _header(name, path, found)
         total += header["size"]
-        if count > most_files:
-            raise OverflowError(f"more than {most_files} files and folders")
-        if total > most_bytes:
-            raise OverflowError(f"more than {most_bytes} bytes in files")
+        if count > max_files:
+            raise OverflowError(f"more than {max_files} files and folders")
+        if total > max_bytes:
+            raise OverflowError(f"more than {max_bytes} bytes in files")
 
         yield header, path if header["kind"] == "file" else None
 
 
-def _walked(root: bytes) -> Iterator[tuple[bytes, bytes, os.stat_result]]:
+def _walk_folder(root: bytes) -> Iterator[tuple[bytes, bytes, os.stat_result]]:
     """Names relative to the root, paths and stat results, a folder before what it holds."""
     waiting = [(b"", root)]
     while waiting:
@@ -85,7 +85,7 @@ def _walked(root: bytes) -> Iterator[tuple[bytes, bytes, os.stat_result]]:
         found = os.lstat(path)
         if name:
             yield name, path, found
-        if not stat.S_ISDIR(found.st_mode) or len(name) > MOST_PATH_BYTES:
+        if not stat.S_ISDIR(found.st_mode) or len(name) > MAX_PATH_BYTES:
             continue
 
         os.chmod(path, 0o700)
@@ -102,13 +102,13 @@ def _header(name: bytes, path: bytes, found: os.stat_result) -> dict[str, Any]:
     }
     kind = stat.S_IFMT(found.st_mode)
     why = _KINDS.get(kind, "")
-    if len(name) > MOST_PATH_BYTES:
+    if len(name) > MAX_PATH_BYTES:
         why = "path too long"
     elif header["path"].encode("utf-8") != name:
         why = "name is not UTF-8"
 
     if why:
-        return dict(header, kind="refused", why=why, path=header["path"][:MOST_PATH_BYTES])
+        return dict(header, kind="refused", why=why, path=header["path"][:MAX_PATH_BYTES])
     if kind == stat.S_IFDIR:
         return dict(header, kind="folder")
 
@@ -119,12 +119,12 @@ def _header(name: bytes, path: bytes, found: os.stat_result) -> dict[str, Any]:
 
 
 def send_frames(
-    stream: BinaryIO, root: str | os.PathLike[str], most_bytes: int, most_files: int
+    stream: BinaryIO, root: str | os.PathLike[str], max_bytes: int, max_files: int
 ) -> None:
     """Write the frames of a folder; where it is too large, a line that says so."""
     end: dict[str, Any] = {"end": True}
     try:
-        for header, path in packed(root, most_bytes, most_files):
+        for header, path in pack_folder(root, max_bytes, max_files):
             stream.write(json.dumps(header).encode() + b"\n")
             if path is not None:
                 _copy(path, header["size"], stream)
@@ -336,7 +336,7 @@ def _watch(child: int, channel: socket.socket, order: dict[str, Any]) -> dict[st
     poll.register(_woken(), select.POLLIN)
 
     while True:
-        outcome = _ended(child) or _excess(order)
+        outcome = _wait_for_end(child) or _excess(order)
         if outcome:
             return outcome
 
@@ -363,7 +363,7 @@ def _woken() -> int:
     return read
 
 
-def _ended(child: int) -> dict[str, Any] | None:
+def _wait_for_end(child: int) -> dict[str, Any] | None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

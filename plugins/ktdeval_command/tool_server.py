@@ -13,7 +13,7 @@ from ktdeval.harness import ToolCall, ToolResult, ToolSpec
 from ktdeval.values import JsonValue
 from ktdeval_command.loopback_server import (
     LOOPBACK,
-    HttpAnswer,
+    LoopbackAnswer,
     LoopbackHandler,
     LoopbackServer,
     ServerLimits,
@@ -25,8 +25,8 @@ from ktdeval_command.mcp_messages import (
     McpMessages,
     refusal_message,
 )
-from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError
-from ktdeval_command.wire.request_fields import MOST_NAME_CHARS
+from ktdeval_command.wire.refusals import RefusalKind, WireError, WireRefusal
+from ktdeval_command.wire.request_fields import MAX_NAME_CHARS
 
 FORMS = ("POST /mcp", "GET /tools", "POST /tools/NAME")
 """What the tool server answers, as messages name it."""
@@ -34,7 +34,7 @@ FORMS = ("POST /mcp", "GET /tools", "POST /tools/NAME")
 _MCP = "/mcp"
 _TOOLS = "/tools"
 SESSION = "Mcp-Session-Id"  #: header with the session of the protocol
-_MOST_SESSIONS = 1000
+_MAX_SESSIONS = 1000
 _NOTHING: list[bytes] = []
 
 _STATUS: Mapping[RefusalKind, HTTPStatus] = {
@@ -114,7 +114,7 @@ class ToolServer(LoopbackServer):
         made = secrets.token_hex(16)
         with self._sessions_lock:
             self._sessions[made] = None
-            if len(self._sessions) > _MOST_SESSIONS:
+            if len(self._sessions) > _MAX_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         return made
 
@@ -147,7 +147,7 @@ class ToolHandler(LoopbackHandler):
         """End a session of the protocol."""
         self.respond(self._delete)
 
-    def _post(self) -> HttpAnswer:
+    def _post(self) -> LoopbackAnswer:
         path = self._path()
         if path == _MCP:
             return self._messages()
@@ -155,7 +155,7 @@ class ToolHandler(LoopbackHandler):
             return self._other_method("GET")
         return self._call(self._tool_name(path))
 
-    def _get(self) -> HttpAnswer:
+    def _get(self) -> LoopbackAnswer:
         path = self._path()
         if path == _MCP:  # where a client could wait for what a server says unasked
             return self._other_method("POST, DELETE")
@@ -174,7 +174,7 @@ class ToolHandler(LoopbackHandler):
             )
         return json_answer({"tools": listed})
 
-    def _delete(self) -> HttpAnswer:
+    def _delete(self) -> LoopbackAnswer:
         path = self._path()
         if path == _TOOLS:
             return self._other_method("GET")
@@ -187,21 +187,21 @@ class ToolHandler(LoopbackHandler):
             raise WireError("bad_request", f"{SESSION}: which session ends is missing")
         self._check_session()
         self.server.end_session(session)
-        return HttpAnswer(HTTPStatus.NO_CONTENT, "", _NOTHING)
+        return LoopbackAnswer(HTTPStatus.NO_CONTENT, "", _NOTHING)
 
-    def _messages(self) -> HttpAnswer:
+    def _messages(self) -> LoopbackAnswer:
         self._check_session()
         version = self.headers.get("MCP-Protocol-Version")
         answer = self.server.messages_of(self.headers).answer(self.body(), version)
         if answer.value is None:
-            return HttpAnswer(answer.status, "", _NOTHING)
+            return LoopbackAnswer(answer.status, "", _NOTHING)
 
         headers = {}
         if answer.begins_session:
             headers[SESSION] = self.server.begin_session()
         return json_answer(answer.value, answer.status, headers)
 
-    def _call(self, name: str) -> HttpAnswer:
+    def _call(self, name: str) -> LoopbackAnswer:
         try:
             arguments = self.body().decode("utf-8")
         except UnicodeDecodeError:
@@ -247,7 +247,7 @@ class ToolHandler(LoopbackHandler):
         """Return the tool that an address names. Raises WireError: it names none."""
         folder, _, quoted = path.rpartition("/")
         name = unquote(quoted)
-        if folder != _TOOLS or not 0 < len(name) <= MOST_NAME_CHARS:
+        if folder != _TOOLS or not 0 < len(name) <= MAX_NAME_CHARS:
             raise self._unknown()
         return name
 
@@ -259,14 +259,14 @@ class ToolHandler(LoopbackHandler):
 
     # --- answers
 
-    def _other_method(self, allowed: str) -> HttpAnswer:
+    def _other_method(self, allowed: str) -> LoopbackAnswer:
         text = f"{self.command} is not answered here, {allowed} is"
-        answer = self.refusal_answer(Refusal("unsupported", text))
-        return HttpAnswer(
+        answer = self.refusal_answer(WireRefusal("unsupported", text))
+        return LoopbackAnswer(
             HTTPStatus.METHOD_NOT_ALLOWED, answer.kind, answer.pieces, {"Allow": allowed}
         )
 
-    def refusal_answer(self, refusal: Refusal) -> HttpAnswer:
+    def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
         """Return a refusal, as a message of the protocol or in the plain form."""
         status = _STATUS.get(refusal.kind, HTTPStatus.INTERNAL_SERVER_ERROR)
         headers = {}

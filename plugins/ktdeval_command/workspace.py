@@ -17,9 +17,9 @@ from typing import BinaryIO, Literal
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import KeptFiles
 from ktdeval.values import Value, decode_json, encode_canonical, option, sha256_hex
-from ktdeval_command.supervisor import MOST_PATH_BYTES, send_frames
+from ktdeval_command.supervisor import MAX_PATH_BYTES, send_frames
 
-_MOST_HEADER_BYTES = 16 * MOST_PATH_BYTES
+_MAX_HEADER_BYTES = 16 * MAX_PATH_BYTES
 
 
 class WorkspaceError(KtdevalError):
@@ -38,7 +38,7 @@ class WorkspaceLimits:
     )
 
 
-class Entry(Value):
+class WorkspaceEntry(Value):
     """A file or a folder."""
 
     path: str  #: relative to the folder, parts separated by `/`
@@ -48,7 +48,7 @@ class Entry(Value):
     sha256: str | None = None  #: of a file
 
 
-class Refused(Value):
+class UnarchivedEntry(Value):
     """Something that is not archived."""
 
     path: str
@@ -61,7 +61,7 @@ class Archived(Value):
     listing: str  #: SHA-256 of its listing, under which it is restored
     size: int  #: bytes in files
     files: int  #: files and folders
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[UnarchivedEntry, ...] = ()
 
 
 class _Frame(Value):
@@ -88,13 +88,13 @@ class Workspaces:
 
         Raises WorkspaceError: a path leaves the folder, or the limits are exceeded.
         """
-        entries: dict[str, Entry] = {}
+        entries: dict[str, WorkspaceEntry] = {}
         if listing is not None:
             entries = {entry.path: entry for entry in self.entries(listing)}
 
         for path, data in files.items():
             _make_room(entries, path)
-            entries[path] = self._kept(path, data, False)
+            entries[path] = self._keep_file(path, data, False)
 
         return self._keep_listing(entries.values()).listing
 
@@ -111,8 +111,8 @@ class Workspaces:
         """Archive the folder that frames describe. Raises WorkspaceError: a frame is malformed, or
         the limits are exceeded.
         """
-        entries: list[Entry] = []
-        refused: list[Refused] = []
+        entries: list[WorkspaceEntry] = []
+        refused: list[UnarchivedEntry] = []
         total = 0
         while True:
             header = _header(stream)
@@ -124,12 +124,12 @@ class Workspaces:
             if header.size < 0 or total > self.limits.disk_bytes or count > self.limits.disk_files:
                 raise WorkspaceError(self._too_large())
             if header.kind == "refused":
-                refused.append(Refused(path=header.path, why=header.why[:100]))
+                refused.append(UnarchivedEntry(path=header.path, why=header.why[:100]))
             elif header.kind == "folder":
-                entries.append(Entry(path=header.path, kind="folder"))
+                entries.append(WorkspaceEntry(path=header.path, kind="folder"))
             else:
                 data = _exactly(stream, header.size)
-                entries.append(self._kept(header.path, data, header.executable))
+                entries.append(self._keep_file(header.path, data, header.executable))
 
         if not header.end:
             raise WorkspaceError(self._too_large())
@@ -161,7 +161,7 @@ class Workspaces:
                 file.write(data)
             path.chmod(0o755 if entry.executable else 0o644)
 
-    def contents(self, listing: str) -> Iterator[tuple[Entry, bytes]]:
+    def contents(self, listing: str) -> Iterator[tuple[WorkspaceEntry, bytes]]:
         """Yield the entries of a listing with their bytes. Raises WorkspaceError: the archive lacks
         one, or its bytes are not those of its hash.
         """
@@ -170,26 +170,30 @@ class Workspaces:
             if entry.sha256 is not None:
                 data = self._read(f"objects/{entry.sha256[:2]}/{entry.sha256}", entry.sha256)
             if len(data) != entry.size:
-                raise WorkspaceError(self._damaged(entry.path))
+                raise WorkspaceError(self._explain_damage(entry.path))
             yield entry, data
 
-    def entries(self, listing: str) -> list[Entry]:
+    def entries(self, listing: str) -> list[WorkspaceEntry]:
         """Return the entries of a listing, in order of paths. Errors as of `contents`."""
         if len(listing) != 64 or not set(listing) <= set("0123456789abcdef"):
             raise WorkspaceError(f"workspace {listing[:80]!r}: not a SHA-256; use a listing's hash")
 
         data = self._read(f"listings/{listing}", listing)
-        entries = decode_json(data, list[Entry], f"workspace {listing[:12]}", WorkspaceError)
+        entries = decode_json(
+            data, list[WorkspaceEntry], f"workspace {listing[:12]}", WorkspaceError
+        )
         _check(entries)
         return entries
 
-    def _kept(self, path: str, data: bytes, executable: bool) -> Entry:
+    def _keep_file(self, path: str, data: bytes, executable: bool) -> WorkspaceEntry:
         digest = sha256_hex(data)
         self._create(f"objects/{digest[:2]}/{digest}", data)
-        return Entry(path=path, kind="file", size=len(data), executable=executable, sha256=digest)
+        return WorkspaceEntry(
+            path=path, kind="file", size=len(data), executable=executable, sha256=digest
+        )
 
     def _keep_listing(
-        self, entries: Iterable[Entry], refused: tuple[Refused, ...] = ()
+        self, entries: Iterable[WorkspaceEntry], refused: tuple[UnarchivedEntry, ...] = ()
     ) -> Archived:
         ordered = sorted(entries, key=lambda entry: entry.path.split("/"))
         _check(ordered)
@@ -208,10 +212,10 @@ class Workspaces:
     def _read(self, key: str, digest: str) -> bytes:
         data = self.store.read(f"{self.prefix}/{key}")
         if sha256_hex(data) != digest:
-            raise WorkspaceError(self._damaged(key))
+            raise WorkspaceError(self._explain_damage(key))
         return data
 
-    def _damaged(self, name: str) -> str:
+    def _explain_damage(self, name: str) -> str:
         return f"workspace: {name}: its bytes are not those of its hash; restore it from a copy"
 
     def _too_large(self) -> str:
@@ -221,7 +225,7 @@ class Workspaces:
         )
 
 
-def _make_room(entries: dict[str, Entry], path: str) -> None:
+def _make_room(entries: dict[str, WorkspaceEntry], path: str) -> None:
     """Make the folders above a path, and drop what a program put in their and its place."""
     for inside in [each for each in entries if each.startswith(path + "/")]:
         del entries[inside]
@@ -230,11 +234,11 @@ def _make_room(entries: dict[str, Entry], path: str) -> None:
     for count in range(1, len(parts)):
         above = "/".join(parts[:count])
         if above not in entries or entries[above].kind == "file":
-            entries[above] = Entry(path=above, kind="folder")
+            entries[above] = WorkspaceEntry(path=above, kind="folder")
 
 
 def _header(stream: BinaryIO) -> _Frame:
-    line = stream.readline(_MOST_HEADER_BYTES)
+    line = stream.readline(_MAX_HEADER_BYTES)
     if not line.endswith(b"\n"):
         raise WorkspaceError("workspace: the stream ended early; run the step again")
 
@@ -251,7 +255,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _check(entries: list[Entry]) -> None:
+def _check(entries: list[WorkspaceEntry]) -> None:
     """Raise WorkspaceError unless entries are a folder's: each path once, below a folder of the
     listing, in order.
     """
@@ -260,7 +264,7 @@ def _check(entries: list[Entry]) -> None:
     for entry in entries:
         parts = entry.path.split("/")
         is_plain = all(part not in ("", ".", "..") and "\0" not in part for part in parts)
-        is_short = len(entry.path.encode("utf-8", "surrogatepass")) <= MOST_PATH_BYTES
+        is_short = len(entry.path.encode("utf-8", "surrogatepass")) <= MAX_PATH_BYTES
         above = "/".join(parts[:-1])
         if not is_plain or not is_short or above not in folders or not parts > before:
             raise WorkspaceError(

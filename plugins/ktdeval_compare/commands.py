@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ktdeval.cli import (
+    FiniteNumber,
     JsonOptions,
-    Number,
     OutputPath,
     RunPath,
     complete_names,
@@ -53,7 +53,7 @@ class LevelOptions:
 
     alpha: float = flag(
         0.05,
-        type=Number(0.0001, 0.5),
+        type=FiniteNumber(0.0001, 0.5),
         help="level of verdicts; intervals hold with 1 - alpha",
     )
 

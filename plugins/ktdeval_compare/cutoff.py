@@ -34,7 +34,7 @@ from ktdeval.stats import (
     ends_of_difference,
 )
 from ktdeval.trading import Ledger
-from ktdeval_compare.pairs.compared_cards import Entrant, Values, label, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, label, recorded_ledger
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
@@ -130,7 +130,7 @@ def _annual_interval(values: Values, year: Values | int, level: float) -> Interv
     return Bootstrap(values * year, Resampling(level=level), values).mean()
 
 
-def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) -> CutoffReport:
+def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: float) -> CutoffReport:
     """Report each card's figures before and after the model's cutoff: `daily_return`; where there
     is a market `daily_excess`, `daily_alpha` and `daily_selection`.
 
@@ -162,7 +162,7 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
 
 
 def _cutoff_rows(
-    entrant: Entrant, cutoff: CutoffEntry, series: _DailySeries, alpha: float
+    entrant: EntrantCard, cutoff: CutoffEntry, series: _DailySeries, alpha: float
 ) -> Iterator[CutoffRow]:
     for figure, by_side in series.figures.items():
         before = by_side[BEFORE]
@@ -198,7 +198,7 @@ def _cutoff_rows(
         )
 
 
-def _cutoff_of(entrant: Entrant, dates: Mapping[str, str]) -> CutoffEntry | str:
+def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | str:
     """CutoffEntry given for the system of a card, or recorded on it; or its state (none, unknown).
 
     Raises UsageError: two are given.
@@ -227,7 +227,7 @@ class _DailySeries:
     notes: Sequence[str]  #: figures that there are not, and why
 
 
-def _daily_series(entrant: Entrant, cutoff: CutoffEntry) -> _DailySeries:
+def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
     market = _market_of(entrant)
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
@@ -259,14 +259,14 @@ def _daily_series(entrant: Entrant, cutoff: CutoffEntry) -> _DailySeries:
     return _DailySeries(figures, days_a_year, notes)
 
 
-def _market_of(entrant: Entrant) -> MarketSnapshot | str:
+def _market_of(entrant: EntrantCard) -> MarketSnapshot | str:
     """Market of a card's run, or why it is not at hand."""
     if not entrant.is_in_run:
         return f"{_NO_MARKET}: the card lies in no run folder"
     return recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
 
 
-def _ledger_of(entrant: Entrant, episode: TradingEpisode) -> Ledger:
+def _ledger_of(entrant: EntrantCard, episode: TradingEpisode) -> Ledger:
     """Ledger of an episode. Raises UsageError: it is not at hand, or has no returns."""
     ledger = recorded_ledger(entrant, episode.id)
     if isinstance(ledger, str):

@@ -31,7 +31,7 @@ from ktdeval_compare.masks.mask_effects import (
     EffectsOptions as EffectsOptions,
     effects as find_effects,
 )
-from ktdeval_compare.masks.mask_key_effect import KeyOptions, key_spread
+from ktdeval_compare.masks.mask_key_effect import KeySpreadOptions, key_spread
 from ktdeval_compare.pairs.compare import (
     CompareOptions as CompareOptions,
     compare as find_differences,
@@ -244,7 +244,7 @@ def invariance(
         if positions is not None:
             chosen["positions"] = positions
 
-        settings = build(KeyOptions, chosen, "invariance")
+        settings = build(KeySpreadOptions, chosen, "invariance")
         spread = key_spread(load_entrants(_paths(runs)), settings)
         return Tables(spread, key_parts(spread))
 

@@ -18,8 +18,8 @@ from ktdeval_compare.table_columns import (
     UNDEFINED,
     UNIT,
     VERDICT,
-    Column,
     Part,
+    ReportColumn,
     both,
     figure,
     figure_of,
@@ -59,12 +59,12 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
         text("first"),
         text("second"),
         COUNT,
-        Column("shift", lambda row: figure(row.shift.value, row.unit)),
+        ReportColumn("shift", lambda row: figure(row.shift.value, row.unit)),
         UNIT,
-        Column(interval_head(report.alpha), _shift_interval),
-        Column("effect", _effect_size),
+        ReportColumn(interval_head(report.alpha), _shift_interval),
+        ReportColumn("effect", _effect_size),
         p_of("p"),
-        Column("flip p", lambda row: p_value(row.sign_flip.p)),
+        ReportColumn("flip p", lambda row: p_value(row.sign_flip.p)),
         p_of("Holm p", "p_holm"),
         p_of("BH p", "p_benjamini_hochberg"),
         VERDICT,
@@ -82,7 +82,7 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
         f" {100 * (1 - report.alpha):g} %)"
     )
     for row in unless_alone(report.best, "task"):
-        yield f"  {_where(row)}{_tied(row)}"
+        yield f"  {_where(row)}{_describe_tie(row)}"
 
     yield from _note_parts(report.notes)
 
@@ -116,7 +116,7 @@ def _daily_parts(rows: Sequence[DailyTest], alpha: float) -> Iterator[Part]:
             yield f"  {_where(row)}{row.first}, {row.second}: not tested: {row.reason}"
 
 
-def _tied(row: BestSet) -> str:
+def _describe_tie(row: BestSet) -> str:
     if row.tied_with_best:
         return ", ".join(row.tied_with_best)
     return f"not tested: {row.reason}"
@@ -217,7 +217,7 @@ def _joint_parts(report: VarianceReport) -> Iterator[Part]:
     yield f"All {report.joint[0].assets} assets together"
     yield grid(
         shown,
-        Column("without", _left_out, is_left=True),
+        ReportColumn("without", _left_out, is_left=True),
         text("source"),
         plain("mean share", "share", unit="ratio"),
         p_of("p"),
@@ -233,8 +233,8 @@ def _left_out(row: JointRow) -> str:
     return "" if row.without is UNSET else row.without
 
 
-def _share_columns(report: VarianceReport) -> list[Column[ShareRow]]:
-    fitted: list[Column[Any]] = []
+def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
+    fitted: list[ReportColumn[Any]] = []
     # Without replicates no mixed model can tell interaction and chance apart.
     if report.replicates > 1:
         fitted.append(plain("REML", "reml"))
@@ -285,7 +285,7 @@ def effects_parts(report: EffectsReport) -> Iterator[Part]:
             text("agent"),
             text("metric"),
             text("mode"),
-            Column("effect", lambda row: str(WORDS["effects"][row.effect]), is_left=True),
+            ReportColumn("effect", lambda row: str(WORDS["effects"][row.effect]), is_left=True),
             COUNT,
             figure_of("mean"),
             UNIT,

@@ -22,7 +22,7 @@ from ktdeval import stats
 from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.cards import TradingEpisode
 from ktdeval_compare.cohort_words import REASONS
-from ktdeval_compare.pairs.compared_cards import Entrant, Values
+from ktdeval_compare.pairs.compared_cards import EntrantCard, Values
 
 SELECTION = "selection_alpha"  #: The metric whose detail has the exposures of an episode
 _ROUNDING = 1e-12  #: Spread of exposures that are equal but for rounding
@@ -44,7 +44,7 @@ class FactorMeans:
     same_sign: int  #: how many of these have the sign of the mean; 0 has neither sign
 
 
-def card_exposures(entrants: Sequence[Entrant]) -> list[FactorMeans]:
+def card_exposures(entrants: Sequence[EntrantCard]) -> list[FactorMeans]:
     """Mean style exposures of each card's holdings, and of all cards; empty where no card has
     them.
     """

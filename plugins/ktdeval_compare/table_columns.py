@@ -24,7 +24,7 @@ _Record = TypeVar("_Record", bound="DataclassInstance | msgspec.Struct")
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[RowT]):
+class ReportColumn(Generic[RowT]):
     """Column of a table: its head, and how a row is shown in it."""
 
     head: str
@@ -33,7 +33,7 @@ class Column(Generic[RowT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Aligned table of a report."""
 
     heads: list[str]
@@ -46,14 +46,14 @@ class Table:
         return grid_lines(self.heads, self.cells, self.left, width, self.indent)
 
 
-Part = str | Table
+Part = str | ReportTable
 """Part of a report: a line of text, or a table."""
 
 
 def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
     """Yield the lines of a report, folded to `width` columns, or as long as they are."""
     for part in parts:
-        if isinstance(part, Table):
+        if isinstance(part, ReportTable):
             yield from part.lines(width)
         else:
             yield from folded_texts([part], width)
@@ -77,7 +77,7 @@ def print_result(
         click.echo(f"\n{name}  {folder}")
 
 
-def grid(rows: Iterable[RowT], *columns: Column[RowT], indent: str = "  ") -> Table:
+def grid(rows: Iterable[RowT], *columns: ReportColumn[RowT], indent: str = "  ") -> ReportTable:
     """Return an aligned table."""
     heads = [column.head for column in columns]
     left = [column.head for column in columns if column.is_left]
@@ -85,20 +85,22 @@ def grid(rows: Iterable[RowT], *columns: Column[RowT], indent: str = "  ") -> Ta
     for row in rows:
         cells.append([column.cell(row) for column in columns])
 
-    return Table(heads, cells, left, indent)
+    return ReportTable(heads, cells, left, indent)
 
 
-def text(head: str, name: str = "", is_left: bool = True) -> Column[Any]:
+def text(head: str, name: str = "", is_left: bool = True) -> ReportColumn[Any]:
     """Return a column of texts; `name`: the field that it shows, by default `head`."""
-    return Column(head, lambda row: str(getattr(row, name or head)), is_left)
+    return ReportColumn(head, lambda row: str(getattr(row, name or head)), is_left)
 
 
-def figure_of(head: str, name: str = "value", unit: str | None = None) -> Column[Any]:
+def figure_of(head: str, name: str = "value", unit: str | None = None) -> ReportColumn[Any]:
     """Return a column of signed figures, in the row's unit unless one is given."""
-    return Column(head, lambda row: figure(getattr(row, name), unit or row.unit))
+    return ReportColumn(head, lambda row: figure(getattr(row, name), unit or row.unit))
 
 
-def plain(head: str, name: str, none: str = UNDEFINED, unit: str | None = None) -> Column[Any]:
+def plain(
+    head: str, name: str, none: str = UNDEFINED, unit: str | None = None
+) -> ReportColumn[Any]:
     """Return a column of figures without the sign of positive ones."""
 
     def cell(row: Any) -> str:
@@ -107,12 +109,12 @@ def plain(head: str, name: str, none: str = UNDEFINED, unit: str | None = None) 
             return none
         return figure(value, unit or row.unit).removeprefix("+")
 
-    return Column(head, cell)
+    return ReportColumn(head, cell)
 
 
-def p_of(head: str, name: str = "") -> Column[Any]:
+def p_of(head: str, name: str = "") -> ReportColumn[Any]:
     """Return a column of p-values."""
-    return Column(head, lambda row: p_value(getattr(row, name or head)))
+    return ReportColumn(head, lambda row: p_value(getattr(row, name or head)))
 
 
 def _verdict_text(row: Any) -> str:
@@ -121,18 +123,18 @@ def _verdict_text(row: Any) -> str:
 
 
 COUNT = text("n", is_left=False)
-UNIT: Column[Any] = Column("", lambda row: unit_name(row.unit))
-VERDICT: Column[Any] = Column("verdict", _verdict_text, is_left=True)
+UNIT: ReportColumn[Any] = ReportColumn("", lambda row: unit_name(row.unit))
+VERDICT: ReportColumn[Any] = ReportColumn("verdict", _verdict_text, is_left=True)
 
 
-def interval(alpha: float, is_signed: bool = True, unit: str | None = None) -> Column[Any]:
+def interval(alpha: float, is_signed: bool = True, unit: str | None = None) -> ReportColumn[Any]:
     """Return a column of both ends of an interval, with its level."""
 
     def cell(row: Any) -> str:
         ends = both(row.low, row.high, unit or row.unit)
         return ends if is_signed else ends.replace("+", "")
 
-    return Column(interval_head(alpha), cell)
+    return ReportColumn(interval_head(alpha), cell)
 
 
 def interval_head(alpha: float) -> str:
@@ -146,10 +148,10 @@ def unless_alone(rows: Sequence[_Record], key: str, others: Sequence[object] = (
     if len(values) > 1:
         return list(rows)
 
-    return [_blanked(row, key) for row in rows]
+    return [_blank_row(row, key) for row in rows]
 
 
-def _blanked(row: _Record, key: str) -> _Record:
+def _blank_row(row: _Record, key: str) -> _Record:
     changes: dict[str, Any] = {key: ""}
     if isinstance(row, msgspec.Struct):
         return msgspec.structs.replace(row, **changes)

@@ -62,7 +62,7 @@ def ktdeval_data() -> list[Spec]:
         ),
         Spec(
             "long",
-            _assembled("ktdeval_data.long_table:read_long"),
+            _make_assembler("ktdeval_data.long_table:read_long"),
             "CSV or Parquet tables of bars, index levels, membership and industries, in any"
             " vendor's columns, codes and units",
             params.LongParams,
@@ -73,7 +73,7 @@ def ktdeval_data() -> list[Spec]:
         ),
         Spec(
             "qlib",
-            _assembled("ktdeval_data.qlib_binary:read_qlib"),
+            _make_assembler("ktdeval_data.qlib_binary:read_qlib"),
             "a folder in Qlib's binary layout (calendars, instruments, features)",
             params.QlibParams,
             extra={
@@ -84,7 +84,7 @@ def ktdeval_data() -> list[Spec]:
         *(
             Spec(
                 market,
-                _assembled("ktdeval_data.fetch.assemble_market:read_fetched", market),
+                _make_assembler("ktdeval_data.fetch.assemble_market:read_fetched", market),
                 summary,
                 fields,
                 extra={**fetched, "example": arguments},
@@ -99,14 +99,14 @@ def ktdeval_data() -> list[Spec]:
             params.FetchHubParams,
             extra={
                 **fetched,
-                "pin": maker("ktdeval_data.fetch.hub:pinned"),
+                "pin": maker("ktdeval_data.fetch.hub:pin_query"),
                 "example": "ORG/NAME --venue us_equity",
             },
         ),
     ]
 
 
-def _assembled(reader: str, *first: str) -> Callable[..., Any]:
+def _make_assembler(reader: str, *first: str) -> Callable[..., Any]:
     """Return the maker of a snapshot from the tables that a function `module:name` reads."""
     read = maker(reader, *first)
     return lambda params: later("ktdeval.api:assemble")()(read(params), params.repair)

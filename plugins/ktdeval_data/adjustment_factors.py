@@ -16,7 +16,7 @@ from ktdeval_data.params import LongParams
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.vendor_tables import read_events
 
-_MOST_EX_DAYS = 0.1  # part of a code's days
+_MAX_EX_DAYS = 0.1  # part of a code's days
 _NEAR = np.log(
     1.35,
 )  # a change of factor by which the close does not move the other way is none of that day
@@ -179,7 +179,7 @@ def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_fact
 
     # A column that is often off is another price, such as one of another adjustment.
     steps = usable.groupby(code).sum()
-    often = is_ex_day.groupby(code).sum() > np.maximum(_MOST_EX_DAYS * steps, 1)
+    often = is_ex_day.groupby(code).sum() > np.maximum(_MAX_EX_DAYS * steps, 1)
     if often.any():
         odd = str(often.index[often][0])
         own = f"{int(is_ex_day[code == odd].sum())} of {int(steps[odd])} days"

@@ -18,7 +18,7 @@ from ktdeval_data.reading.codes import lost_zeros
 from ktdeval_data.reading.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
 from ktdeval_data.reading.missing_columns import are_assets
-from ktdeval_data.reading.names import is_known, squeezed, unit_in, unread_columns
+from ktdeval_data.reading.names import is_known, squeeze_name, unit_in, unread_columns
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.vendor_tables import parse_flags
 
@@ -29,7 +29,7 @@ _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
 _DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of its records
 _FIXED = 1e9  # units of a price
 _UNDEFINED_PRICE = 9.2e18  # the largest number of 64 bits stands for no price
-_LEAST_FIXED = 1e6  # of a close: a thousandth of a unit of currency
+_MIN_FIXED = 1e6  # of a close: a thousandth of a unit of currency
 _RATE = 5e-7  # turnover over volume times price: less is no amount, but a rate of all shares
 # days between two bars, in the middle of all
 _MONTH = 25
@@ -37,7 +37,7 @@ _WEEK = 5
 _OTHER_LINES = re.compile(
     r"[周月季年]线|分钟线?|小时线?"
 )  # of terminals' titles; 日线 are daily bars
-_MOST_NAMED = 8  # columns in a note
+_MAX_NAMED = 8  # columns in a note
 _FEW = 4  # days that tell no interval
 
 
@@ -184,9 +184,9 @@ def name_unread(reading: ReadingOptions) -> None:
     if not unread:
         return
 
-    named = ", ".join(unread[:_MOST_NAMED])
-    if len(unread) > _MOST_NAMED:
-        named += f" and {len(unread) - _MOST_NAMED} more"
+    named = ", ".join(unread[:_MAX_NAMED])
+    if len(unread) > _MAX_NAMED:
+        named += f" and {len(unread) - _MAX_NAMED} more"
     reading.note(f"columns that are known but not read: {named}")
 
 
@@ -203,7 +203,7 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
     if are_assets([close, *unknown]):
         return  # a table of closes, of which one is read
 
-    left = ", ".join(map(repr, unknown[:_MOST_NAMED]))
+    left = ", ".join(map(repr, unknown[:_MAX_NAMED]))
     prices = ("open", "high", "low")
     lacking = [name for name in prices if name not in reading.columns_of]
     if 0 < len(lacking) < len(prices):
@@ -215,7 +215,7 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
 
     counts = [name for name in unknown if name not in reading.no_counts]
     if counts and "volume" not in reading.columns_of:
-        left = ", ".join(map(repr, counts[:_MOST_NAMED]))
+        left = ", ".join(map(repr, counts[:_MAX_NAMED]))
         reading.note(f"no column is named volume; if it is one of {left}, say --map volume=COLUMN")
 
 
@@ -224,7 +224,7 @@ def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
     both `turnover`.
     """
     column = reading.columns_of.get("amount", "")
-    if squeezed(column) != "turnover":
+    if squeeze_name(column) != "turnover":
         return
 
     paid = bars["volume"] * bars["close"]
@@ -279,7 +279,7 @@ def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
     apart: which of them comes first is chance.
     """
     for column, values in reading.sources.items():
-        shown = ", ".join(values[:_MOST_NAMED])
+        shown = ", ".join(values[:_MAX_NAMED])
         raise DataError(
             f"{where}: days have {len(values)} rows of one code, which column {column!r} tells apart"
             f" ({shown}): bars of several sources; keep those of one in the file, in pandas:"
@@ -289,12 +289,12 @@ def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
 
 def scale_fixed_prices(bars: pd.DataFrame, reading: ReadingOptions) -> None:
     """Bring prices in whole 1e-9 units, as Databento stores them, to units of currency, in place."""
-    if not {squeezed(name) for name in reading.header} >= _DATABENTO:
+    if not {squeeze_name(name) for name in reading.header} >= _DATABENTO:
         return
 
     prices = [name for name in ("open", "high", "low", "close") if name in bars]
     known = bars[prices].where(bars[prices] < _UNDEFINED_PRICE)
-    if not (known.stack() % 1 == 0).all() or not known["close"].median() >= _LEAST_FIXED:
+    if not (known.stack() % 1 == 0).all() or not known["close"].median() >= _MIN_FIXED:
         return
 
     bars[prices] = known / _FIXED

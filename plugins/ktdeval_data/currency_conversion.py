@@ -17,9 +17,9 @@ from ktdeval_data.vendor_tables import read_events
 
 MAX_AGE_DAYS = 10  #: days after its own for which a rate is used
 #: Rounding a smaller price to a tick of its venue could move it by more than 0.1 %
-FEWEST_TICKS = 500
+MIN_TICKS = 500
 _SLACK = 1 + 1e-6  # prices may be in single precision; the same as in the check of bars
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> RawMarket:
@@ -38,9 +38,9 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
 
     quoted = _other_currencies(raw, account, params)
     rates = read_events(
-        where, "currency", "rate", mapping, _stripped, reading_of(params).beside("fx")
+        where, "currency", "rate", mapping, _strip_texts, reading_of(params).beside("fx")
     )
-    bars = _converted(raw, quoted, rates, params)
+    bars = _convert_bars(raw, quoted, rates, params)
 
     currencies = sorted(set(quoted.values()))
     days = raw.table.days.astype("datetime64[ns]")
@@ -55,9 +55,9 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
 
     for currency in currencies:
         codes = [code for code, own in quoted.items() if own == currency]
-        named = ", ".join(codes[:_MOST_NAMED])
-        if len(codes) > _MOST_NAMED:
-            named += f" and {len(codes) - _MOST_NAMED} more"
+        named = ", ".join(codes[:_MAX_NAMED])
+        if len(codes) > _MAX_NAMED:
+            named += f" and {len(codes) - _MAX_NAMED} more"
 
         notes.append(
             f"prices of {len(codes)} assets in {currency} are converted to {account} by the rates"
@@ -106,17 +106,17 @@ def _other_currencies(raw: RawMarket, account: str, params: LongParams) -> dict[
     if minutes:
         raise UsageError(
             "--minutes: bars within days are not converted; leave out those of"
-            f" {', '.join(minutes[:_MOST_NAMED])}"
+            f" {', '.join(minutes[:_MAX_NAMED])}"
         )
 
     return quoted
 
 
-def _stripped(column: pd.Series) -> pd.Series:
+def _strip_texts(column: pd.Series) -> pd.Series:
     return column.astype(str).str.strip()
 
 
-def _converted(
+def _convert_bars(
     raw: RawMarket, quoted: Mapping[str, str], rates: pd.DataFrame, params: LongParams
 ) -> pd.DataFrame:
     """Return the bars in the account's currency.
@@ -153,7 +153,7 @@ def _converted(
                 f"{text} {venue.currency} fees and limits; make {venue.currency} the --currency, or"
                 " name another venue"
             )
-        if lowest.get(code, FEWEST_TICKS) * venue.ticks_per_unit < FEWEST_TICKS:
+        if lowest.get(code, MIN_TICKS) * venue.ticks_per_unit < MIN_TICKS:
             raise DataError(
                 f"{text} ticks too coarse for {lowest[code]:g}; name another venue, or leave it out"
             )

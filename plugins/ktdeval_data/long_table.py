@@ -59,7 +59,7 @@ from ktdeval_data.membership import (
     known_days,
     read_members,
     read_names,
-    renumbered,
+    replace_former_codes,
 )
 from ktdeval_data.params import DocumentParams, LongParams
 from ktdeval_data.reading.days import parse_days
@@ -115,7 +115,7 @@ def read_long(params: LongParams) -> RawMarket:
         bars = _clip(bars, params)
 
     late = _given_up(bars, names)
-    bars = renumbered(bars, names)
+    bars = replace_former_codes(bars, names)
 
     known = frozenset(bars["code"].unique())
     listing = listing.among(known)
@@ -123,7 +123,7 @@ def read_long(params: LongParams) -> RawMarket:
 
     def present(codes: pd.Series) -> pd.Series:
         own = among(listing.codes(codes), known)
-        return renumbered(pd.DataFrame({"code": own}), names)["code"]
+        return replace_former_codes(pd.DataFrame({"code": own}), names)["code"]
 
     factor_notes = _factors(bars, params, mappings, present, reading)
     conventions, unit_notes = to_our_units(bars, params, _has_boards(bars, listing))
@@ -139,7 +139,7 @@ def read_long(params: LongParams) -> RawMarket:
             Path(params.members), mappings["members"], benchmark_code, listing, reading
         )
         members["code"] = among(members["code"], known)
-        members = renumbered(members, names)
+        members = replace_former_codes(members, names)
 
     if params.assets == "members" and params.members is not None:
         bars = _bars_of_members(bars, members, params)
@@ -316,7 +316,7 @@ def _minutes(
     table = _read_minutes(Path(params.minutes), mapping, params.minutes_zone, reading)
     table["code"] = among(listing.codes(table["code"]), frozenset(bars["code"].unique()))
     table["ends_at"] += np.timedelta64(params.minutes_length, "m")
-    table = renumbered(table, names).sort_values(["code", "ends_at"], kind="stable")
+    table = replace_former_codes(table, names).sort_values(["code", "ends_at"], kind="stable")
 
     def zone_of(code: str) -> str:
         return listing.venues[listing.of(code).venue].zone

@@ -150,7 +150,7 @@ def read_names(
     return names.drop_duplicates().reset_index(drop=True)
 
 
-def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
+def replace_former_codes(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
     """Return the table with former codes of renumbered assets replaced by the present ones."""
     renewed = {}
     for then, code in zip(names["code_then"], names["code"], strict=True):

@@ -248,7 +248,9 @@ class _Rebuilder:
         """Return a row of ones and the exposures of the placebo's own history, [P, N]; an undefined
         exposure is 0.
         """
-        exposures = factor_values(self.market.history()).standardised(self.source.member[row - 1])
+        exposures = factor_values(self.market.history()).standardise_over(
+            self.source.member[row - 1]
+        )
         defined = np.where(np.isfinite(exposures), exposures, 0.0)
         return np.vstack([np.ones(exposures.shape[1]), defined])
 
@@ -461,10 +463,14 @@ def draw(
         members.append(np.flatnonzero(is_member))
 
     if recipe.kind == "shuffle":
-        return ResidualDraws(own_day, _shuffled(recipe.stream("order"), has_return, members), signs)
+        return ResidualDraws(
+            own_day, _shuffle_assets(recipe.stream("order"), has_return, members), signs
+        )
 
     drawn = _stationary_days(recipe, days, styled)
-    asset = _substituted(recipe.stream("substitutes"), has_return, has_return[drawn], members)
+    asset = _choose_substitutes(
+        recipe.stream("substitutes"), has_return, has_return[drawn], members
+    )
     return ResidualDraws(np.broadcast_to(drawn[:, None], has_return.shape), asset, signs)
 
 
@@ -472,7 +478,7 @@ def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
 
 
-def _shuffled(
+def _shuffle_assets(
     rng: np.random.Generator, has_return: BoolArray, members: list[IndexArray]
 ) -> IndexArray:
     """Permute the assets with a bar within each day and board, [D, N]."""
@@ -508,7 +514,7 @@ def _stationary_days(recipe: PlaceboRecipe, days: int, styled: int) -> IndexArra
     return drawn
 
 
-def _substituted(
+def _choose_substitutes(
     rng: np.random.Generator,
     has_return: BoolArray,
     has_residual: BoolArray,

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.errors import DataError, explained
+from ktdeval.errors import DataError, wrap_os_error
 from ktdeval.market import DayArray, FloatArray, RawMarket
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import documents_of
-from ktdeval_data.membership import read_names, renumbered
+from ktdeval_data.membership import read_names, replace_former_codes
 from ktdeval_data.params import QlibParams
 from ktdeval_data.reading.days import parse_days
 from ktdeval_data.reading.options import ReadingOptions
@@ -45,7 +45,9 @@ def read_qlib(params: QlibParams) -> RawMarket:
     benchmark = index_code(params.benchmark_code)
     reading = ReadingOptions(has_map=False)
     names = read_names(params.names, {}, reading=reading)
-    bars = renumbered(_read_bars(features, calendar, members, _clip(calendar, params)), names)
+    bars = replace_former_codes(
+        _read_bars(features, calendar, members, _clip(calendar, params)), names
+    )
     conventions, notes = to_our_units(bars, params)
     name = folder.resolve().name
 
@@ -55,7 +57,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
         benchmark=benchmark,
         bars=bars,
         indices=_read_index(features, calendar, benchmark),
-        members=renumbered(members[["code", "first", "last"]].copy(), names),
+        members=replace_former_codes(members[["code", "first", "last"]].copy(), names),
         assets=read_listing(params.industry, {}, "a_share", None, reading).assets,
         has_factor=bool(bars["factor"].notna().any()),
         notes=notes,
@@ -142,7 +144,7 @@ def read_bin(path: Path | None, n_days: int) -> FloatArray:
     if path is None:
         return values
 
-    with explained(f"{path}: can't read", kind=DataError):
+    with wrap_os_error(f"{path}: can't read", kind=DataError):
         stored = np.fromfile(path, dtype="<f4")
         size = path.stat().st_size
 

@@ -67,7 +67,7 @@ def _read_splits(
     else:
         raise DataError(
             f"{path}: no column for 'split_from', the shares before, next to"
-            f" {reading.columns_of['split_to']!r}; name it: {reading.mapped({'split_from': 'COLUMN'})}"
+            f" {reading.columns_of['split_to']!r}; name it: {reading.name_mapping_option({'split_from': 'COLUMN'})}"
         )
 
     table = table.assign(ratio=ratios.to_numpy(dtype=np.float64))

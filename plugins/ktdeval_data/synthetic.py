@@ -406,7 +406,7 @@ def _exposures(market: GrowingMarket) -> FloatArray:
     """[K, N] standardised exposures at the last close, 0 where undefined."""
     if market.day < 0:
         return np.zeros((1, market.n_assets))
-    exposures = factor_values(market.history()).standardised(market.member[market.day])
+    exposures = factor_values(market.history()).standardise_over(market.member[market.day])
     return np.where(np.isfinite(exposures), exposures, 0.0)
 
 

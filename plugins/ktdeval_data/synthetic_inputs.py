@@ -38,7 +38,7 @@ class ControlPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Regime:
+class SyntheticRegime:
     """One evaluation window and what the index does in it; both dates included."""
 
     window: str
@@ -47,7 +47,7 @@ class Regime:
     name: str
 
 
-REGIMES = tuple(Regime(**row) for row in csv_rows(_FOLDER / "synthetic_windows.csv"))
+REGIMES = tuple(SyntheticRegime(**row) for row in csv_rows(_FOLDER / "synthetic_windows.csv"))
 CONTROL_POINTS = tuple(
     ControlPoint(row["day"], float(row["level"]), float(row["noise_pct"]))
     for row in csv_rows(_FOLDER / "synthetic_index.csv")
@@ -216,7 +216,9 @@ def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
         factor=_factor_returns(seed, target, volatility),
         industry=_student(stream(seed, "industry"), (len(days), len(listings.industry_names)))
         * (INDUSTRY_VOLATILITY * volatility)[:, None],
-        idiosyncratic=_clustered(stream(seed, "idiosyncratic"), shape) * base * volatility[:, None],
+        idiosyncratic=_draw_clustered(stream(seed, "idiosyncratic"), shape)
+        * base
+        * volatility[:, None],
         base_volatility=base,
         overnight=_overnight(stream(seed, "overnight"), base, volatility),
         range_up=ranges[0],
@@ -261,7 +263,7 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
     return returns
 
 
-def _clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+def _draw_clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     """[T, N] unit-variance GARCH(1,1) series with Student's t innovations, one independent series
     an asset.
     """
@@ -313,7 +315,7 @@ def _activity(
 def draw_events(seed: int, days: DayArray, n_assets: int) -> AssetEvents:
     """Draw listings, suspensions, dividends and bonus issues."""
     listed = _listed_grid(stream(seed, "listing"), days, n_assets)
-    suspended = _suspended(stream(seed, "suspension"), listed)
+    suspended = _draw_suspensions(stream(seed, "suspension"), listed)
     dividend_yield, bonus = _distributions(stream(seed, "distribution"), days, listed & ~suspended)
 
     return AssetEvents(listed, suspended, dividend_yield, bonus)
@@ -331,7 +333,7 @@ def _listed_grid(rng: np.random.Generator, days: DayArray, n_assets: int) -> Boo
     return np.arange(len(days))[:, None] >= first
 
 
-def _suspended(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
+def _draw_suspensions(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
     """About one suspension an asset in ten years, four days long on average, rarely a month."""
     starts = np.argwhere(rng.random(listed.shape) < 0.0004)
     lengths = np.where(rng.random(len(starts)) < 0.05, 25, 0) + rng.geometric(0.28, len(starts))

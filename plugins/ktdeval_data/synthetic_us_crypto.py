@@ -58,7 +58,7 @@ NEWS = _load("twin_news.yaml")
 #: An item of news becomes known at most this long before its session's close: 23 hours less 10
 #: minutes is after the previous close even where a change of the clock makes a day an hour shorter.
 DAY_MINUTES = 23 * 60 - 10
-LEAST_SESSIONS = 40  #: of each venue: room for listings, halts and splits
+MIN_SESSIONS = 40  #: of each venue: room for listings, halts and splits
 GROUPS = {name: _group(fields) for name, fields in _TWINS["groups"].items()}
 
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
@@ -88,7 +88,7 @@ def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapp
 
     Equal parameters give equal bytes. The snapshot, without an id, has [T] days of all its venues ×
     N assets. Raises DataError if a date is not an ISO date, or if the range lies outside a venue's
-    calendar or has fewer than `LEAST_SESSIONS` of its sessions.
+    calendar or has fewer than `MIN_SESSIONS` of its sessions.
     """
     plan = _TWINS["twins"][twin]
     draw = partial(_stream, params.seed, twin)
@@ -130,9 +130,9 @@ def _calendars(groups: Iterable[str], params: TwinParams) -> dict[str, npt.NDArr
         calendars[name] = sessions(params.first, params.last, venue.calendar)
 
     fewest = min(map(len, calendars.values()))
-    if fewest < LEAST_SESSIONS:
+    if fewest < MIN_SESSIONS:
         raise DataError(
-            f"{params.first}…{params.last} has {fewest} sessions, fewer than {LEAST_SESSIONS};"
+            f"{params.first}…{params.last} has {fewest} sessions, fewer than {MIN_SESSIONS};"
             " choose a longer range"
         )
     return calendars

@@ -30,7 +30,14 @@ from ktdeval_data.reading.codes import code_in_name, code_in_title
 from ktdeval_data.reading.days import looks_like_day, parse_days
 from ktdeval_data.reading.json_text import is_json
 from ktdeval_data.reading.missing_columns import FileHeader, may_be_count, no_columns
-from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
+from ktdeval_data.reading.names import (
+    UNITS,
+    coin_volumes,
+    match_names,
+    names_of,
+    squeeze_name,
+    unit_in,
+)
 from ktdeval_data.reading.numbers import to_numbers
 from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.reading.text_table import TextTable, WantedColumns, as_one, open_table
@@ -258,7 +265,7 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions
             reading.sources.update(_sources(source, columns, free))
 
     for name in source.header:
-        if squeezed(name) in _TIMES and name not in columns.values():
+        if squeeze_name(name) in _TIMES and name not in columns.values():
             reading.times.extend(source.cells_of(name))
 
 
@@ -318,7 +325,7 @@ def _open(
     reading: ReadingOptions,
 ) -> _Source:
     """Open a file. Raises DataError if it can't be read."""
-    known = {squeezed(column) for column in mapping.values()}
+    known = {squeeze_name(column) for column in mapping.values()}
     for field in (*fields, *optional):
         known.update(names_of(field, aliases_of(reading)))
 

@@ -37,11 +37,11 @@ from ktdeval_export.runs_to_rows import (
 )
 from ktdeval_export.training_rows import Dialect
 
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(JsonOptions, PluginOptions):
+class RunExportOptions(JsonOptions, PluginOptions):
     """Options of an export."""
 
     out: Path = flag(type=OutputPath("file"), metavar="FILE", help="file of rows")
@@ -82,9 +82,9 @@ class ExportOptions(JsonOptions, PluginOptions):
 @example("ktdeval train export ktdeval-runs/my-run --out steps.jsonl")
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
-@options_of(ExportOptions)
+@options_of(RunExportOptions)
 @config_option("data", "data_args", "items")
-def export(runs: tuple[Path, ...], options: ExportOptions, **changes: Any) -> None:
+def export(runs: tuple[Path, ...], options: RunExportOptions, **changes: Any) -> None:
     """Write finished steps as conversations with tools, for supervised or preference training.
 
     RUN is a run folder, which is only read. Each step is executed once more on its recorded
@@ -98,7 +98,7 @@ def export(runs: tuple[Path, ...], options: ExportOptions, **changes: Any) -> No
         made = make_export(runs, plugins, given, os.environ, chosen)
     except AuditError as error:
         if len(error.findings) > 1:
-            for finding in error.findings[:_MOST_SHOWN]:
+            for finding in error.findings[:_MAX_SHOWN]:
                 click.echo(f"finding {finding}")
         raise
 
@@ -119,7 +119,7 @@ def metadata_path(out: Path) -> Path:
     return out.with_name(f"{out.name}.metadata.json")
 
 
-def _export_settings(options: ExportOptions) -> ExportSettings:
+def _export_settings(options: RunExportOptions) -> ExportSettings:
     """Return what to export, and how. Raises UsageError: options contradict each other."""
     bound = _parse_bound(options.where)
     if options.form == "preference" and options.by is None:
@@ -159,7 +159,7 @@ def _print_export(made: Export, out: Path, beside: Path) -> None:
     metadata = made.metadata
     click.echo(f"rows    {out} ({metadata.rows} of {metadata.format}, {metadata.dialect})")
     click.echo(f"about   {beside}")
-    click.echo(f"audit   {_audited(metadata.audit)}")
+    click.echo(f"audit   {_describe_audit(metadata.audit)}")
     for what, count in _left_out_counts(metadata.left_out, made):
         click.echo(f"left out {count}: {what}")
 
@@ -167,7 +167,7 @@ def _print_export(made: Export, out: Path, beside: Path) -> None:
         click.echo(f"allowed {', '.join(metadata.allowed)}")
 
 
-def _audited(audit: AuditEntry) -> str:
+def _describe_audit(audit: AuditEntry) -> str:
     if not audit.left_out:
         return f"{audit.steps} steps, no finding"
     return f"{audit.steps} steps; {audit.left_out} left out, no finding in the others"

@@ -17,7 +17,7 @@ class ModelCall:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class CallChain:
     """Calls of which each repeats the messages of the one before, and adds to them."""
 
     opening: tuple[Message, ...]  #: messages of the first call
@@ -31,7 +31,7 @@ class Conversation:
         return self.messages[len(self.opening) :]
 
 
-def conversations_of(calls: Sequence[ModelCall]) -> list[Conversation]:
+def conversations_of(calls: Sequence[ModelCall]) -> list[CallChain]:
     """Return the conversations of a step's calls, in the order of their first calls."""
     threads: list[list[ModelCall]] = []
     for call in calls:
@@ -56,11 +56,11 @@ def _thread_of(call: ModelCall, threads: Sequence[list[ModelCall]]) -> list[Mode
     return None
 
 
-def _conversation(thread: Sequence[ModelCall]) -> Conversation:
+def _conversation(thread: Sequence[ModelCall]) -> CallChain:
     last = thread[-1]
     reply = with_distinct_ids(last.reply)
     final = reply.as_message()
-    return Conversation(
+    return CallChain(
         opening=thread[0].request.messages,
         messages=(*last.request.messages, final),
         tools=last.request.tools,

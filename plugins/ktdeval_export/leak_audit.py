@@ -36,7 +36,7 @@ CHECKS = (
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?[-/.年]\s?(\d{1,2})\s?[-/.月]\s?(\d{1,2})(?!\d)")
 _ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _LAST_CHARACTER = 0x10FFFF
-_MOST_LAYERS = 3  #: of spellings by number
+_MAX_LAYERS = 3  #: of spellings by number
 _SHORTEST_GOLD = 24
 """Least characters of a gold answer that is searched for: a shorter one, such as a letter or a
 number, is in many texts by chance.
@@ -161,14 +161,14 @@ def _texts_of(reply: Reply) -> Iterator[str]:
     together = [text for text in plain if text and not text.lstrip().startswith(("{", "["))]
     for text in (*plain, "\n".join(together)):
         yield text
-        yield from _respelled(text)
+        yield from _undo_spellings(text)
 
 
-def _respelled(text: str) -> Iterator[str]:
+def _undo_spellings(text: str) -> Iterator[str]:
     """Yield a text with the characters that it spells by number, as in JSON or HTML; again for
     those that come to light, a few times.
     """
-    for _ in range(_MOST_LAYERS):
+    for _ in range(_MAX_LAYERS):
         respelled = html.unescape(_ESCAPED.sub(_character, text))
         if respelled == text:
             return
@@ -244,13 +244,15 @@ def _gold_shown(step: TracedStep) -> Iterator[Finding]:
         return
 
     # what the question itself says is no answer
-    question = "".join(map(_squeezed, step.question))
+    question = "".join(map(_squeeze_text, step.question))
     for number, call in enumerate(step.calls):
         written = ""
         for message in call.request.messages:
-            text = _squeezed(message.content)
+            text = _squeeze_text(message.content)
             if message.role == "assistant":
-                written += text + "".join(_squeezed(each.arguments) for each in message.tool_calls)
+                written += text + "".join(
+                    _squeeze_text(each.arguments) for each in message.tool_calls
+                )
                 continue
 
             for name, gold in golden:
@@ -267,7 +269,7 @@ def _gold_texts(facts: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     golden = []
     for name, value in facts.items():
         for text in _parts(value):
-            squeezed = _squeezed(text)
+            squeezed = _squeeze_text(text)
             if len(squeezed) >= _SHORTEST_GOLD:
                 golden.append((name, squeezed))
 
@@ -287,5 +289,5 @@ def _parts(value: JsonValue) -> Iterator[str]:
             yield from _parts(item)
 
 
-def _squeezed(text: str) -> str:
+def _squeeze_text(text: str) -> str:
     return "".join(text.split())

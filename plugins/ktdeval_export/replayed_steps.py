@@ -32,7 +32,7 @@ from ktdeval.runner import (
 from ktdeval.task_api import AnswerRecord, EpisodeSpec, SampleSet, is_scoring
 from ktdeval.trading import Ledger, StepRecord
 from ktdeval.values import JsonValue
-from ktdeval_export.conversations import Conversation, ModelCall, conversations_of
+from ktdeval_export.conversations import CallChain, ModelCall, conversations_of
 
 
 class Listener:
@@ -72,7 +72,7 @@ class TracedStep:
     difference: str = ""
 
     @cached_property
-    def conversations(self) -> Sequence[Conversation]:
+    def conversations(self) -> Sequence[CallChain]:
         """Conversations of the step."""
         return conversations_of(self.calls)
 

@@ -248,7 +248,7 @@ class _ExportState:
             sha256=sha256_hex(text),
             measure=self._measure_entry(),
             pairs=pairs,
-            allowed=self._allowed(),
+            allowed=self._list_allowed(),
             audit=AuditEntry(checks=CHECKS, steps=self.audited, left_out=self.left_out[LEAK]),
             left_out={reason: count for reason, count in sorted(self.left_out.items()) if count},
             sources=tuple(self.sources),
@@ -300,7 +300,7 @@ class _ExportState:
             at_least=None if bound is None else bound.value,
         )
 
-    def _allowed(self) -> tuple[str, ...]:
+    def _list_allowed(self) -> tuple[str, ...]:
         is_needed = any(source.evaluates for source in self.sources)
         return (EVALUATION_DATA,) if is_needed else ()
 

@@ -17,7 +17,7 @@ from ktdeval.errors import UsageError
 from ktdeval.harness import Message, ToolCall, ToolSpec
 from ktdeval.trading import DECIDED
 from ktdeval.values import JsonValue, dumps_canonical, dumps_compact, loads_strict
-from ktdeval_export.conversations import Conversation
+from ktdeval_export.conversations import CallChain
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 from ktdeval_export.row_figures import Measure
 
@@ -68,7 +68,7 @@ def exclusion(step: TracedStep, with_retries: bool) -> str:
     return next(filter(None, map(_fault_of, step.conversations)), "")
 
 
-def _fault_of(conversation: Conversation) -> str:
+def _fault_of(conversation: CallChain) -> str:
     """Return why a conversation can't be a row; empty if it can."""
     last = conversation.messages[-1]
     if not last.content.strip() and not last.tool_calls:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ktdeval.errors import DataError, ModelError, UsageError, explained
+from ktdeval.errors import DataError, ModelError, UsageError, wrap_os_error
 from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import SUBMIT, Conversation
 from ktdeval.observation import ObservedAsset, ObservedLimits, ObservedState
@@ -33,7 +33,7 @@ from ktdeval.values import (
 )
 from ktdeval_gym.params import ActionsParams
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 SMALLEST_CHANGE = 0.005  #: of a weight; a smaller difference makes no order
 _CALLS_MADE = "Recorded calls of an environment's episode."
 INVESTED = 0.995  #: largest sum of target weights: the rest pays costs
@@ -42,7 +42,7 @@ Weight = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Step = tuple[Decision, ...] | tuple[Weight, ...]
 
 
-class RecordedCall(Value):
+class SubmittedCall(Value):
     """Call of a tool."""
 
     tool: str
@@ -57,7 +57,7 @@ class ActionsFile(Value):
     #: at the steps at which something was asked, by the number of the step
     steps: dict[str, tuple[Decision | Weight, ...]] = msgspec.field(default_factory=dict)
     #: of an episode behind tools: calls, in rounds that each were made without an answer between
-    rounds: tuple[tuple[RecordedCall, ...], ...] = ()
+    rounds: tuple[tuple[SubmittedCall, ...], ...] = ()
 
 
 def actions_of(task: str, steps: Mapping[int, Sequence[Decision | float]]) -> ActionsFile:
@@ -69,7 +69,7 @@ def actions_of(task: str, steps: Mapping[int, Sequence[Decision | float]]) -> Ac
     )
 
 
-def calls_of(task: str, rounds: Sequence[Sequence[RecordedCall]]) -> ActionsFile:
+def calls_of(task: str, rounds: Sequence[Sequence[SubmittedCall]]) -> ActionsFile:
     """Return the record of the calls of an episode behind tools."""
     return ActionsFile(format="ktdeval-gym-actions/1", task=task, rounds=tuple(map(tuple, rounds)))
 
@@ -83,8 +83,8 @@ def write_actions(path: Path, content: ActionsFile) -> None:
 def read_actions(path: Path) -> tuple[ActionsFile, str]:
     """Read actions. Return them with the file's SHA-256. Raises DataError."""
     advice = "name a file that an environment with `out` wrote"
-    with explained(f"actions {path}: can't be read", advice, DataError):
-        data = read_plain(path, MOST_BYTES)
+    with wrap_os_error(f"actions {path}: can't be read", advice, DataError):
+        data = read_plain(path, MAX_BYTES)
     return decode_json(data, ActionsFile, f"actions {path}", DataError), sha256_hex(data)
 
 
@@ -111,14 +111,17 @@ def submission(conversation: Conversation, action: Sequence[Decision | float]) -
     why = conversation.reason("action of the environment's agent")
     if state.limits.asks_decisions:
         labels = [asset.label for asset in shown]
-        return conversation.call([(SUBMIT, decided(labels, given, why))])
+        return conversation.call([(SUBMIT, make_submission(labels, given, why))])
 
     weights = [float(weight) for weight in given]
-    body = {"orders": orders_of(state, bounded(weights, state.limits), why), "overall_reason": why}
+    body = {
+        "orders": orders_of(state, bound_weights(weights, state.limits), why),
+        "overall_reason": why,
+    }
     return conversation.call([(SUBMIT, body)])
 
 
-def decided(
+def make_submission(
     labels: Sequence[str], decisions: Sequence[Decision | float], why: str
 ) -> dict[str, JsonValue]:
     """Return the submission of one decision for each label."""
@@ -129,7 +132,7 @@ def decided(
     return {"decisions": rows, "overall_reason": why}
 
 
-def bounded(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
+def bound_weights(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
     """Return target weights within the task's limits: the largest `max_positions` of them, none
     above `max_weight`, and together at most `INVESTED`. Equal weights at the border are all left
     out, so that the order shown decides nothing.

@@ -40,7 +40,7 @@ class TaskForm:
     columns: tuple[str, ...]  #: figures of each, in per cent
     decides: bool  #: whether the task asks for SELL, HOLD or BUY, not for orders
 
-    def taken(self, action: Any) -> Sequence[Decision | float]:
+    def read_action(self, action: Any) -> Sequence[Decision | float]:
         """Return an action as decisions or target weights, one for each slot. Raises UsageError: it
         is not one.
         """
@@ -145,7 +145,7 @@ def figure_columns(assets: Sequence[ObservedAsset]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def observed(state: ObservedState, form: TaskForm) -> Observed:
+def observe_state(state: ObservedState, form: TaskForm) -> Observed:
     """Return a state as arrays. Raises DataError: it lists more assets than there are slots."""
     arrays = form.empty()
     shown = tradables(state)

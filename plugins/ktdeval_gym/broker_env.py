@@ -18,7 +18,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval_gym.action_submissions import moves, scaled_down
 from ktdeval_gym.arrays import weights_in
-from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, Shown
+from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, ShownAnswer
 from ktdeval_gym.policy import LIMIT, Vector
 from ktdeval_gym.recording import SessionWriter, no_session_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
@@ -111,7 +111,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
             " need one more; choose a shorter lookback, a later as_of or another stock"
         )
 
-    def _take(self, account: Shown) -> None:
+    def _take(self, account: ShownAnswer) -> None:
         self._equity = account.equity
         self._cash = account.cash
 

@@ -21,7 +21,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, make_plan
 from ktdeval.task_api import is_scoring
 from ktdeval.values import JsonValue, dumps_canonical, make_folder, write_atomic
-from ktdeval_gym.action_submissions import RecordedCall
+from ktdeval_gym.action_submissions import SubmittedCall
 
 TASK = "broker_session"
 _BASE = "qfinzero_planning_live"
@@ -102,7 +102,7 @@ def open_samples(options: BrokerOptions, plugins: Plugins) -> Any:
 # ---- tools
 
 
-class Shown(msgspec.Struct):
+class ShownAnswer(msgspec.Struct):
     """Part of an account's answer."""
 
     equity: float
@@ -137,16 +137,16 @@ class BrokerTools:
     def __init__(self, tools: Sequence[Tool], context: Any) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._context = context
-        self.calls: list[RecordedCall] = []
+        self.calls: list[SubmittedCall] = []
 
     def moment(self) -> str:
         """Return where the clock stands."""
         return str(self._call("upq_health_freshness", {})["as_of_ts"])
 
-    def open_account(self, cash: float) -> tuple[str, Shown]:
+    def open_account(self, cash: float) -> tuple[str, ShownAnswer]:
         """Open an account. Return its id and what it holds."""
         answer = self._call("pmb_account_create", {"initial_cash": cash})
-        return answer["account_id"], msgspec.convert(answer["account"], Shown)
+        return answer["account_id"], msgspec.convert(answer["account"], ShownAnswer)
 
     def begin_session(self, account: str, start: str, end: str, stocks: Sequence[str]) -> str:
         """Begin a daily session. Return its id."""
@@ -159,7 +159,7 @@ class BrokerTools:
         }
         return str(self._call("pmb_session_create", arguments)["session_id"])
 
-    def step(self, session: str) -> tuple[str, bool, Shown, float]:
+    def step(self, session: str) -> tuple[str, bool, ShownAnswer, float]:
         """Go on by a day. Return the day, whether the session goes on, the account, and the value of
         the day's executions.
         """
@@ -171,7 +171,7 @@ class BrokerTools:
                 traded += abs(fill.qty) * fill.price
 
         clock = answer["clock"]
-        account = msgspec.convert(answer["account"], Shown)
+        account = msgspec.convert(answer["account"], ShownAnswer)
         return clock["current_ts"][:10], clock["status"] == "RUNNING", account, traded
 
     def closes(self, stocks: Sequence[str], first: str, last: str) -> dict[str, list[float]]:
@@ -219,7 +219,7 @@ class BrokerTools:
         return value
 
     def _answer(self, name: str, arguments: Mapping[str, JsonValue]) -> Any:
-        self.calls.append(RecordedCall(tool=name, arguments=dict(arguments)))
+        self.calls.append(SubmittedCall(tool=name, arguments=dict(arguments)))
         return self._tools[name].function(self._context, dict(arguments))
 
 

@@ -40,7 +40,7 @@ _LARGEST = 1 << 62  # 64-bit integer with room for a sign and a sum
 
 
 @dataclass(frozen=True)
-class Accounts:
+class KernelAccounts:
     """Accounts in one asset, [N] each. Nothing is locked at a close that could matter at the next
     open: shares unlock overnight.
     """
@@ -51,7 +51,7 @@ class Accounts:
 
 
 @dataclass(frozen=True)
-class Orders:
+class KernelOrders:
     """At most one order of each account, [N] each."""
 
     given: BoolArray  #: whether there is one
@@ -93,7 +93,7 @@ class Kernel:
         shared = math.gcd(self._terms.unit, PPB)
         self._unit_part = self._terms.unit // shared
         self._ppb_part = PPB // shared
-        self._most_nav = _LARGEST // self._unit_part
+        self._max_nav = _LARGEST // self._unit_part
         self.is_native = max(self._divisors()) < _LARGEST_DIVISOR
 
     def _divisors(self) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Kernel:
 
     # ---- decisions
 
-    def orders(self, actions: IntArray, accounts: Accounts) -> Orders:
+    def orders(self, actions: IntArray, accounts: KernelAccounts) -> KernelOrders:
         """Return the orders that decisions come to; `actions`: indices into `DECISIONS`, [N]."""
         rule = self._market.rule
         now = np.sign(accounts.held)
@@ -125,7 +125,7 @@ class Kernel:
         is_rounded = (wanted * now < 0) | (invested < 1.0)
         rounded = np.where(is_rounded, _ROUNDED, 1.0)
 
-        return Orders(
+        return KernelOrders(
             given=wanted != now,
             buys=wanted > now,
             weight=wanted * rule.weight * invested * rounded,
@@ -134,18 +134,18 @@ class Kernel:
     # ---- settlement
 
     def settle(
-        self, accounts: Accounts, rows: IntArray, orders: Orders
-    ) -> tuple[Accounts, IntArray]:
+        self, accounts: KernelAccounts, rows: IntArray, orders: KernelOrders
+    ) -> tuple[KernelAccounts, IntArray]:
         """Settle orders decided at the closes of `rows`, [N]. Return the accounts at the next
         closes, and the notional of the fills, [N].
         """
         day = _FillDays(self, rows + 1)
-        cash, rare = self._opened(accounts, day)
+        cash, rare = self._open_accounts(accounts, day)
         if not self.is_native:
             rare = np.ones_like(rare)
 
         nav = cash + self._value(accounts.held, day.opens)
-        rare |= (nav <= 0) | (nav > self._most_nav)
+        rare |= (nav <= 0) | (nav > self._max_nav)
         price = np.where(day.opens > 0, day.opens, 1)
         safe_nav = np.where(rare, 1, nav)
         target = self._target(orders.weight, safe_nav, price)
@@ -160,7 +160,7 @@ class Kernel:
         held = np.where(sells, sold.held, np.where(buys, bought.held, accounts.held))
         cash = np.where(sells, sold.cash, np.where(buys, bought.cash, cash))
         traded = np.where(sells, sold.notional, np.where(buys, bought.notional, 0))
-        after = Accounts(cash, held, cash + self._value(held, day.closes))
+        after = KernelAccounts(cash, held, cash + self._value(held, day.closes))
 
         self.settled_one_by_one += int(rare.sum())
         for index in np.flatnonzero(rare).tolist():
@@ -168,7 +168,9 @@ class Kernel:
 
         return after, traded
 
-    def _opened(self, accounts: Accounts, day: _FillDays) -> tuple[IntArray, BoolArray]:
+    def _open_accounts(
+        self, accounts: KernelAccounts, day: _FillDays
+    ) -> tuple[IntArray, BoolArray]:
         """Return cash at the opens, and which accounts have something rare before their orders."""
         rare = (accounts.held != 0) & self._has_event[day.rows]
         margin = self._terms.margin
@@ -278,8 +280,8 @@ class Kernel:
         by_value = (notional, rate * commission.steps)
         fee = ceil_ratio([by_value, (steps, commission.unit_rate)], scale)
         fee = np.maximum(fee, terms.minimum_fee)
-        if commission.most_rate is not None:
-            fee = np.minimum(fee, ceil_ratio([(notional, commission.most_rate)], RATE_SCALE))
+        if commission.max_rate is not None:
+            fee = np.minimum(fee, ceil_ratio([(notional, commission.max_rate)], RATE_SCALE))
 
         for duty in duties:
             by_unit = ceil_ratio([(steps, duty.unit_rate[day.rows])], scale)
@@ -289,7 +291,12 @@ class Kernel:
         return notional, fee
 
     def _settle_one(
-        self, index: int, accounts: Accounts, row: int, orders: Orders, after: Accounts
+        self,
+        index: int,
+        accounts: KernelAccounts,
+        row: int,
+        orders: KernelOrders,
+        after: KernelAccounts,
     ) -> int:
         """Settle one account by the executor, into `after`. Return the notional of its fills."""
         asset = self._market.asset

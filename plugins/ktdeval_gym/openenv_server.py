@@ -141,13 +141,13 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
         )
 
 
-def make_app(tasks: TaskSource, most_sessions: int = 8) -> Any:
-    """Return the FastAPI application that serves tasks to at most `most_sessions` clients."""
+def make_app(tasks: TaskSource, max_sessions: int = 8) -> Any:
+    """Return the FastAPI application that serves tasks to at most `max_sessions` clients."""
     return create_fastapi_app(
         lambda: TaskEnvironment(tasks),
         TaskAction,
         TaskObservation,
-        max_concurrent_envs=most_sessions,
+        max_concurrent_envs=max_sessions,
         env_name="ktdeval",
         state_cls=TaskState,
     )

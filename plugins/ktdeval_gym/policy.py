@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.errors import DataError, ProviderError, UsageError, explained
+from ktdeval.errors import DataError, ProviderError, UsageError, wrap_os_error
 from ktdeval.harness import HoldRule, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, SUBMIT, Conversation
 from ktdeval.market import FloatArray
@@ -32,7 +32,7 @@ DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (
     "BUY",
 )  #: by the number of the action
 LIMIT = 10.0  #: largest size of a scaled return
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 _LARGEST = 1e6
 _Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
 _Matrix = tuple[tuple[float, ...], ...]
@@ -120,8 +120,10 @@ def read_policy(path: Path) -> Policy:
     """Read a policy. Raises DataError if the file can't be read, is too large or malformed, if its
     layers don't fit together, or if a number is out of range.
     """
-    with explained(f"policy {path}: can't be read", "make one with `ktdeval train rl`", DataError):
-        data = read_plain(path, MOST_BYTES)
+    with wrap_os_error(
+        f"policy {path}: can't be read", "make one with `ktdeval train rl`", DataError
+    ):
+        data = read_plain(path, MAX_BYTES)
 
     content = decode_json(data, PolicyFile, f"policy {path}", DataError)
     sizes = [content.lookback + 1, *map(len, content.biases)]  # inputs, then outputs of each layer

@@ -22,8 +22,14 @@ from ktdeval.runner import EpisodeFactory
 from ktdeval.task_api import Window, task_traits
 from ktdeval.trading import Action, CountsRecord, Order, StepRecord, known_breaches
 from ktdeval.values import dumps_canonical
-from ktdeval_gym.action_submissions import Decision, bounded, decided, moves, tradables
-from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observed, write_figures
+from ktdeval_gym.action_submissions import (
+    Decision,
+    bound_weights,
+    make_submission,
+    moves,
+    tradables,
+)
+from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observe_state, write_figures
 from ktdeval_gym.open_task import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
@@ -42,7 +48,7 @@ _NOTHING_COUNTED = CountsRecord(
 )
 
 
-class Portfolio(Protocol):
+class SimulatedPortfolio(Protocol):
     """One account on its way through a window."""
 
     form: TaskForm
@@ -125,15 +131,17 @@ class TaskWindow:
         """Return what a close lists to an account."""
         held = frozenset(books.account.positions)
         if self._adds_positions is None:
-            return self._shared(step, held, books)
+            return self._list_at_close(step, held, books)
 
-        of_market = self._shared(step, frozenset(), self._cash_only)
+        of_market = self._list_at_close(step, frozenset(), self._cash_only)
         others = held.difference(of_market.assets)
         if others and self._adds_positions:
-            return self._shared(step, others, books)
+            return self._list_at_close(step, others, books)
         return of_market
 
-    def _shared(self, step: int, held: frozenset[int], books: _AccountBooks) -> _CloseListing:
+    def _list_at_close(
+        self, step: int, held: frozenset[int], books: _AccountBooks
+    ) -> _CloseListing:
         """Return what a close lists to accounts with these positions."""
         key = (step, held)
         if key not in self._listings:
@@ -244,7 +252,7 @@ class _PortfolioBase:
         """NAV at the present close."""
         return self._books.nav_minor
 
-    def _judged(self, action: Action) -> Action:
+    def _judge_action(self, action: Action) -> Action:
         """Return the orders that are settled: none where one breaks a rule as it is known."""
         parts = self._window.parts
         trading = parts.task.trading
@@ -258,7 +266,7 @@ class _PortfolioBase:
         return action
 
     def _book(self, action: Action) -> tuple[bool, bool]:
-        self.traded_minor = self._books.book(self._judged(action))
+        self.traded_minor = self._books.book(self._judge_action(action))
         self._look()
         return self.nav_minor <= 0, self._books.step == self._window.total_steps
 
@@ -294,7 +302,7 @@ class OrderPortfolio(_PortfolioBase):
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
         """Settle target weights."""
         given = [float(weight) for weight in taken[: len(self._slots)]]
-        weights = bounded(given, self._listing.limits)
+        weights = bound_weights(given, self._listing.limits)
         orders = [
             Order(self._slots[move.slot], move.side, 0.5, "", move.weight)
             for move in moves(self._held, weights)
@@ -312,7 +320,7 @@ class DecisionPortfolio(_PortfolioBase):
 
     def write(self, arrays: Observed) -> None:
         """Write the present observation into the arrays of one environment."""
-        for name, values in observed(self._state, self.form).items():
+        for name, values in observe_state(self._state, self.form).items():
             arrays[name][:] = values
 
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
@@ -320,7 +328,7 @@ class DecisionPortfolio(_PortfolioBase):
         labels = [asset.label for asset in tradables(self._state)]
         form = self._window.submission_form
         assert form is not None  # the task asks for decisions
-        text = dumps_canonical(decided(labels, taken[: len(labels)], _REASON))
+        text = dumps_canonical(make_submission(labels, taken[: len(labels)], _REASON))
         reading = form.read(text)
         submission = reading.submission
         if submission.action is None:
@@ -328,10 +336,10 @@ class DecisionPortfolio(_PortfolioBase):
         return self._book(submission.action)
 
 
-def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[Portfolio]:
+def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[SimulatedPortfolio]:
     """Return one account for each window. Windows that are the same share what closes list."""
     shared: dict[Window, TaskWindow] = {}
-    accounts: list[Portfolio] = []
+    accounts: list[SimulatedPortfolio] = []
     for window in windows:
         task_window = shared.get(window) or TaskWindow(opened, window)
         if task_window.has_form:

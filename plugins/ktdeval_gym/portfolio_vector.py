@@ -18,7 +18,7 @@ from ktdeval.task_api import Window
 from ktdeval_gym.action_submissions import Decision
 from ktdeval_gym.arrays import Observed, TaskForm, spaces_of
 from ktdeval_gym.open_task import OpenedTask
-from ktdeval_gym.portfolio_simulation import Portfolio, portfolios
+from ktdeval_gym.portfolio_simulation import SimulatedPortfolio, portfolios
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_minor, market_scale
 
@@ -105,8 +105,8 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
             )
 
         begins = self._is_over
-        taken = [self._form.taken(row) for row in given]
-        amounts = [self._settled(index, chosen) for index, chosen in enumerate(taken)]
+        taken = [self._form.read_action(row) for row in given]
+        amounts = [self._settle_action(index, chosen) for index, chosen in enumerate(taken)]
         nav_before, nav, traded, benchmark, is_ruined, is_last = map(
             np.array, zip(*amounts, strict=True)
         )
@@ -116,7 +116,7 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         self._is_over = is_ruined | is_last
         return self._observations(), rewards, is_ruined, is_last, self._info()
 
-    def _settled(
+    def _settle_action(
         self, index: int, taken: Sequence[Decision | float]
     ) -> tuple[int, int, int, float, bool, bool]:
         """Settle one environment's action, or begin it again. Return NAV before and after, the
@@ -147,7 +147,7 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         return {"nav": navs / self._minor_per_unit}
 
 
-def _one_form(accounts: Sequence[Portfolio]) -> TaskForm:
+def _one_form(accounts: Sequence[SimulatedPortfolio]) -> TaskForm:
     """Return the form of all accounts. Raises UsageError: they have several."""
     forms = {account.form for account in accounts}
     if len(forms) > 1:

@@ -16,7 +16,7 @@ from ktdeval.task_api import Window
 from ktdeval.values import make_folder
 from ktdeval_gym.action_submissions import (
     Decision,
-    RecordedCall,
+    SubmittedCall,
     actions_of,
     calls_of,
     write_actions,
@@ -31,11 +31,11 @@ ACTIONS = "actions.json"
 RUN = "run"
 
 
-SessionWriter = Callable[[Sequence[Sequence[RecordedCall]]], None]
+SessionWriter = Callable[[Sequence[Sequence[SubmittedCall]]], None]
 """Called with the calls of an episode behind tools, in rounds."""
 
 
-def no_session_writer(_rounds: Sequence[Sequence[RecordedCall]]) -> None:
+def no_session_writer(_rounds: Sequence[Sequence[SubmittedCall]]) -> None:
     """Write nothing."""
 
 
@@ -77,7 +77,7 @@ class SessionRunWriter:
         self._folder = folder.resolve()
         self._options = options
 
-    def __call__(self, rounds: Sequence[Sequence[RecordedCall]]) -> None:
+    def __call__(self, rounds: Sequence[Sequence[SubmittedCall]]) -> None:
         """Write an episode. Raises KtdevalError: it can't be written."""
         episode = new_folder(self._folder)
         actions = episode / ACTIONS

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.errors import DataError, UsageError, wrap_os_error
 from ktdeval.values import (
     Value,
     decode_json,
@@ -27,7 +27,7 @@ from ktdeval.values import (
 Policy = Callable[[Any], Any]
 MakeEnv = Callable[[], Any]
 MakePolicy = Callable[[int], Policy]
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def _write_rollout(folder: Path, rollout: Rollout) -> None:
 
 
 def _read_rollout(path: Path, job: RolloutJob) -> Rollout:
-    with explained(f"roll-out {path}: can't be read", "delete it to run it again", DataError):
-        data = read_plain(path, MOST_BYTES)
+    with wrap_os_error(f"roll-out {path}: can't be read", "delete it to run it again", DataError):
+        data = read_plain(path, MAX_BYTES)
 
     rollout = decode_json(data, Rollout, f"roll-out {path}", DataError)
     if (rollout.name, rollout.seed) != (job.name, job.seed):

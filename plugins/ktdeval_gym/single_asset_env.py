@@ -18,7 +18,7 @@ from ktdeval.market import FloatArray
 from ktdeval.task_api import Window
 from ktdeval.trading import open_account
 from ktdeval_gym.action_submissions import Decision
-from ktdeval_gym.fill_kernel import Accounts, Kernel
+from ktdeval_gym.fill_kernel import Kernel, KernelAccounts
 from ktdeval_gym.policy import DECISIONS, LIMIT, Vector
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
@@ -27,7 +27,7 @@ from ktdeval_gym.single_asset_simulation import AssetMarket, IntArray, StepFacts
 BoolArray = npt.NDArray[np.bool_]
 Info = dict[str, Any]
 _PRIOR_RETURNS = 250
-_FEWEST_RETURNS = 2
+_MIN_RETURNS = 2
 
 
 def prior_scale(market: AssetMarket, span: Window) -> float:
@@ -38,7 +38,7 @@ def prior_scale(market: AssetMarket, span: Window) -> float:
     first = int(np.searchsorted(market.snapshot.days, np.datetime64(span.first))) - 1
     last = int(market.known[first]) - 1 if first >= 0 else 0
     returns = market.returns[max(0, last - _PRIOR_RETURNS) : max(0, last)]
-    scale = float(np.std(returns)) if len(returns) >= _FEWEST_RETURNS else 0.0
+    scale = float(np.std(returns)) if len(returns) >= _MIN_RETURNS else 0.0
     if scale == 0.0:
         raise DataError(
             f"task {market.task.name}: the price does not move before {span.first}, so that returns"
@@ -118,10 +118,10 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         """Return one line of text on the present close; None without a render mode."""
         if self.render_mode is None:
             return None
-        return rendered(self.info())
+        return render_info(self.info())
 
 
-def rendered(info: Info) -> str:
+def render_info(info: Info) -> str:
     """Return one line of text on an environment's `info`."""
     held = {1: "long", 0: "flat", -1: "short"}[info["side"]]
     return (
@@ -197,7 +197,7 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         size = self.num_envs
         self._progress = _EnvProgress(self._first.copy(), np.zeros(size, dtype=np.bool_))
         cash = np.full(size, self._cash, dtype=np.int64)
-        self._accounts = Accounts(cash, np.zeros(size, dtype=np.int64), cash.copy())
+        self._accounts = KernelAccounts(cash, np.zeros(size, dtype=np.int64), cash.copy())
         self._rewards.reset(np.ones(size, dtype=np.bool_))
 
     def reset(
@@ -227,7 +227,7 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         amounts = StepAmounts(safe_nav, after.nav, traded, self._asset_returns(safe_rows + 1))
         rewards = np.where(active, self._rewards.of(amounts, active), 0.0)
 
-        self._accounts = Accounts(
+        self._accounts = KernelAccounts(
             np.where(begins, self._cash, after.cash),
             np.where(begins, 0, after.held),
             np.where(begins, self._cash, after.nav),

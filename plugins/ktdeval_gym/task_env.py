@@ -17,7 +17,7 @@ from ktdeval.runner import EpisodeFactory, TradingEpisode
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketRules, StepRecord
 from ktdeval_gym.action_submissions import Decision, submission, tradables
-from ktdeval_gym.arrays import Observed, form_of, observed, spaces_of
+from ktdeval_gym.arrays import Observed, form_of, observe_state, spaces_of
 from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
@@ -145,7 +145,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         """Submit an action and settle it. Raises UsageError: it is not in the action space, or the
         episode is over.
         """
-        taken = self.form.taken(action)
+        taken = self.form.read_action(action)
         if self._is_over:
             raise UsageError("the episode is over; call reset()")
 
@@ -187,7 +187,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         return self._opened.snapshot.day_index(self._last.filled_on)
 
     def _observation(self) -> Observed:
-        return observed(self._state, self.form)
+        return observe_state(self._state, self.form)
 
     def _info(self) -> Info:
         minor = market_minor(self._opened)

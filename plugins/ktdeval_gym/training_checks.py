@@ -15,8 +15,8 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.task_api import Task, Window, is_scoring
 
-_MOST_NAMED = 4
-_FEWEST_CLOSES = 3
+_MAX_NAMED = 4
+_MIN_CLOSES = 3
 
 
 def form_problem(rules: Mapping[str, Any]) -> str | None:
@@ -99,9 +99,9 @@ def span_problem(
         need = f"fewer than {lookback + 1} closes are known, which {lookback} returns need"
         return f"before {span.first} {need}; {advice}, or a shorter --lookback"
 
-    if closes < _FEWEST_CLOSES:
+    if closes < _MIN_CLOSES:
         found = f"{closes} closes from {span.first} to {span.last}"
-        return f"{found}; {advice}, at least {_FEWEST_CLOSES} of them"
+        return f"{found}; {advice}, at least {_MIN_CLOSES} of them"
 
     return None
 
@@ -139,8 +139,8 @@ def _others(plugins: Plugins, name: str, lookback: int) -> str:
     fitting = [name for name, shown in shown_by.items() if shown > lookback]
 
     if fitting:
-        named = ", ".join(fitting[:_MOST_NAMED])
-        if len(fitting) > _MOST_NAMED:
+        named = ", ".join(fitting[:_MAX_NAMED])
+        if len(fitting) > _MAX_NAMED:
             named += ", …"
         return f"choose one of --task {named}"
 

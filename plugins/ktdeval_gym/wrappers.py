@@ -9,7 +9,7 @@ import gymnasium
 from ktdeval.market import window_rows
 from ktdeval.masking import AssetRef, DayRef, Lens, MaskConfig, MaskKind, Price
 from ktdeval.task_api import Window
-from ktdeval_gym.single_asset_env import Info, TradingEnv, rendered
+from ktdeval_gym.single_asset_env import Info, TradingEnv, render_info
 
 
 class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
@@ -55,12 +55,12 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
         """Begin again; the mask shows nothing of earlier episodes."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._lens = self._new_lens()
-        return observation, self._masked(info)
+        return observation, self._mask_info(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
         """Settle one decision."""
         observation, reward, is_ruined, is_last, info = self.env.step(action)
-        return observation, reward, is_ruined, is_last, self._masked(info)
+        return observation, reward, is_ruined, is_last, self._mask_info(info)
 
     def render(self) -> Any:
         """Return one line of text through the mask; None without a render mode."""
@@ -68,9 +68,9 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
         assert isinstance(inner, TradingEnv)
         if inner.render_mode is None:
             return None
-        return rendered(self._masked(inner.info()))
+        return render_info(self._mask_info(inner.info()))
 
-    def _masked(self, info: Info) -> Info:
+    def _mask_info(self, info: Info) -> Info:
         market = self._simulation.market
         row = self._simulation.row
         self._lens.move_to(row)

@@ -30,7 +30,7 @@ class FormError(ValueError):
 
 
 @dataclass(frozen=True)
-class Field:
+class FormField:
     """One field of a form."""
 
     name: str
@@ -73,7 +73,7 @@ class Rows:
     """Field that is a list of objects, such as the orders of a ticket."""
 
     name: str
-    fields: tuple[Field, ...]  #: of all forms that a row can have
+    fields: tuple[FormField, ...]  #: of all forms that a row can have
     #: names that a row of each form has; one of them has to fit
     forms: tuple[frozenset[str], ...]
     about: str
@@ -114,7 +114,7 @@ class Form:
     """Form of one tool's arguments."""
 
     schema: Mapping[str, Any]
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     rows: tuple[Rows, ...]
 
     def value(
@@ -163,7 +163,7 @@ def form_of(schema: Mapping[str, Any]) -> Form:
         if variants:
             rows.append(_rows_of(name, part, variants))
         else:
-            fields.append(Field(name, part, name in required))
+            fields.append(FormField(name, part, name in required))
 
     return Form(schema, tuple(fields), tuple(rows))
 
@@ -205,14 +205,14 @@ def _row_schemas(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _rows_of(name: str, schema: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Rows:
-    fields: dict[str, Field] = {}
+    fields: dict[str, FormField] = {}
     forms = [frozenset(variant["properties"]) for variant in variants]
     always = frozenset.intersection(
         *(frozenset(variant.get("required") or ()) for variant in variants)
     )
     for variant in variants:
         for field, part in variant["properties"].items():
-            fields.setdefault(field, Field(field, part, field in always))
+            fields.setdefault(field, FormField(field, part, field in always))
 
     about = str(schema.get("description") or "")
     return Rows(name, tuple(fields.values()), tuple(forms), about)

@@ -10,14 +10,14 @@ from typing import Any
 
 from ktdeval.harness import ToolSpec
 from ktdeval.values import JsonObject, JsonValue, loads_strict
-from ktdeval_human.forms import Field, FormError, Rows, arguments_text, form_of, text_problem
-from ktdeval_human.person import Act, Called, Said
-from ktdeval_human.shown import Shown
+from ktdeval_human.forms import FormError, FormField, Rows, arguments_text, form_of, text_problem
+from ktdeval_human.person import Act, Called, PersonWords
+from ktdeval_human.shown import ShownRequest
 
 _SLICE_S = 0.5  #: Between looks at whether the run was interrupted
 
 
-class Refused(Exception):
+class RefusedInput(Exception):
     """What the page sent is not taken. `is_stale`: the moment that it was sent for is over."""
 
     def __init__(self, problem: str, is_stale: bool = False) -> None:
@@ -33,11 +33,11 @@ class Moments:
     def __init__(self) -> None:
         self._state = threading.Condition()  # guards all of the following
         self._version = 0
-        self._moment: Shown | None = None  # None while the run works
+        self._moment: ShownRequest | None = None  # None while the run works
         self._act: Act | None = None
         self._has_left = False
 
-    def ask(self, moment: Shown) -> Act:
+    def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: they left."""
         with self._state:
             self._version += 1
@@ -71,7 +71,7 @@ class Moments:
                 or self._act is not None
                 or sent.get("version") != self._version
             ):
-                raise Refused("this step has moved on; the page shows where it is now", True)
+                raise RefusedInput("this step has moved on; the page shows where it is now", True)
             if sent.get("leave") is True:
                 self._has_left = True
             else:
@@ -87,45 +87,45 @@ def read_message(data: bytes) -> JsonObject:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Refused("the message is not a JSON object")
+        raise RefusedInput("the message is not a JSON object")
     return value
 
 
-def act_of(sent: JsonObject, moment: Shown) -> Act:
+def act_of(sent: JsonObject, moment: ShownRequest) -> Act:
     """Return what a page's message does at a moment. Raises Refused: it is none of what is on
     offer, or its form is not filled.
     """
     words = sent.get("text")
     if isinstance(words, str):
-        return _said(words, moment)
+        return _describe_moment(words, moment)
 
     name = sent.get("tool")
     on_offer = {tool.name: tool for tool in moment.tools}
     if moment.submit is not None:
         on_offer[moment.submit.name] = moment.submit
     if not isinstance(name, str) or name not in on_offer:
-        raise Refused("there is no such tool now")
+        raise RefusedInput("there is no such tool now")
 
     fields, rows = sent.get("fields", {}), sent.get("rows", {})
     if not _are_texts(fields) or not _are_rows(rows):
-        raise Refused("the form was not sent as texts")
+        raise RefusedInput("the form was not sent as texts")
 
     try:
         value = form_of(on_offer[name].parameters).value(fields, rows)  # type: ignore[arg-type]
     except FormError as error:
-        raise Refused(str(error)) from None
+        raise RefusedInput(str(error)) from None
     return Called(name, arguments_text(value))
 
 
-def _said(words: str, moment: Shown) -> Said:
+def _describe_moment(words: str, moment: ShownRequest) -> PersonWords:
     if not words.strip():
-        raise Refused("the answer is empty")
+        raise RefusedInput("the answer is empty")
     if moment.response_schema is not None:
         problem = text_problem(words, moment.response_schema)
         if problem is not None:
-            raise Refused(problem)
+            raise RefusedInput(problem)
 
-    return Said(words)
+    return PersonWords(words)
 
 
 def _are_texts(value: JsonValue) -> bool:
@@ -141,7 +141,7 @@ def _are_rows(value: JsonValue) -> bool:
 # ---- what the page is given
 
 
-def moment_json(moment: Shown) -> JsonObject:
+def moment_json(moment: ShownRequest) -> JsonObject:
     """Return a moment as the page draws it: texts, tables, lines and forms."""
     tools = [_tool_json(tool) for tool in moment.tools]
     return {
@@ -188,7 +188,7 @@ def _rows_json(rows: Rows) -> JsonObject:
     }
 
 
-def _field_json(field: Field) -> JsonObject:
+def _field_json(field: FormField) -> JsonObject:
     return {
         "name": field.name,
         "hint": field.hint,

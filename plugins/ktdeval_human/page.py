@@ -12,10 +12,10 @@ from ktdeval_human import PageParams
 from ktdeval_human.moments import Moments
 from ktdeval_human.page_server import PageServer
 from ktdeval_human.person import Act, Person, check_name
-from ktdeval_human.shown import Shown
+from ktdeval_human.shown import ShownRequest
 
 
-class Page:
+class PageDesk:
     """Desk of a person at a page. The address is written once; its token opens one browser."""
 
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
@@ -37,7 +37,7 @@ class Page:
         self.address = f"{self._server.address}/open/{token}"
         tell(f"human/page: open {self.address} in a browser of this machine (once)")
 
-    def ask(self, moment: Shown) -> Act:
+    def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and wait for what the person does; see `Desk`."""
         return self.moments.ask(moment)
 
@@ -54,9 +54,9 @@ def at_page(_name: str, params: PageParams) -> Person:
     return Person(lambda: open_page(params.port))
 
 
-def open_page(port: int) -> Page:
+def open_page(port: int) -> PageDesk:
     """Return the desk at a page, whose address is written to stderr."""
-    return Page(port, _tell)
+    return PageDesk(port, _tell)
 
 
 def _tell(line: str) -> None:

@@ -16,14 +16,14 @@ from importlib.resources import files
 from typing import Any
 
 from ktdeval.values import JsonObject, ambiguity, dumps_compact
-from ktdeval_human.moments import Moments, Refused, read_message
+from ktdeval_human.moments import Moments, RefusedInput, read_message
 from ktdeval_pages.assets import shared_script, stylesheet
 from ktdeval_pages.page_templates import make_environment
 
 LOOPBACK = "127.0.0.1"
 COOKIE = "ktdeval_person"
 _POLL_S = 20.0  #: Longest wait of a page for something new
-_MOST_BYTES = 1 << 20  #: Of a message of the page
+_MAX_BYTES = 1 << 20  #: Of a message of the page
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             self.server.moments.take(read_message(body))
-        except Refused as refused:
+        except RefusedInput as refused:
             status = HTTPStatus.CONFLICT if refused.is_stale else HTTPStatus.UNPROCESSABLE_ENTITY
             self._problem(status, str(refused))
         else:
@@ -216,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes | None:
         """Return the body; None where it is too long, which is answered."""
         length = self.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdecimal() or int(length[:12]) > _MOST_BYTES:
+        if not length.isascii() or not length.isdecimal() or int(length[:12]) > _MAX_BYTES:
             self._problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too long")
             return None
         return self.rfile.read(int(length))

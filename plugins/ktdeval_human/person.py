@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
-from ktdeval_human.shown import Shown, shown
+from ktdeval_human.shown import ShownRequest, show_request
 
 _WHO = re.compile(r"[A-Za-z0-9_-]{0,40}\Z")
 
@@ -25,19 +25,19 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PersonWords:
     """Words of a person, where no tool is on offer, or to end the research."""
 
     text: str
 
 
-Act = Called | Said
+Act = Called | PersonWords
 
 
 class Desk(Protocol):
     """Where a person sits: a terminal, or a page."""
 
-    def ask(self, moment: Shown) -> Act:
+    def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: the person
         leaves; ProviderError: nobody can be asked here.
         """
@@ -85,7 +85,7 @@ class Person:
         return _reply_of(act, request, seconds)
 
     def _act(self, request: ModelRequest) -> Act:
-        moment = shown(request)
+        moment = show_request(request)
         earlier = self._submitted
         self._submitted = None
         is_asked_for = moment.is_final and moment.submit is not None
@@ -105,7 +105,7 @@ class Person:
 
 def _reply_of(act: Act, request: ModelRequest, seconds: float) -> Reply:
     made = Reply(reasoning=f"answered in {seconds:.1f} s")
-    if isinstance(act, Said):
+    if isinstance(act, PersonWords):
         return replace(made, content=act.text)
 
     number = 1 + sum(len(message.tool_calls) for message in request.messages)

@@ -17,15 +17,15 @@ from typing import Any
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec, told_at_a_desk
 from ktdeval.values import JsonValue, loads_strict
 
-_MOST_LINES = 12  #: Lines of one table that are drawn
-_LEAST_POINTS = 3  #: Fewer are no line
+_MAX_LINES = 12  #: Lines of one table that are drawn
+_MIN_POINTS = 3  #: Fewer are no line
 _JSON_BLOCK = "```json\n{}\n```"  #: How a prompt holds the state
 _BLANK_LINES = re.compile(r"\n{3,}")
 _LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")  #: Columns that say whose row it is
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DrawnLine:
     """Figures in the order of days, to be drawn without dates."""
 
     title: str
@@ -33,13 +33,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ShownTable:
     """Table as shown. Cells are texts."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lines: tuple[Line, ...] = ()  #: of prices, where the rows are days
+    lines: tuple[DrawnLine, ...] = ()  #: of prices, where the rows are days
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Section:
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ShownTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ResearchAnswer:
     """Answer to a research call of this step."""
 
     tool: str
@@ -61,7 +61,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRequest:
     """One request, for a person."""
 
     step: int | None
@@ -70,7 +70,7 @@ class Shown:
     rules: str  #: what holds on every day
     task: str  #: what is asked, without the figures in `sections`
     sections: tuple[Section, ...]  #: state of the day
-    results: tuple[Result, ...]  #: of the research in this step
+    results: tuple[ResearchAnswer, ...]  #: of the research in this step
     notes: tuple[str, ...]  #: what was said after the question, such as why a submission is refused
     tools: tuple[ToolSpec, ...]  #: that may be called now, without the one that submits
     submit: ToolSpec | None  #: that submits; None where it is not on offer
@@ -93,7 +93,7 @@ class Shown:
         return " · ".join(parts) or "Question"
 
 
-def shown(request: ModelRequest) -> Shown:
+def show_request(request: ModelRequest) -> ShownRequest:
     """Return what a request shows."""
     rules = [message.content for message in request.messages if message.role == "system"]
     rest = [message for message in request.messages if message.role != "system"]
@@ -115,7 +115,7 @@ def shown(request: ModelRequest) -> Shown:
     if state is not None:
         sections = tuple(_sections("", state.values))
 
-    return Shown(
+    return ShownRequest(
         step=request.step,
         day="" if state is None else state.day,
         role=request.role or "",
@@ -148,14 +148,16 @@ def _without_state(text: str, state: str) -> str:
     return _BLANK_LINES.sub("\n\n", without)
 
 
-def _results(messages: Sequence[Message], submit_tool: str) -> Iterator[Result]:
+def _results(messages: Sequence[Message], submit_tool: str) -> Iterator[ResearchAnswer]:
     """Yield the answers to research calls, in their order."""
     calls = {}
     for message in messages:
         calls.update({call.id: call for call in message.tool_calls})
         call = calls.get(message.tool_call_id or "")
         if message.role == "tool" and call is not None and call.name != submit_tool:
-            yield Result(call.name, call.arguments, tuple(sections_of_text(message.content)))
+            yield ResearchAnswer(
+                call.name, call.arguments, tuple(sections_of_text(message.content))
+            )
 
 
 def _notes(messages: Sequence[Message], submit_tool: str) -> Iterator[str]:
@@ -233,7 +235,7 @@ def is_table(value: Any) -> bool:
     )
 
 
-def table_of(title: str, value: Any) -> Table:
+def table_of(title: str, value: Any) -> ShownTable:
     """Return a value for which `is_table` holds."""
     if isinstance(value, list):
         names = dict.fromkeys(chain.from_iterable(value))
@@ -250,10 +252,10 @@ def table_of(title: str, value: Any) -> Table:
         texts += [""] * (len(columns) - len(texts))
         cells.append(tuple(texts))
 
-    return Table(title, columns, tuple(cells), tuple(_lines(columns, rows)))
+    return ShownTable(title, columns, tuple(cells), tuple(_lines(columns, rows)))
 
 
-def _lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[Line]:
+def _lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[DrawnLine]:
     """Yield the closes of a table whose rows are days, one line for each name."""
     prices = [place for place, name in enumerate(columns) if name.startswith("close")]
     if "day" not in columns or not prices:
@@ -267,10 +269,10 @@ def _lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[Li
             owner = str(row[owners[0]]) if owners else ""
             series.setdefault(owner, []).append(float(value))
 
-    for owner, values in list(series.items())[:_MOST_LINES]:
-        if len(values) >= _LEAST_POINTS:
+    for owner, values in list(series.items())[:_MAX_LINES]:
+        if len(values) >= _MIN_POINTS:
             name = columns[prices[0]]
-            yield Line(f"{owner} {name}".strip(), tuple(values))
+            yield DrawnLine(f"{owner} {name}".strip(), tuple(values))
 
 
 def cell(value: JsonValue) -> str:

@@ -15,20 +15,20 @@ from ktdeval.errors import ProviderError
 from ktdeval.harness import ToolSpec
 from ktdeval_human import TerminalParams
 from ktdeval_human.forms import (
-    Field,
     Form,
     FormError,
+    FormField,
     Rows,
     Texts,
     arguments_text,
     form_of,
     text_problem,
 )
-from ktdeval_human.person import Act, Called, Person, Said, check_name
-from ktdeval_human.shown import Line, Result, Section, Shown, Table
+from ktdeval_human.person import Act, Called, Person, PersonWords, check_name
+from ktdeval_human.shown import DrawnLine, ResearchAnswer, Section, ShownRequest, ShownTable
 
 _BARS = "▁▂▃▄▅▆▇█"
-_MOST_POINTS = 60  #: Of a line; the latest ones
+_MAX_POINTS = 60  #: Of a line; the latest ones
 _PROMPT = "> "
 _COMMANDS = (
     ("show", "the day again"),
@@ -81,7 +81,7 @@ class Terminal:
         self._rows: dict[str, list[Texts]] = {}
         self._results = 0  # of this step, shown so far
 
-    def ask(self, moment: Shown) -> Act:
+    def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and take commands until there is a reply; see `Desk`."""
         self._begin(moment)
         if moment.wants_text:
@@ -101,7 +101,7 @@ class Terminal:
 
     # --- what is shown
 
-    def _begin(self, moment: Shown) -> None:
+    def _begin(self, moment: ShownRequest) -> None:
         """Show what is new: of a new step all, else the latest results and notes."""
         is_new = moment.step != self._step or moment.step is None
         if is_new:
@@ -123,12 +123,12 @@ class Terminal:
         for note in moment.notes[-1:]:
             self._say("", *(f"! {line}" for line in note.splitlines()))
 
-    def _show(self, moment: Shown) -> None:
+    def _show(self, moment: ShownRequest) -> None:
         self._say(moment.title, "")
         self._write(folded_texts(moment.task.splitlines(), self._columns))
         self._show_sections(moment.sections)
 
-    def _show_result(self, result: Result) -> None:
+    def _show_result(self, result: ResearchAnswer) -> None:
         self._say("", f"[{result.tool} {result.arguments}]")
         self._show_sections(result.sections)
 
@@ -144,7 +144,7 @@ class Terminal:
 
     # --- commands
 
-    def _command(self, moment: Shown, line: str) -> Act | None:
+    def _command(self, moment: ShownRequest, line: str) -> Act | None:
         """Do what a line says; return the reply where it makes one."""
         word, _, rest = line.strip().partition(" ")
         if not word:
@@ -174,7 +174,7 @@ class Terminal:
             return None
         return self._call(tool)
 
-    def _ticket_command(self, moment: Shown, word: str, rest: str) -> Act | None:
+    def _ticket_command(self, moment: ShownRequest, word: str, rest: str) -> Act | None:
         if moment.submit is None:
             self._say("! nothing can be submitted now; type `tools`")
             return None
@@ -222,7 +222,7 @@ class Terminal:
             return None
         return Called(tool.name, arguments_text(value))
 
-    def _text(self, moment: Shown) -> Act:
+    def _text(self, moment: ShownRequest) -> Act:
         """Take words, up to a line with a single dot."""
         self._say("answer in words; end with a line that holds a single dot")
         while True:
@@ -234,7 +234,7 @@ class Terminal:
             schema = moment.response_schema
             problem = None if schema is None else text_problem(text, schema)
             if problem is None:
-                return Said(text)
+                return PersonWords(text)
             self._say(f"! {problem}")
 
     # --- forms
@@ -264,7 +264,7 @@ class Terminal:
         rows.read(texts)
         return texts
 
-    def _field(self, field: Field, more: str = "") -> str:
+    def _field(self, field: FormField, more: str = "") -> str:
         while True:
             hint = field.hint.splitlines()[0] if field.hint else ""
             self._say(f"  {field.name}: {hint}{more}")
@@ -298,13 +298,13 @@ class Terminal:
         self._write(grid_lines(["command", ""], [list(row) for row in _COMMANDS], ["command", ""]))
         self._say("  In a form, .. gives up.")
 
-    def _write_results(self, moment: Shown) -> None:
+    def _write_results(self, moment: ShownRequest) -> None:
         if not moment.results:
             self._say("nothing was looked up in this step")
         for result in moment.results:
             self._show_result(result)
 
-    def _write_tools(self, moment: Shown) -> None:
+    def _write_tools(self, moment: ShownRequest) -> None:
         if not moment.tools:
             self._say("no research tool is on offer now; type `submit`")
         for number, tool in enumerate(moment.tools, start=1):
@@ -350,14 +350,14 @@ class Terminal:
         self._out.flush()
 
 
-def _tool_named(moment: Shown, word: str) -> ToolSpec | None:
+def _tool_named(moment: ShownRequest, word: str) -> ToolSpec | None:
     """Return the tool of a number or a name; None where there is none."""
     if word.isdecimal() and 1 <= int(word) <= len(moment.tools):
         return moment.tools[int(word) - 1]
     return next((tool for tool in moment.tools if tool.name == word), None)
 
 
-def _table_lines(table: Table, width: int) -> Iterator[str]:
+def _table_lines(table: ShownTable, width: int) -> Iterator[str]:
     if not table.rows:
         yield "  none"
         return
@@ -384,9 +384,9 @@ def _is_figure(text: str) -> bool:
     return True
 
 
-def spark(line: Line) -> str:
+def spark(line: DrawnLine) -> str:
     """Return a line as a row of bars, with its first and last value."""
-    values = line.values[-_MOST_POINTS:]
+    values = line.values[-_MAX_POINTS:]
     low, high = min(values), max(values)
     spread = high - low
     bars = ""

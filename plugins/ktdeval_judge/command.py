@@ -133,7 +133,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             cash=None if options.cash is None else capital_of(options.cash),
             venue=options.venue,
             execution=options.execution,
-            changes=nested(options.set),
+            changes=nest_options(options.set),
             keeps_others=options.keep_others,
             dated=options.dated,
             until=options.until,
@@ -168,7 +168,7 @@ def _check(run: Path | None, options: JudgeOptions) -> None:
     click.echo(f"{run}: all {steps:,} steps are those of its plan")
 
 
-def nested(flat: Any) -> dict[str, Any]:
+def nest_options(flat: Any) -> dict[str, Any]:
     """Return options with dotted names as nested ones: `fees.buy_bps=5` as {"fees": {"buy_bps":
     5}}. Raises UsageError: a name is both a value and a group.
     """

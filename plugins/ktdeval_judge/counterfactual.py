@@ -38,7 +38,7 @@ from ktdeval.trading import (
 )
 from ktdeval_judge.market_plan import MarketPlan
 from ktdeval_judge.nav_parts import CAUSES, Cause, Path, Simulated
-from ktdeval_judge.plan import Held, Plan, PlannedOrder, PlanReader, in_lots, scaled
+from ktdeval_judge.plan import DeclaredOrder, DeclaredPlan, Held, PlanReader, in_lots, scale_plan
 
 _TIMES = 10_000  #: how many times as large the account without lots is
 _CREDIT = 10  #: times the first cash that an account on credit may owe
@@ -84,7 +84,7 @@ class Counterfactuals:
         plan = self.made.plan
         if "lots" in causes:
             times = _TIMES
-            plan = scaled(plan, times)
+            plan = scale_plan(plan, times)
 
         minor = tape.rules.minor_per_unit
         trading = replace(self.trading, initial_cash=self.trading.initial_cash * times)
@@ -102,10 +102,10 @@ class Counterfactuals:
         first = self.made.first_row - is_before
         for row, day in enumerate(self._decision_days(plan, causes), start=first):
             nav = nav_minor / minor
-            held = self._held(account, tape, row)
+            held = self._list_held(account, tape, row)
             orders = reader.orders(day, held, nav)
             if "sizing" in causes:
-                orders = [self._sized(order, held, tape, row, nav) for order in orders]
+                orders = [self._size_order(order, held, tape, row, nav) for order in orders]
             elif "lots" in causes:
                 orders += [_opposite(order) for order in orders if order.weight]
 
@@ -113,7 +113,7 @@ class Counterfactuals:
             settled = settle(account, tape.day(row + 1), action, row)
             account = settled.after
             worth = max(settled.open_nav_minor - lent, 1)
-            traded.append(traded[-1] + _traded(settled) / worth)
+            traded.append(traded[-1] + _count_trades(settled) / worth)
             nav_minor = settled.nav_minor - lent
             navs.append(nav_minor)
 
@@ -122,7 +122,7 @@ class Counterfactuals:
             path = path - np.cumsum(self._fees)
         return Simulated(path, np.array(traded[is_before:]))
 
-    def _decision_days(self, plan: Plan, causes: frozenset[Cause]) -> list[str]:
+    def _decision_days(self, plan: DeclaredPlan, causes: frozenset[Cause]) -> list[str]:
         """Return the day whose decisions are taken at each close: the last one that has some, where
         weights are reached anew every day.
         """
@@ -158,7 +158,7 @@ class Counterfactuals:
         venue = self.trading.venue or self.snapshot.rules[self.snapshot.venues[column]]
         return venue.fill
 
-    def _held(self, account: Account, tape: MarketTape, row: int) -> dict[str, Held]:
+    def _list_held(self, account: Account, tape: MarketTape, row: int) -> dict[str, Held]:
         held = {}
         closes = tape.close_ticks[row]
         minor = tape.rules.minor_per_unit
@@ -168,7 +168,7 @@ class Counterfactuals:
             held[self.snapshot.codes[column]] = Held(position.shares / steps, value)
         return held
 
-    def _order(self, order: PlannedOrder, rules: MarketRules) -> Order:
+    def _order(self, order: DeclaredOrder, rules: MarketRules) -> Order:
         column = self.snapshot.asset_index[order.code]
         shares = None
         if order.shares is not None:
@@ -176,9 +176,9 @@ class Counterfactuals:
             shares = max(least, round(order.shares * rules.scales[column].steps_per_unit))
         return Order(column, order.side, 0.5, "as declared", order.weight, shares)
 
-    def _sized(
-        self, order: PlannedOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
-    ) -> PlannedOrder:
+    def _size_order(
+        self, order: DeclaredOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
+    ) -> DeclaredOrder:
         """Return the order to a weight as one to whole lots, sized at the close of the decision."""
         if not order.weight:
             return order
@@ -261,14 +261,14 @@ def _is_on_credit(causes: frozenset[Cause], form: str) -> bool:
     return "sizing" in causes or ("limits" in causes and form != "weight")
 
 
-def _opposite(order: PlannedOrder) -> PlannedOrder:
+def _opposite(order: DeclaredOrder) -> DeclaredOrder:
     """Return the order to the same weight from its other side: the price of the fill may have passed
     it, and of the two only one trades.
     """
     return replace(order, side="SELL" if order.side == "BUY" else "BUY")
 
 
-def _traded(settled: Settlement) -> int:
+def _count_trades(settled: Settlement) -> int:
     return sum(outcome.notional_minor for outcome in settled.outcomes)
 
 
@@ -285,7 +285,7 @@ def _without(rules: MarketRules, causes: frozenset[Cause], fee: float) -> Market
         if "costs" in causes:
             commission = each.commission
             if commission is not None:
-                commission = commission._replace(unit_rate=0, most_rate=None)
+                commission = commission._replace(unit_rate=0, max_rate=None)
             if margin is not None:
                 margin = replace(margin, borrow=0)
             each = changed(

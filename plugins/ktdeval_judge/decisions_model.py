@@ -16,7 +16,7 @@ from ktdeval.keyless import NO_ACCOUNT, Conversation
 from ktdeval.runner import cache_folder
 from ktdeval.values import JsonValue, read_plain, sha256_hex, write_atomic
 from ktdeval_judge.params import DeclaredParams
-from ktdeval_judge.plan import MOST_BYTES, Held, Plan, PlannedOrder, PlanReader, read_plan
+from ktdeval_judge.plan import MAX_BYTES, DeclaredOrder, DeclaredPlan, Held, PlanReader, read_plan
 
 MODEL = "declared/decisions"
 CONFIDENCE = 0.5  #: of every order: none was declared
@@ -29,7 +29,7 @@ def kept_plan(sha256: str) -> Path:
     return cache_folder() / "declared" / f"{sha256}.json"
 
 
-def keep_plan(plan: Plan) -> Path:
+def keep_plan(plan: DeclaredPlan) -> Path:
     """Put a plan into the cache, and return where it is."""
     path = kept_plan(plan.sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class DecisionsModel:
         """Read the plan. Raises ConfigError: it is not kept here, or was changed."""
         path = kept_plan(params.sha256)
         try:
-            data = read_plain(path, MOST_BYTES)
+            data = read_plain(path, MAX_BYTES)
         except OSError as error:
             raise ConfigError(
                 f"no plan {params.sha256[:12]} is kept here; `ktdeval judge` of the file of"
@@ -70,7 +70,7 @@ class DecisionsModel:
 
         nav = float(state["account"]["nav"])
         orders = self._reader.orders(str(state["day"]), held, nav)
-        submitted = [_submitted(order, conversation) for order in orders]
+        submitted = [_submit_order(order, conversation) for order in orders]
         return conversation.submit(submitted, conversation.reason("As declared."))
 
 
@@ -81,7 +81,7 @@ def _problem(request: ModelRequest) -> str | None:
     return None
 
 
-def _submitted(order: PlannedOrder, conversation: Conversation) -> dict[str, JsonValue]:
+def _submit_order(order: DeclaredOrder, conversation: Conversation) -> dict[str, JsonValue]:
     size: dict[str, Any] = {"target_weight": order.weight}
     if order.weight is None:
         shares = order.shares or 0.0

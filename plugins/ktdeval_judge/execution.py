@@ -19,7 +19,7 @@ from ktdeval_judge.market_plan import MarketPlan
 BASE_TASK = "market_bright"
 WINDOW = "declared"
 MASK_KEY = "0" * 32  #: nothing is masked, and the same file gives the same run
-_MOST_POSITIONS = 100_000
+_MAX_POSITIONS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class AccountRules:
         changes = dict(self.changes or {})
         own: dict[str, Any] = {
             "initial_cash": self.cash,
-            "max_positions": _MOST_POSITIONS,
+            "max_positions": _MAX_POSITIONS,
             "max_weight": 1.0,
             "constraint_feedback": False,
         }

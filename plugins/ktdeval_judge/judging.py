@@ -36,7 +36,7 @@ from ktdeval_judge.market_plan import Dated, MarketPlan, iso_day, market_plan
 from ktdeval_judge.nav_only import (
     NO_MARKET,
     Days,
-    Track,
+    NavTrack,
     benchmark_return,
     check_values,
     nav_figures,
@@ -48,10 +48,10 @@ from ktdeval_judge.nav_only import (
 from ktdeval_judge.nav_parts import Cause, Path as NavPath, Simulated, compare_navs
 from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256
 from ktdeval_judge.readers.cells import day_of
-from ktdeval_judge.unfilled import counted, unfilled_of
+from ktdeval_judge.unfilled import count_reasons, unfilled_of
 
 USUAL_CASH = 1_000_000
-MOST_UNFILLED = 10_000  #: in a document; the counts have all
+MAX_UNFILLED = 10_000  #: in a document; the counts have all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     if settings.data is not None:
         snapshot = open_snapshot(plugins, settings.data, settings.data_args)
 
-    declared = _declared(settings, snapshot)
+    declared = _read_declared(settings, snapshot)
     if declared.decisions is None and declared.trades is None:
         return _judge_nav(declared, settings, snapshot), None
 
@@ -144,7 +144,7 @@ def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> Marke
     return replace(made, last_row=row)
 
 
-def _declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Declared:
+def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Declared:
     """Return what the files declare, the values of `--nav` among it."""
     if settings.decisions is None and settings.nav is None:
         raise UsageError(
@@ -259,8 +259,8 @@ def _document(
         beta=None,
         psr=_of_metric(metrics, "psr"),
         years_needed=_of_metric(metrics, "min_track_record"),
-        unfilled=tuple(unfilled[:MOST_UNFILLED]),
-        unfilled_counts=counted(unfilled),
+        unfilled=tuple(unfilled[:MAX_UNFILLED]),
+        unfilled_counts=count_reasons(unfilled),
         nav=nav,
         notes=(*declared.notes, *made.notes, *notes),
         return_parts=_return_parts(metrics),
@@ -475,17 +475,19 @@ def _judge_nav(
     )
 
 
-def _track(declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Track:
+def _track(
+    declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
+) -> NavTrack:
     """Return the values of a NAV with what a market adds, where one is named."""
     assert declared.values is not None, "asked only where nothing else is declared"
     numbers = [int(day) for day in declared.values.index]
     days = _days_of(declared.values)
     values = declared.values.to_numpy(dtype=np.float64)
     if snapshot is None:
-        track = Track(days=days, values=values, a_year=returns_a_year(days), benchmark=NO_MARKET)
+        track = NavTrack(days=days, values=values, a_year=returns_a_year(days), benchmark=NO_MARKET)
     else:
         rows = _session_rows(declared.source, numbers, snapshot)
-        track = Track(
+        track = NavTrack(
             days=days,
             values=values,
             a_year=float(snapshot.days_a_year),

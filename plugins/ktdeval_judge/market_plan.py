@@ -13,15 +13,15 @@ from ktdeval.market import MarketSnapshot, parse_code, parse_symbol
 from ktdeval.trading import MarketRules, TradingConfig
 from ktdeval.values import near_matches
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.plan import PLAN_VERSION, Plan, PlanForm, PlannedDay
+from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlanForm, PlannedDay
 
 Dated = Literal["decision", "fill"]
-MOST_WEIGHT = 1.001  #: sum of a day's weights up to which it counts as 1, rounded
-_MOST_SHOWN = 5
+MAX_WEIGHT = 1.001  #: sum of a day's weights up to which it counts as 1, rounded
+_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedDecision:
     """A decision that no account under the venue's rules could take."""
 
     day: str
@@ -33,10 +33,10 @@ class Refused:
 class MarketPlan:
     """A plan on a market, and what was found while it was made."""
 
-    plan: Plan
+    plan: DeclaredPlan
     first_row: int  #: of the first decision
     last_row: int  #: of the last fill
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedDecision, ...]
     trades: Any  #: declared trades with `column` and `row` of the market; None where there are none
     notes: tuple[str, ...]
     #: what the file says that was paid, by row of the market, in units of currency
@@ -60,7 +60,7 @@ def market_plan(
         raise DataError(f"{declared.source}: declares no decision and no trade")
 
     rules = MarketRules.of(snapshot, trading)
-    table = _located(declared.source, table, snapshot)
+    table = _locate_rows(declared.source, table, snapshot)
     if declared.decisions is not None and dated == "decision":
         _check_last_day(declared.source, table, snapshot)
     if declared.decisions is not None and dated == "fill":
@@ -91,7 +91,7 @@ def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int
     return fees
 
 
-def _located(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
+def _locate_rows(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
     """Return a table with `column` and `row` of the market."""
     return table.assign(
         column=_columns(source, table, snapshot), row=_rows(source, table, "day", snapshot)
@@ -116,7 +116,7 @@ def _of_decisions(
 ) -> MarketPlan:
     form: PlanForm = "orders"
     numbers: Sequence[float]
-    refused: list[Refused] = []
+    refused: list[RefusedDecision] = []
     if "weight" in table:
         form = "weight"
         numbers = table["weight"].tolist()
@@ -125,14 +125,14 @@ def _of_decisions(
         form = "shares"
         numbers = table["shares"].tolist()
     else:
-        numbers = _signed(declared.source, table, snapshot)
+        numbers = _sign_shares(declared.source, table, snapshot)
 
     triples = []
     for row, column, number in zip(table["row"], table["column"], numbers, strict=True):
         code = snapshot.codes[column]
         if form != "orders" and number < 0 and rules.terms[column].margin is None:
             reason = f"a short, and the venue {rules.venues[column].name} is long only"
-            refused.append(Refused(str(snapshot.days[row]), code, reason))
+            refused.append(RefusedDecision(str(snapshot.days[row]), code, reason))
             number = 0.0  # what can be had of a short here: nothing
         triples.append((int(row), code, float(number)))
 
@@ -142,7 +142,7 @@ def _of_decisions(
     trades = None
     if declared.trades is not None:
         # what the program says it filled, beside what it decided: compared, not executed
-        trades = _located(declared.source, declared.trades, snapshot)
+        trades = _locate_rows(declared.source, declared.trades, snapshot)
         first = min(first, int(trades["row"].min()))
         last = max(last, int(trades["row"].max()))
 
@@ -154,7 +154,7 @@ def _of_decisions(
 def _check_weights(source: str, table: Any) -> None:
     for day, weights in table.groupby("day", sort=True)["weight"]:
         total = float(weights[weights > 0].sum())
-        if total <= MOST_WEIGHT:
+        if total <= MAX_WEIGHT:
             continue
 
         line = _line(table, weights.index[0])
@@ -167,7 +167,7 @@ def _check_weights(source: str, table: Any) -> None:
         raise DataError(words)
 
 
-def _signed(source: str, table: Any, snapshot: MarketSnapshot) -> list[float]:
+def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[float]:
     """Return the shares of orders, below 0 of sells; of an amount of cash at the last close."""
     signed = []
     for index, each in enumerate(table.itertuples()):
@@ -238,7 +238,7 @@ def _plan(
     snapshot: MarketSnapshot,
     rules: MarketRules,
     keeps_others: bool,
-) -> Plan:
+) -> DeclaredPlan:
     by_row: dict[int, list[tuple[str, float]]] = {}
     for row, code, number in triples:
         by_row.setdefault(row, []).append((code, number))
@@ -257,7 +257,7 @@ def _plan(
             lots[code] = lot
 
     others: Any = "keep" if keeps_others or form == "orders" else "sell"
-    return Plan(version=PLAN_VERSION, form=form, others=others, days=tuple(days), lots=lots)
+    return DeclaredPlan(version=PLAN_VERSION, form=form, others=others, days=tuple(days), lots=lots)
 
 
 def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
@@ -287,7 +287,7 @@ def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
         near = near_matches(first, snapshot.codes) or _examples(snapshot)
         more = ""
         if len(unknown) > 1:
-            shown = ", ".join(repr(each[:24]) for each in unknown[1:_MOST_SHOWN])
+            shown = ", ".join(repr(each[:24]) for each in unknown[1:_MAX_SHOWN])
             more = f" ({len(unknown)} codes in all, {shown})"
         raise DataError(
             f"{source}{line}: {first[:24]!r} is not a code of {snapshot.meta.name}{near}{more}"

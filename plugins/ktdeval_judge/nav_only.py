@@ -41,13 +41,13 @@ NO_MARKET = "no market is named (--data)"
 NO_YEAR = "its days have no usual spacing; give --periods"
 _BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
 _Z = 1.959964  #: of a 95 % interval of a normal law
-_LEAST_DAYS = 20  #: below which a regression is not shown
+_MIN_DAYS = 20  #: below which a regression is not shown
 _LARGEST_GROWTH = 1e3  #: of a day: a larger one is a mistake of units
 _OUTLYING = 8.0  #: deviations of the other days from which a day is named
 _NORMAL_MAD = 1.4826  #: standard deviation of a normal law over its median absolute deviation
-_LEAST_USUAL = 0.9  #: share of the days
-_FEWEST_OTHERS = 4  #: returns below which no day is set against the others
-_MOST_SHOWN = 5
+_MIN_USUAL = 0.9  #: share of the days
+_MIN_OTHERS = 4  #: returns below which no day is set against the others
+_MAX_SHOWN = 5
 _LONGEST_BREAK = 11  #: calendar days between two daily values: the longest holidays of an exchange
 _SPACINGS: Mapping[float, tuple[int, int]] = {
     52.0: (6, 8),
@@ -59,7 +59,7 @@ _SPACINGS: Mapping[float, tuple[int, int]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Track:
+class NavTrack:
     """Account values at the closes of days, and what their figures rest on."""
 
     days: Days  #: [n + 1]
@@ -123,7 +123,7 @@ def returns_a_year(days: Days) -> float | None:
     return None
 
 
-def nav_figures(track: Track) -> dict[str, Figure]:
+def nav_figures(track: NavTrack) -> dict[str, Figure]:
     """Return the figures of a NAV by their field of the document."""
     own = Bootstrap(track.returns, resolution=track.resolution)
     psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
@@ -144,7 +144,7 @@ def benchmark_return(levels: Path | str) -> Figure:
     return Figure(value=float(levels[-1] / levels[0] - 1.0))
 
 
-def _years_needed(track: Track, psr: MetricValue) -> Figure:
+def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:
     """Return the years until such a Sharpe ratio would be above 0 with 95 %."""
     if psr.value is None or track.a_year is None:
         return Figure(value=None, reason=psr.reason or NO_YEAR)
@@ -155,7 +155,7 @@ def _years_needed(track: Track, psr: MetricValue) -> Figure:
     return Figure(value=days / track.a_year)
 
 
-def _beside_benchmark(track: Track) -> dict[str, Figure]:
+def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
     """Return what of the NAV its benchmark explains, and what it does not."""
     levels = track.benchmark
     if isinstance(levels, str):
@@ -171,8 +171,8 @@ def _beside_benchmark(track: Track) -> dict[str, Figure]:
     figures = {"excess_sharpe": _annual(ratio, over, track.a_year)}
 
     slope = beta_to(moves, track.returns)
-    if slope is None or len(moves) < _LEAST_DAYS or track.a_year is None:
-        reason = f"fewer than {_LEAST_DAYS} days, or a constant benchmark"
+    if slope is None or len(moves) < _MIN_DAYS or track.a_year is None:
+        reason = f"fewer than {_MIN_DAYS} days, or a constant benchmark"
         return {**dict.fromkeys(_BESIDE, Figure(value=None, reason=reason)), **figures}
 
     unexplained = newey_west_mean(track.returns - slope * moves)
@@ -204,7 +204,7 @@ def _figure(found: MetricValue, interval: Interval, scale: float = 1.0) -> Figur
 # ---- what a reader has to know
 
 
-def track_notes(track: Track) -> Iterator[str]:
+def track_notes(track: NavTrack) -> Iterator[str]:
     """Yield what a reader has to know of the days: outlying ones, and long breaks."""
     yield from outlying_days(track.days, track.values)
     gaps = _gaps(track.days)
@@ -219,7 +219,7 @@ def track_notes(track: Track) -> Iterator[str]:
 def outlying_days(days: Days, values: Path) -> Iterator[str]:
     """Yield the days whose return lies beyond eight deviations of the others."""
     returns = simple_returns(values)
-    if len(returns) < _FEWEST_OTHERS:
+    if len(returns) < _MIN_OTHERS:
         return
 
     resolution = resolution_of(values)
@@ -228,7 +228,7 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
     # seldom trades
     usual = float(np.median(distances))
     is_usual = distances <= _OUTLYING * _NORMAL_MAD * usual
-    if usual <= resolution or is_usual.mean() < _LEAST_USUAL:
+    if usual <= resolution or is_usual.mean() < _MIN_USUAL:
         is_usual[:] = True
 
     found = []
@@ -241,10 +241,10 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
             found.append(f"{days[number + 1]} ({100 * own:+.2f} %)")
 
     if found:
-        shown = ", ".join(found[:_MOST_SHOWN])
+        shown = ", ".join(found[:_MAX_SHOWN])
         more = ""
-        if len(found) > _MOST_SHOWN:
-            more = f" and {len(found) - _MOST_SHOWN} more"
+        if len(found) > _MAX_SHOWN:
+            more = f" and {len(found) - _MAX_SHOWN} more"
         yield (
             f"beyond {_OUTLYING:.0f} deviations of the other days: {shown}{more}; a deposit, a"
             " withdrawal or a mistake of the file is no return: take it out"

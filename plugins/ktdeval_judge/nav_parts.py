@@ -93,12 +93,12 @@ REMAINDER = "remainder"
 PARTING = 1e-4  #: relative difference of two NAVs from which they part
 EXPLAINED = 0.05  #: share of the first gap that may be left where causes are said to explain it
 _CLOSE = 2e-7  #: distance at which a path is found
-_LEAST_GAIN = 0.2  #: share of the distance that a cause has to take away
+_MIN_GAIN = 0.2  #: share of the distance that a cause has to take away
 _SPARE = 0.05  #: share of the distance below which a cause is not missed
 _HALVED = 4.0  #: ratio of mean squares
-_LEAST_EVIDENCE = 10.0  #: difference of Bayesian information criteria
-_LEAST_OF_ONE_DAY = 16.0  #: of one that may rest on a single day: its error is 1/3,000
-_MOST_FEE = 0.01  #: of what is traded
+_MIN_EVIDENCE = 10.0  #: difference of Bayesian information criteria
+_MIN_OF_ONE_DAY = 16.0  #: of one that may rest on a single day: its error is 1/3,000
+_MAX_FEE = 0.01  #: of what is traded
 _NO_FEE = 1e-7  #: of what is traded, below which none is charged
 PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 
@@ -129,7 +129,7 @@ Simulate = Callable[[frozenset[Cause], float], Simulated]
 
 
 @dataclass(frozen=True)
-class Part:
+class ReturnPart:
     """A part of the difference of two total returns."""
 
     cause: str  #: of `CAUSES`, or `remainder`
@@ -143,7 +143,7 @@ class NavComparison:
     days: int
     claimed_return: float
     executed_return: float
-    parts: tuple[Part, ...]  #: add up to claimed less executed
+    parts: tuple[ReturnPart, ...]  #: add up to claimed less executed
     first_parting: int | None  #: number of the first day on which they part; None: they agree
     largest_gap: float  #: largest relative difference of a day
     remaining_gap: float  #: of it, left when the causes found are at work
@@ -190,11 +190,11 @@ def compare_navs(
     executed = _from_one(models.path(frozenset()))
     gaps = _gaps(models.claimed, executed)
     parted = np.flatnonzero(gaps > PARTING)
-    honest = best = models.fitted(frozenset())
+    honest = best = models.fit_causes(frozenset())
     if len(parted):
         honest, best = _search(models)
 
-    found = models.named(best)
+    found = models.name_causes(best)
     ladder = _ladder(models, found, best.fee)
     last = ladder[REMAINDER][0]
     return NavComparison(
@@ -244,11 +244,11 @@ class _Models:
             return path
 
         # each day has the fee of the fills after it; that of the first is paid at the start
-        after = np.append(self._traded(causes, fee.rate), 0.0)
+        after = np.append(self._find_traded(causes, fee.rate), 0.0)
         paid = 1.0 - fee.rate * after
         return np.asarray(path * paid / paid[0])
 
-    def fitted(self, causes: frozenset[Cause]) -> _Fit:
+    def fit_causes(self, causes: frozenset[Cause]) -> _Fit:
         """Return the causes with the best fee, to first order; infinitely far where the account
         falls to nothing.
         """
@@ -258,27 +258,27 @@ class _Models:
         errors = self._errors(causes, NO_FEE)
         fits = [_Fit(causes, NO_FEE, errors)]
         for is_early in (False, True):
-            traded = self._charged(causes, Fee(0.0, is_early))
+            traded = self._find_charged(causes, Fee(0.0, is_early))
             rate = self._rate(causes, errors, traded, 0.0)
             fits.append(_Fit(causes, Fee(rate, is_early), errors + rate * traded))
 
         return min(fits, key=_distance)
 
-    def refined(self, fit: _Fit) -> _Fit:
+    def refine_fit(self, fit: _Fit) -> _Fit:
         """Return a fit whose fee has been charged."""
         fee = fit.fee
         if not fee.rate:
             return fit
 
         errors = self._errors(fit.causes, fee)
-        rate = self._rate(fit.causes, errors, self._charged(fit.causes, fee), fee.rate)
+        rate = self._rate(fit.causes, errors, self._find_charged(fit.causes, fee), fee.rate)
         if rate <= _NO_FEE:
             fee = NO_FEE
         else:
             fee = replace(fee, rate=rate)
         return _Fit(fit.causes, fee, self._errors(fit.causes, fee))
 
-    def named(self, fit: _Fit) -> tuple[Cause, ...]:
+    def name_causes(self, fit: _Fit) -> tuple[Cause, ...]:
         """Return the causes of a fit in their order, its fee among them."""
         causes = set(fit.causes)
         if fit.fee.rate:
@@ -290,17 +290,17 @@ class _Models:
         squares = float(traded @ traded)
         if "costs" not in causes or "declared_fees" in causes or not squares:
             return 0.0
-        return min(max(before - float(errors @ traded) / squares, 0.0), _MOST_FEE)
+        return min(max(before - float(errors @ traded) / squares, 0.0), _MAX_FEE)
 
     def _errors(self, causes: frozenset[Cause], fee: Fee) -> Path:
         return np.asarray(self._returns - np.diff(np.log(self.path(causes, fee))))
 
-    def _traded(self, causes: frozenset[Cause], rate: float) -> Path:
+    def _find_traded(self, causes: frozenset[Cause], rate: float) -> Path:
         return np.diff(self._run(causes, rate).traded)
 
-    def _charged(self, causes: frozenset[Cause], fee: Fee) -> Path:
+    def _find_charged(self, causes: frozenset[Cause], fee: Fee) -> Path:
         """Return what is traded by the day on which its fee is charged, [days]."""
-        traded = self._traded(causes, fee.rate)
+        traded = self._find_traded(causes, fee.rate)
         if fee.is_early:
             return np.append(traded[1:], 0.0)
         return traded
@@ -332,13 +332,13 @@ def _gaps(claimed: Path, executed: Path) -> Path:
 
 def _search(models: _Models) -> tuple[_Fit, _Fit]:
     """Return the best model without look-ahead, and the best that is told apart from it."""
-    best = honest = models.refined(_nearest(models, ()))
+    best = honest = models.refine_fit(_nearest(models, ()))
     for fills in FILLS:
         known = tuple(cause for cause in fills if cause in models.possible)
         if not known or best.distance <= models.resolution:
             continue
 
-        other = models.refined(_nearest(models, known))
+        other = models.refine_fit(_nearest(models, known))
         if is_told_apart(best.errors, other.errors, models.resolution):
             best = other
         if fills != LOOK_AHEAD and best is other:
@@ -359,7 +359,7 @@ def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
     others = np.arange(len(differences)) != int(np.argmax(differences))
     found = _evidence(weaker, stronger, least)
     without_largest = _evidence(weaker[others], stronger[others], least)
-    return found >= _LEAST_OF_ONE_DAY or min(found, without_largest) >= _LEAST_EVIDENCE
+    return found >= _MIN_OF_ONE_DAY or min(found, without_largest) >= _MIN_EVIDENCE
 
 
 def _evidence(weaker: Path, stronger: Path, least: float) -> float:
@@ -380,10 +380,10 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
     found = []
     for start in (frozenset[Cause](), PLAIN.intersection(models.possible)):
         prices = [start | {fill} for fill in fills] or [start]
-        best = min(map(models.fitted, prices), key=_by_distance)
+        best = min(map(models.fit_causes, prices), key=_by_distance)
         while best.distance > models.resolution:
             better = min((best, *_larger(models, best, fills)), key=_by_distance)
-            if better.distance > (1 - _LEAST_GAIN) * best.distance:
+            if better.distance > (1 - _MIN_GAIN) * best.distance:
                 break
 
             best = better
@@ -404,9 +404,9 @@ def _larger(models: _Models, fit: _Fit, fills: Sequence[Cause]) -> Iterator[_Fit
         if cause in fit.causes:
             continue
         if cause in fills:
-            yield models.fitted(fit.causes - PRICES | {cause})
+            yield models.fit_causes(fit.causes - PRICES | {cause})
         elif cause not in PRICES:
-            yield models.fitted(fit.causes | {cause})
+            yield models.fit_causes(fit.causes | {cause})
 
 
 def _by_distance(fit: _Fit) -> tuple[float, list[str]]:
@@ -423,7 +423,7 @@ def _without_spare(models: _Models, fit: _Fit) -> _Fit:
         if cause not in fit.causes or cause in PRICES:
             continue
 
-        fewer = models.fitted(fit.causes - {cause})
+        fewer = models.fit_causes(fit.causes - {cause})
         if fewer.distance <= max((1 + _SPARE) * fit.distance, models.resolution):
             fit = fewer
 
@@ -452,8 +452,8 @@ def _ladder(models: _Models, found: Sequence[Cause], fee: Fee) -> Mapping[str, t
     return ladder
 
 
-def _parts(ladder: Mapping[str, tuple[Path, Path]]) -> tuple[Part, ...]:
+def _parts(ladder: Mapping[str, tuple[Path, Path]]) -> tuple[ReturnPart, ...]:
     parts = []
     for cause, (before, after) in ladder.items():
-        parts.append(Part(cause, float(after[-1] - before[-1])))
+        parts.append(ReturnPart(cause, float(after[-1] - before[-1])))
     return tuple(parts)

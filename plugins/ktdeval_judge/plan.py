@@ -24,7 +24,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.values import Value, decode_json, dumps_canonical, sha256_hex
 
 PlanForm = Literal["weight", "shares", "orders"]
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 SAME = 1e-5  #: relative difference up to which a holding as shown is the one declared before
 NEGLIGIBLE = 1e-9  #: share of the NAV below which a weight is reached
 
@@ -37,7 +37,7 @@ class PlannedDay(Value):
     rows: tuple[tuple[str, float], ...]
 
 
-class Plan(Value):
+class DeclaredPlan(Value):
     """All declared decisions of a run."""
 
     version: int
@@ -85,12 +85,12 @@ class Plan(Value):
 PLAN_VERSION = 2
 
 
-def read_plan(data: bytes, where: str) -> Plan:
+def read_plan(data: bytes, where: str) -> DeclaredPlan:
     """Return the plan of a file. Raises ConfigError: it is none, with field."""
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{where}: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{where}: {len(data):,} bytes; at most {MAX_BYTES:,} are read")
 
-    plan = decode_json(data, Plan, where, ConfigError)
+    plan = decode_json(data, DeclaredPlan, where, ConfigError)
     if plan.version != PLAN_VERSION:
         raise ConfigError(
             f"{where}: version {plan.version}, expected {PLAN_VERSION}: its orders had other rules;"
@@ -116,7 +116,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class PlannedOrder:
+class DeclaredOrder:
     """An order that a decision comes to: a weight to reach, or shares to trade."""
 
     code: str
@@ -128,12 +128,12 @@ class PlannedOrder:
 class PlanReader:
     """Turns a plan into orders, close by close; holds nothing but the plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DeclaredPlan) -> None:
         self._plan = plan
         self._days = plan.by_day
         self._before = _targets_before(plan)
 
-    def orders(self, day: str, held: Mapping[str, Held], nav: float) -> list[PlannedOrder]:
+    def orders(self, day: str, held: Mapping[str, Held], nav: float) -> list[DeclaredOrder]:
         """Return the orders of a close, sells first; none on a day without a decision. `held`: by
         code; `nav`: value of the account at this close.
         """
@@ -148,19 +148,19 @@ class PlanReader:
         known = [order for order in orders if order is not None]
         return sorted(known, key=lambda order: _turn(order, held))
 
-    def _singles(self, decided: PlannedDay, held: Mapping[str, Held]) -> list[PlannedOrder | None]:
+    def _singles(self, decided: PlannedDay, held: Mapping[str, Held]) -> list[DeclaredOrder | None]:
         left = {code: own.shares for code, own in held.items()}
-        orders: list[PlannedOrder | None] = []
+        orders: list[DeclaredOrder | None] = []
         for code, shares in decided.rows:
             own = left.get(code, 0.0)
             # A holding is shown at six digits: an order of as much closes it.
             shown = held.get(code, Held(0.0, 0.0)).shares
             if own and abs(own + shares) <= SAME * abs(shown):
-                orders.append(PlannedOrder(code, "BUY" if shares > 0 else "SELL", weight=0.0))
+                orders.append(DeclaredOrder(code, "BUY" if shares > 0 else "SELL", weight=0.0))
             elif shares < -max(own, 0.0):
-                orders.append(PlannedOrder(code, "SELL", shares=-shares))
+                orders.append(DeclaredOrder(code, "SELL", shares=-shares))
             else:
-                orders.append(self._traded(code, shares))
+                orders.append(self._make_order(code, shares))
 
             if shares < 0:  # what is bought on a day comes after all sells
                 left[code] = own + shares
@@ -169,13 +169,13 @@ class PlanReader:
 
     def _portfolio(
         self, decided: PlannedDay, held: Mapping[str, Held], nav: float
-    ) -> list[PlannedOrder | None]:
+    ) -> list[DeclaredOrder | None]:
         goals = dict(decided.rows)
         if self._plan.others == "sell":
             for code in held.keys() - goals.keys():
                 goals[code] = 0.0
 
-        orders: list[PlannedOrder | None] = []
+        orders: list[DeclaredOrder | None] = []
         for code, goal in sorted(goals.items(), reverse=True):
             own = held.get(code, Held(0.0, 0.0))
             if self._plan.form == "weight":
@@ -185,7 +185,7 @@ class PlanReader:
 
         return orders
 
-    def _to_shares(self, day: str, code: str, goal: float, own: Held) -> PlannedOrder | None:
+    def _to_shares(self, day: str, code: str, goal: float, own: Held) -> DeclaredOrder | None:
         if goal == 0.0:
             return _to_weight(code, 0.0, own, 1.0)
 
@@ -195,9 +195,9 @@ class PlanReader:
         if before is not None and abs(shares - before) <= SAME * abs(before):
             shares = before
 
-        return self._traded(code, goal - shares)
+        return self._make_order(code, goal - shares)
 
-    def _traded(self, code: str, shares: float) -> PlannedOrder | None:
+    def _make_order(self, code: str, shares: float) -> DeclaredOrder | None:
         """Return the order of so many shares, below 0 a sell, in whole lots."""
         size = abs(shares)
         lot = self._plan.lots.get(code)
@@ -205,10 +205,10 @@ class PlanReader:
             size = in_lots(size, lot)
         if size <= 0:
             return None
-        return PlannedOrder(code, "BUY" if shares > 0 else "SELL", shares=size)
+        return DeclaredOrder(code, "BUY" if shares > 0 else "SELL", shares=size)
 
 
-def _turn(order: PlannedOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
+def _turn(order: DeclaredOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
     """Return the place of an order among those of its close: sells first, those that open a
     position last.
     """
@@ -229,7 +229,7 @@ def in_lots(shares: float, lot: float) -> float:
     return math.floor(shares / lot + SAME) * lot
 
 
-def _to_weight(code: str, goal: float, own: Held, nav: float) -> PlannedOrder | None:
+def _to_weight(code: str, goal: float, own: Held, nav: float) -> DeclaredOrder | None:
     """Return the order to a weight: its side follows from the last close, the size from the price
     of the fill.
     """
@@ -238,10 +238,10 @@ def _to_weight(code: str, goal: float, own: Held, nav: float) -> PlannedOrder | 
         return None
     if abs(gap) <= NEGLIGIBLE * nav and goal != 0.0:
         return None
-    return PlannedOrder(code, "BUY" if gap > 0 else "SELL", weight=goal)
+    return DeclaredOrder(code, "BUY" if gap > 0 else "SELL", weight=goal)
 
 
-def _targets_before(plan: Plan) -> dict[tuple[str, str], float]:
+def _targets_before(plan: DeclaredPlan) -> dict[tuple[str, str], float]:
     """Return the shares declared for a code before each of its days."""
     if plan.form != "shares":
         return {}
@@ -257,7 +257,7 @@ def _targets_before(plan: Plan) -> dict[tuple[str, str], float]:
     return before
 
 
-def scaled(plan: Plan, times: int) -> Plan:
+def scale_plan(plan: DeclaredPlan, times: int) -> DeclaredPlan:
     """Return the plan of an account that many times as large, without lots."""
     if plan.form == "weight":
         return _with(plan, plan.days, {})
@@ -269,7 +269,7 @@ def scaled(plan: Plan, times: int) -> Plan:
     return _with(plan, tuple(days), {})
 
 
-def _with(plan: Plan, days: Sequence[PlannedDay], lots: dict[str, float]) -> Plan:
-    return Plan(
+def _with(plan: DeclaredPlan, days: Sequence[PlannedDay], lots: dict[str, float]) -> DeclaredPlan:
+    return DeclaredPlan(
         version=plan.version, form=plan.form, others=plan.others, days=tuple(days), lots=lots
     )

@@ -9,7 +9,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import DECLARED_FILE, EpisodeFactory, open_run, recorded_market
 from ktdeval.values import read_plain, sha256_hex
 from ktdeval_judge.decisions_model import MODEL, keep_plan
-from ktdeval_judge.plan import MOST_BYTES, read_plan
+from ktdeval_judge.plan import MAX_BYTES, read_plan
 
 
 def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
@@ -24,7 +24,7 @@ def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
         raise StoreError(f"{path}: is not a judged run")
 
     try:
-        kept = read_plain(path / DECLARED_FILE, MOST_BYTES)
+        kept = read_plain(path / DECLARED_FILE, MAX_BYTES)
     except OSError as error:
         raise StoreError(f"{path / DECLARED_FILE}: can't read: {error.strerror}") from error
 

@@ -128,7 +128,7 @@ def _problems(figure: PrintedFigure) -> list[str]:
     return problems
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
+class LuckBar(msgspec.Struct, frozen=True, kw_only=True):
     """What a printed ratio is worth against one bar. Ratios are a year's."""
 
     against: str  #: `zero` or `luck`
@@ -159,8 +159,8 @@ class JudgedFigure(msgspec.Struct, frozen=True, kw_only=True):
     power: float
     #: the annual ratio by Lo's rule for autocorrelated returns; as printed without autocorrelation
     annualised: float
-    zero: Bar
-    luck: Bar
+    zero: LuckBar
+    luck: LuckBar
     trial_sd: float  #: standard deviation of the trials' ratios, assumed or given
     is_trial_sd_given: bool
     error_without_skill: float  #: standard deviation of a ratio without skill, by chance alone
@@ -172,7 +172,7 @@ class JudgedFigure(msgspec.Struct, frozen=True, kw_only=True):
     periods: float
 
 
-def judged(figure: PrintedFigure) -> JudgedFigure:
+def judge_figure(figure: PrintedFigure) -> JudgedFigure:
     """Return what a printed Sharpe ratio is worth.
 
     Example:
@@ -256,7 +256,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
     return min(float(mean), 1.0)
 
 
-def _bar(figure: PrintedFigure, against: str, best: float) -> Bar:
+def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
     """Return what a figure is worth against a day's ratio of `best`."""
     moments = figure.moments
     trials = 1 if against == "zero" else figure.trials
@@ -280,7 +280,7 @@ def _bar(figure: PrintedFigure, against: str, best: float) -> Bar:
         reason = "so few returns with such moments show no ratio"
 
     year = math.sqrt(figure.periods)
-    return Bar(
+    return LuckBar(
         against=against,
         sharpe=best * year,
         probability=probabilistic_sharpe(moments, best),

@@ -14,16 +14,16 @@ from ktdeval.values import to_plain
 from ktdeval_judge.printed_figure import (
     ROUGH_BELOW,
     USUAL_PERIODS,
-    Bar,
     JudgedFigure,
+    LuckBar,
     PrintedFigure,
-    judged,
+    judge_figure,
 )
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 _UNDEFINED = "–"
-_FEWEST_DAYS = 200  #: returns in a year that are those of days …
-_MOST_DAYS = 366  #: … on which a market trades
+_MIN_DAYS = 200  #: returns in a year that are those of days …
+_MAX_DAYS = 366  #: … on which a market trades
 _WIDEST = 100  #: columns of the words
 
 
@@ -40,7 +40,7 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
         )
 
     periods = USUAL_PERIODS if options.periods is None else options.periods
-    report = judged(
+    report = judge_figure(
         PrintedFigure(
             sharpe=options.sharpe,
             days=options.days,
@@ -62,15 +62,15 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
 
 def printed_figure_lines(report: JudgedFigure, width: int = _WIDEST) -> Iterator[str]:
     """Yield the lines of a report: one screen, at most `width` columns."""
-    yield from _wrapped(" ".join(verdict(report)), width)
+    yield from _wrap_words(" ".join(verdict(report)), width)
     yield ""
     yield from _table(report)
     yield ""
     for note in _assumptions(report):
-        yield from _wrapped(note, width, "  ")
+        yield from _wrap_words(note, width, "  ")
 
 
-def _wrapped(words: str, width: int, indent: str = "") -> Iterator[str]:
+def _wrap_words(words: str, width: int, indent: str = "") -> Iterator[str]:
     """Yield the lines of a text, no percent sign apart from its number."""
     joined = words.replace(" %", "\N{NO-BREAK SPACE}%")
     for line in textwrap.wrap(joined, width, initial_indent=indent, subsequent_indent=2 * indent):
@@ -231,12 +231,12 @@ def _returns(number: int, report: JudgedFigure) -> str:
 
 def _unit(report: JudgedFigure) -> str:
     """Return `day` where a year has as many returns as days of trading, else `return`."""
-    if _FEWEST_DAYS <= report.periods <= _MOST_DAYS:
+    if _MIN_DAYS <= report.periods <= _MAX_DAYS:
         return "day"
     return "return"
 
 
-def _smallest(bar: Bar) -> str:
+def _smallest(bar: LuckBar) -> str:
     if bar.smallest_shown is None:
         return _UNDEFINED
     return f"{bar.smallest_shown:.2f}"

@@ -56,7 +56,7 @@ def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
 
     if file.form != "nav":
         yield ""
-        yield from _unfilled(file)
+        yield from _describe_unfilled(file)
     if file.nav is not None:
         yield ""
         yield from _nav(file.nav)
@@ -110,14 +110,14 @@ def _results(file: JudgeFile) -> Iterator[str]:
 
 
 def _percent(figure: Figure) -> str:
-    return _shown(figure, 100.0, " %")
+    return _show_figure(figure, 100.0, " %")
 
 
 def _number(figure: Figure) -> str:
-    return _shown(figure, 1.0, "")
+    return _show_figure(figure, 1.0, "")
 
 
-def _shown(figure: Figure, times: float, unit: str) -> str:
+def _show_figure(figure: Figure, times: float, unit: str) -> str:
     if figure.value is None:
         return f"undefined: {figure.reason}"
 
@@ -207,7 +207,7 @@ def _of_length(file: JudgeFile) -> Iterator[str]:
 # ---- unfilled
 
 
-def _unfilled(file: JudgeFile) -> Iterator[str]:
+def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
     total = sum(file.unfilled_counts.values())
     if not total:
         yield "Not filled: nothing; every decision was filled within rounding."

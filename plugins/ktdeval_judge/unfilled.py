@@ -244,7 +244,7 @@ def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapsho
     return ""
 
 
-def counted(found: Sequence[Unfilled]) -> dict[str, int]:
+def count_reasons(found: Sequence[Unfilled]) -> dict[str, int]:
     """Return how many each reason has, the most frequent first."""
     counts: dict[str, int] = {}
     for each in found:

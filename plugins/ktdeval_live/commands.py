@@ -81,7 +81,7 @@ def live() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitOptions(TimedOptions):
+class LiveInitOptions(TimedOptions):
     """Options of `live init`."""
 
     out: Path = flag(type=OutputPath("folder"), metavar="DIR", help="folder of the test")
@@ -91,8 +91,8 @@ class InitOptions(TimedOptions):
 @example("ktdeval live init PLAN.yaml --out my-test")
 @live.command()
 @click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
-@options_of(InitOptions)
-def init(plan: Path, options: InitOptions) -> None:
+@options_of(LiveInitOptions)
+def init(plan: Path, options: LiveInitOptions) -> None:
     """Begin a forward test from a plan, or rehearse all of it with --replay.
 
     With --replay the days of each market with the source `stored` come one after the other, each at
@@ -252,7 +252,7 @@ def settle(folder: Path, options: PluginOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(PluginOptions):
+class LiveVerifyOptions(PluginOptions):
     """Options of `live verify`."""
 
     trusted: Path | None = flag(
@@ -267,8 +267,8 @@ class VerifyOptions(PluginOptions):
 @example("ktdeval live verify my-test")
 @live.command()
 @_FOLDER
-@options_of(VerifyOptions)
-def verify(folder: Path, options: VerifyOptions) -> None:
+@options_of(LiveVerifyOptions)
+def verify(folder: Path, options: LiveVerifyOptions) -> None:
     """Verify a test: chain, data, deadlines, evidence, and each decision from its replies.
 
     Stamps prove when decisions were made only if you trust their authority: get its root
@@ -320,7 +320,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
     plugins = open_plugins(options.plugin)
     time = _clock(options.clock, test.plan.kind)
     with test.lock():
-        problem = _published(test, time)
+        problem = _publish(test, time)
         path = write_page(live_page(test, plugins, time.now()), site)
 
     click.echo(f"page: {path}")
@@ -328,7 +328,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
         raise problem
 
 
-def _published(test: LiveFolder, clock: Clock) -> KtdevalError | None:
+def _publish(test: LiveFolder, clock: Clock) -> KtdevalError | None:
     """Publish a test; return why that failed, as the page can be made all the same."""
     chain = test.chain()
     reveal(test, chain, clock.now())

@@ -55,7 +55,7 @@ from ktdeval_models.random_model import (
     stock_ids,
 )
 
-MOST_FACTORS = 6  # of one screen
+MAX_FACTORS = 6  # of one screen
 _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
@@ -385,9 +385,9 @@ def parse_coefficients(text: str) -> Mapping[str, float]:
         weights[name] = weight
 
     used = {name: weight for name, weight in weights.items() if weight}
-    if not 0 < len(used) <= MOST_FACTORS:
+    if not 0 < len(used) <= MAX_FACTORS:
         raise ConfigError(
-            f"coefficients: at least one and at most {MOST_FACTORS} factors need a coefficient that"
+            f"coefficients: at least one and at most {MAX_FACTORS} factors need a coefficient that"
             " is not 0, such as MOM_12_1:0.02"
         )
 

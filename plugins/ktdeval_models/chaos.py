@@ -217,7 +217,7 @@ def _prose(turn: _ReplyState) -> Reply:
     )
 
 
-def _truncated(turn: _ReplyState) -> Reply:
+def _truncate_turn(turn: _ReplyState) -> Reply:
     text = turn.text()
     end = int(turn.chance.integers(len(text)))
     calls = turn.raw(SUBMIT, text[:end]).tool_calls
@@ -287,7 +287,7 @@ _MISDEEDS: Mapping[str, Misdeed] = {
     "prose": _prose,
     "refusal": lambda _: Reply("I can't give investment advice.", finish_reason="refusal"),
     "filtered": lambda _: Reply("", finish_reason="content_filter"),
-    "truncated": _truncated,
+    "truncated": _truncate_turn,
     "missing_field": _missing_field,
     "odd_numbers": _odd_number,
     "huge_shares": _submission_with(*_HUGE_SHARES),

@@ -119,13 +119,13 @@ class MemoryModel(RankModel):
 
         recognised: list[int] = []
         if keyed_by != "date":
-            recognised = self._recognised(conversation)
+            recognised = self._recognise_assets(conversation)
         if keyed_by == "both" and (row is None or not recognised):
             return [], None
 
         return recognised, row
 
-    def _recognised(self, conversation: Conversation) -> list[int]:
+    def _recognise_assets(self, conversation: Conversation) -> list[int]:
         """Return the assets of the market whose codes are shown, each once."""
         screened = conversation.result_rows("screen_candidates", "candidates")
         state = conversation.observed
@@ -155,13 +155,13 @@ class MemoryModel(RankModel):
         priced = [asset for asset, forecast in forecasts.items() if np.isfinite(forecast)]
         order = sorted(priced, key=lambda asset: -forecasts[asset])
         if not known.all():
-            return self._mixed(conversation, Recalled(forecasts, order, row))
+            return self._mix_intents(conversation, Recalled(forecasts, order, row))
 
         best = [self._code(asset) for asset in order[: 2 * self.params.positions]]
-        ranking = Ranking(self._priced(best, row), frozenset(best), REMEMBERED)
+        ranking = Ranking(self._keep_priced(best, row), frozenset(best), REMEMBERED)
         return rebalance(conversation, ranking, self._sizing(conversation))
 
-    def _mixed(self, conversation: Conversation, recalled: Recalled) -> Sequence[Intent]:
+    def _mix_intents(self, conversation: Conversation, recalled: Recalled) -> Sequence[Intent]:
         """Buy what is remembered to rise, then the ranking's names; sell what is remembered to fall.
 
         A holding bought by an earlier memory stays as long as that memory speaks of it. One that
@@ -193,7 +193,7 @@ class MemoryModel(RankModel):
             on_ranking = on_ranking[: max(0, room)]
 
         mixed = Ranking(
-            [*self._priced(rising, recalled.row), *by_ranking],
+            [*self._keep_priced(rising, recalled.row), *by_ranking],
             frozenset({*kept, *on_ranking}),
             REMEMBERED,
             ranking.places,
@@ -246,7 +246,7 @@ class MemoryModel(RankModel):
     def _code(self, asset: int) -> str:
         return self._facts.market.codes[asset]
 
-    def _priced(self, codes: Sequence[str], row: int | None) -> list[Row]:
+    def _keep_priced(self, codes: Sequence[str], row: int | None) -> list[Row]:
         """Return the rows of names that have a price on the day."""
         rows = [self._row(code, row) for code in codes]
         return [each for each in rows if each["close_cny"] is not None]

@@ -41,7 +41,7 @@ SCREENS = (
     "HIGH_52W",
     "-CV_VOL",
 )
-MOST_PARTS = 20  # equal parts of an account, by which random buys are sized
+MAX_PARTS = 20  # equal parts of an account, by which random buys are sized
 
 
 class RandomModel(KeylessModel):
@@ -171,13 +171,13 @@ class RandomModel(KeylessModel):
 
     def _largest_weight(self, conversation: Conversation) -> float:
         """Return the upper end of the weights, as given or such that a buy is on average an equal
-        part of the account among the names that can be held, `MOST_PARTS` at most.
+        part of the account among the names that can be held, `MAX_PARTS` at most.
         """
         if self.params.largest_weight is not None:
             return self.params.largest_weight
 
         # Weights are uniform from a quarter of this on: their mean is 5/8 of it, one part.
-        return 1.6 / max(1, min(MOST_PARTS, holdable(conversation)))
+        return 1.6 / max(1, min(MAX_PARTS, holdable(conversation)))
 
 
 def _by_worth(held: Sequence[Row]) -> list[list[Row]]:

@@ -38,7 +38,7 @@ class ReplayModel:
         self.traits = ModelTraits(
             is_free=True,
             recorded_settings=self._settings,
-            recorded_predictions=self._predicted,
+            recorded_predictions=self._find_predictions,
         )
 
     def _settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ class ReplayModel:
 
         return exchange.reply
 
-    def _predicted(self, first: ModelRequest) -> Mapping[str, float] | None:
+    def _find_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:
         """Return the recorded predictions of the step that began with a request, or None."""
         self._index()
         return self._predictions.get(_key_of(first))

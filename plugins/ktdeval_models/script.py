@@ -23,7 +23,7 @@ from ktdeval.values import (
 )
 from ktdeval_models.params import ScriptParams
 
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Kind = Annotated[str, msgspec.Meta(pattern=r"^[a-z_]+\Z")]
 
@@ -176,7 +176,7 @@ def load_script(path: Path, where: str) -> tuple[Script, str]:
     regular expression, or no answer at all.
     """
     try:
-        data = read_plain(path, MOST_BYTES)
+        data = read_plain(path, MAX_BYTES)
     except OSError as error:
         raise ConfigError(
             f"{where}: {error.strerror or error}; give the path of a script with file=PATH"

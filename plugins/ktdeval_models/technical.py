@@ -56,7 +56,7 @@ def windows(values: FloatArray, days: int) -> FloatArray:
     )
 
 
-def smoothed(values: FloatArray, days: int, weight: float) -> FloatArray:
+def smooth_values(values: FloatArray, days: int, weight: float) -> FloatArray:
     """Return [T]: s = s + weight (x - s), from the simple mean of the first `days` finite values
     on; NaN before it. `values` may have NaN at its start only. Weight 2 / (days + 1): the
     exponential moving average; 1 / days: Wilder's.
@@ -85,8 +85,8 @@ def stochastic(bars: AssetBars, days: int) -> FloatArray:
 def rsi(close: FloatArray, days: int) -> FloatArray:
     """Return Wilder's [T] relative strength index; 50 if all closes are equal."""
     moves = np.diff(close, prepend=np.nan)
-    gain = smoothed(np.maximum(moves, 0.0), days, 1.0 / days)
-    loss = smoothed(np.maximum(-moves, 0.0), days, 1.0 / days)
+    gain = smooth_values(np.maximum(moves, 0.0), days, 1.0 / days)
+    loss = smooth_values(np.maximum(-moves, 0.0), days, 1.0 / days)
     return 50.0 + _share_of_whole((gain - loss) / 2.0, gain + loss, close) * 100.0
 
 
@@ -122,8 +122,10 @@ def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArr
 
 def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
     """Moving average convergence divergence (MACD) against its own average."""
-    line = smoothed(bars.close, fast, 2 / (fast + 1)) - smoothed(bars.close, slow, 2 / (slow + 1))
-    average = smoothed(line, signal, 2 / (signal + 1))
+    line = smooth_values(bars.close, fast, 2 / (fast + 1)) - smooth_values(
+        bars.close, slow, 2 / (slow + 1)
+    )
+    average = smooth_values(line, signal, 2 / (signal + 1))
     return RuleSignals(_sign(line - average, bars.close), {"macd": line, "signal": average})
 
 
@@ -137,8 +139,8 @@ def kdj_rsi(
     strength = rsi(bars.close, rsi_days)
     k, d = np.full((2, len(raw)), np.nan)
     finite = np.isfinite(raw)
-    k[finite] = smoothed(np.append(50.0, raw[finite]), 1, 1 / smooth)[1:]
-    d[finite] = smoothed(np.append(50.0, k[finite]), 1, 1 / smooth)[1:]
+    k[finite] = smooth_values(np.append(50.0, raw[finite]), 1, 1 / smooth)[1:]
+    d[finite] = smooth_values(np.append(50.0, k[finite]), 1, 1 / smooth)[1:]
     buy = (k - d > _ROUNDING) & (strength <= overbought)
     sell = (d - k > _ROUNDING) & (strength >= oversold)
 
@@ -182,7 +184,7 @@ def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
     """Wilder's stop and reverse on closes; the distance is that of the previous bar."""
     before = np.append(np.nan, bars.close[:-1])
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
-    far = multiple * np.append(np.nan, smoothed(true_range, days, 1 / days)[:-1])
+    far = multiple * np.append(np.nan, smooth_values(true_range, days, 1 / days)[:-1])
     sides, high, low = swings(bars.close, far)
 
     return RuleSignals(sides, {"highest": high, "lowest": low, "distance": far})

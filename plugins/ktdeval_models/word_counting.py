@@ -20,7 +20,7 @@ from ktdeval.keyless import (
     table_columns,
 )
 
-MOST_WORDS = 24  #: in a memory, which is short
+MAX_WORDS = 24  #: in a memory, which is short
 _SIDES = {"BUY": 1, "SELL": -1}
 _VOTES = re.compile(r"^- M(\d+): .*\bvotes: ([a-z0-9+ -]*)", re.MULTILINE)
 _VOTE = re.compile(r"([a-z]+)([+-]\d+)")
@@ -133,7 +133,7 @@ def _votes_text(votes: Mapping[str, int]) -> str:
     """Return the votes as text, the strongest first."""
     strongest = [(word, vote) for word, vote in votes.items() if vote]
     strongest.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
-    return "votes: " + " ".join(f"{word}{vote:+d}" for word, vote in strongest[:MOST_WORDS])
+    return "votes: " + " ".join(f"{word}{vote:+d}" for word, vote in strongest[:MAX_WORDS])
 
 
 # ---- views

@@ -27,7 +27,7 @@ from ktdeval_qlib.samples import (
     Norm,
     Samples,
     Scaler,
-    arranged,
+    arrange_sequences,
     feature_names,
     normalised_labels,
     sequences,
@@ -107,7 +107,9 @@ def _features(
     for sequence, names in zip(of_days, shown, strict=True):
         start = stop
         stop = stop + int(names.sum())
-        values[start:stop] = arranged(sequence[names], "flat" if layout == "window" else layout)
+        values[start:stop] = arrange_sequences(
+            sequence[names], "flat" if layout == "window" else layout
+        )
 
     return pd.DataFrame(values, index, columns, copy=False)
 

@@ -27,12 +27,12 @@ from ktdeval.values import (
     to_plain,
     write_atomic,
 )
-from ktdeval_qlib.model_files import Predictor, load, save
-from ktdeval_qlib.recipes import Estimator, Progress, Recipe
+from ktdeval_qlib.model_files import TrainedPredictor, load, save
+from ktdeval_qlib.recipes import BaselineRecipe, Estimator, Progress
 from ktdeval_qlib.samples import (
     Samples,
     Scaler,
-    arranged,
+    arrange_sequences,
     normalised_labels,
     sequences,
     shuffled_labels,
@@ -47,7 +47,7 @@ from ktdeval_qlib.trained_baseline import (
 )
 from ktdeval_qlib.training_options import Device
 
-FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
+MIN_NAMES = 3  #: with a label on a day, for a rank correlation
 _Z95 = 1.959963984540054
 _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
 
@@ -64,7 +64,7 @@ class TrainingSettings:
 
 
 def train(
-    recipe: Recipe,
+    recipe: BaselineRecipe,
     snapshot: MarketSnapshot,
     samples: Samples,
     settings: TrainingSettings,
@@ -82,7 +82,7 @@ def train(
         learnt = shuffled_labels(samples, settings.seed)
 
     began = time.perf_counter()
-    model, rounds = _fitted(recipe, learnt, scaler, settings, progress)
+    model, rounds = _fit_model(recipe, learnt, scaler, settings, progress)
     seconds = time.perf_counter() - began
     make_folder(folder.parent, "choose another --out")
 
@@ -118,8 +118,8 @@ def train(
     return content, log
 
 
-def _fitted(
-    recipe: Recipe,
+def _fit_model(
+    recipe: BaselineRecipe,
     samples: Samples,
     scaler: Scaler,
     settings: TrainingSettings,
@@ -147,7 +147,7 @@ def _fitted(
 
 def is_trained(
     folder: Path,
-    recipe: Recipe,
+    recipe: BaselineRecipe,
     snapshot: MarketSnapshot,
     samples: Samples,
     settings: TrainingSettings,
@@ -179,13 +179,17 @@ def is_trained(
     return True
 
 
-def recipe_hash(recipe: Recipe) -> str:
+def recipe_hash(recipe: BaselineRecipe) -> str:
     """Return the SHA-256 of a recipe: another release may change one."""
     return content_hash(to_plain(recipe))
 
 
 def accuracy_of(
-    predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str
+    predictor: TrainedPredictor,
+    samples: Samples,
+    scaler: Scaler,
+    recipe: BaselineRecipe,
+    segment: str,
 ) -> Accuracy:
     """Return the mean daily rank IC of a segment, with its 95 % interval by Newey and West's
     standard error.
@@ -203,7 +207,11 @@ def accuracy_of(
 
 
 def predictions(
-    predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str
+    predictor: TrainedPredictor,
+    samples: Samples,
+    scaler: Scaler,
+    recipe: BaselineRecipe,
+    segment: str,
 ) -> FloatArray:
     """Return [T, N] predictions of a segment's samples, as in a step of trading; NaN without a
     sample.
@@ -215,7 +223,7 @@ def predictions(
     for row in range(rows.start, rows.stop):
         names = np.flatnonzero(np.isfinite(samples.labels[row]))
         if len(names):
-            features = arranged(inputs[row, names], recipe.layout)
+            features = arrange_sequences(inputs[row, names], recipe.layout)
             predicted[row - rows.start, names] = predictor.predict(features)
 
     return predicted
@@ -228,7 +236,7 @@ def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
     correlations = []
     for scores, outcomes in zip(predicted, labels, strict=True):
         defined = np.isfinite(scores) & np.isfinite(outcomes)
-        if np.count_nonzero(defined) < FEWEST_NAMES:
+        if np.count_nonzero(defined) < MIN_NAMES:
             continue
 
         ranks = rankdata([scores[defined], outcomes[defined]], axis=1)

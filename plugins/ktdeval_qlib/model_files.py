@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.errors import DataError, StoreError, UsageError, explained
+from ktdeval.errors import DataError, StoreError, UsageError, wrap_os_error
 from ktdeval.market import FloatArray
 from ktdeval.values import (
     Value,
@@ -31,7 +31,7 @@ from ktdeval.values import (
     temporary_folder,
     write_atomic,
 )
-from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, quiet_lightgbm
+from ktdeval_qlib.recipes import FACTORS, BaselineRecipe, Estimator, fix_computation, quiet_lightgbm
 
 _LINEAR = "linear.json"
 _ENSEMBLE = "ensemble.json"
@@ -65,10 +65,10 @@ class Ensemble(Value):
     members: list[Member]
 
 
-class Predictor:
+class TrainedPredictor:
     """Trained baseline read from files."""
 
-    def __init__(self, recipe: Recipe, scores: Scores) -> None:
+    def __init__(self, recipe: BaselineRecipe, scores: Scores) -> None:
         self.recipe = recipe
         self._scores = scores
 
@@ -92,7 +92,7 @@ class Predictor:
         return np.asarray(scores, dtype=float)
 
 
-def save(model: Any, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
+def save(model: Any, recipe: BaselineRecipe, folder: Path) -> tuple[Path, ...]:
     """Write a trained pyqlib object into an existing folder and return the files."""
     contents = _contents(model, recipe)
     for name, content in contents.items():
@@ -100,7 +100,7 @@ def save(model: Any, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
     return tuple(folder / name for name in contents)
 
 
-def _contents(model: Any, recipe: Recipe) -> dict[str, bytes]:
+def _contents(model: Any, recipe: BaselineRecipe) -> dict[str, bytes]:
     """Return the content of each file of a trained pyqlib object."""
     if recipe.name == "linear":
         coefficients = [float(value) for value in model.coef_]
@@ -145,7 +145,7 @@ def _ensemble_contents(model: Any) -> dict[str, bytes]:
     return contents
 
 
-def load(recipe: Recipe, folder: Path) -> Predictor:
+def load(recipe: BaselineRecipe, folder: Path) -> TrainedPredictor:
     """Read the files of `save`, to predict on one thread.
 
     Raises StoreError, which names the file, if it is missing or of another model; UsageError if a
@@ -153,7 +153,7 @@ def load(recipe: Recipe, folder: Path) -> Predictor:
     """
     read_scores = _LOADERS.get(recipe.name, _network)
     try:
-        return Predictor(recipe, read_scores(recipe, folder))
+        return TrainedPredictor(recipe, read_scores(recipe, folder))
     except ImportError as error:
         raise UsageError(
             f"qlib/{recipe.name} needs {error.name}, which is not installed:"
@@ -161,7 +161,7 @@ def load(recipe: Recipe, folder: Path) -> Predictor:
         ) from error
 
 
-def _linear(_recipe: Recipe, folder: Path) -> Scores:
+def _linear(_recipe: BaselineRecipe, folder: Path) -> Scores:
     path = folder / _LINEAR
     stored = decode_json(_read_model_file(path), LinearModel, str(path))
     _check_columns(path, len(stored.coefficients))
@@ -170,12 +170,12 @@ def _linear(_recipe: Recipe, folder: Path) -> Scores:
     return lambda features: features @ coefficients + stored.intercept
 
 
-def _lightgbm(_recipe: Recipe, folder: Path) -> Scores:
+def _lightgbm(_recipe: BaselineRecipe, folder: Path) -> Scores:
     booster = _booster(folder, _TREES["lightgbm"], FACTORS)
     return lambda features: booster.predict(features, num_threads=1)
 
 
-def _double_ensemble(_recipe: Recipe, folder: Path) -> Scores:
+def _double_ensemble(_recipe: BaselineRecipe, folder: Path) -> Scores:
     path = folder / _ENSEMBLE
     members = decode_json(_read_model_file(path), Ensemble, str(path)).members
     whole = math.fsum(member.weight for member in members)
@@ -205,7 +205,7 @@ def _double_ensemble(_recipe: Recipe, folder: Path) -> Scores:
     return scores
 
 
-def _xgboost(_recipe: Recipe, folder: Path) -> Scores:
+def _xgboost(_recipe: BaselineRecipe, folder: Path) -> Scores:
     import xgboost  # noqa: PLC0415
 
     booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
@@ -216,7 +216,7 @@ def _xgboost(_recipe: Recipe, folder: Path) -> Scores:
     return lambda features: booster.predict(xgboost.DMatrix(features))
 
 
-def _catboost(_recipe: Recipe, folder: Path) -> Scores:
+def _catboost(_recipe: BaselineRecipe, folder: Path) -> Scores:
     import catboost  # noqa: PLC0415
 
     model = catboost.CatBoost()
@@ -226,7 +226,7 @@ def _catboost(_recipe: Recipe, folder: Path) -> Scores:
     return lambda features: model.predict(features, thread_count=1)
 
 
-def _network(recipe: Recipe, folder: Path) -> Scores:
+def _network(recipe: BaselineRecipe, folder: Path) -> Scores:
     """Build the network as for training, and load the stored weights."""
     import torch  # noqa: PLC0415
     from safetensors.torch import load as decode  # noqa: PLC0415
@@ -246,7 +246,7 @@ def _network(recipe: Recipe, folder: Path) -> Scores:
     model.module.eval()
 
     def scores(features: FloatArray) -> FloatArray:
-        with held(0, threads=1), torch.no_grad():
+        with fix_computation(0, threads=1), torch.no_grad():
             parts = []
             for first in range(0, len(features), _ROWS):
                 batch = torch.from_numpy(features[first : first + _ROWS]).float()
@@ -273,7 +273,7 @@ def _booster(folder: Path, name: str, columns: int) -> Any:
 
 
 def _read_model_file(path: Path) -> bytes:
-    with explained(f"{path}: can't read"):
+    with wrap_os_error(f"{path}: can't read"):
         return read_plain(path)
 
 

@@ -49,7 +49,7 @@ working folder (which mlflow 3 refuses).
 
 
 @contextmanager
-def _swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+def _swap_global(module: ModuleType, name: str, value: Any) -> Iterator[None]:
     """Replace a global of a module while one of its functions runs."""
     with _SWAPPING:
         before = getattr(module, name)
@@ -65,7 +65,7 @@ class LightGBM(gbdt.LGBModel):
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
         """Train; arguments as of pyqlib."""
-        with _swapped(gbdt, "R", _UNRECORDED):
+        with _swap_global(gbdt, "R", _UNRECORDED):
             super().fit(dataset, evals_result=evals_result, **arguments)
 
 
@@ -85,7 +85,7 @@ class CatBoost(catboost_model.CatBoostModel):
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
         """Train; arguments as of pyqlib."""
-        with _swapped(catboost_model, "get_gpu_device_count", self._devices):
+        with _swap_global(catboost_model, "get_gpu_device_count", self._devices):
             super().fit(dataset, **arguments)
         for segment, scores in zip(
             ("train", "valid"), self.model.get_evals_result().values(), strict=True
@@ -124,7 +124,7 @@ class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
         """Train; arguments as of pyqlib."""
-        with _swapped(pytorch_nn, "R", _UNRECORDED):
+        with _swap_global(pytorch_nn, "R", _UNRECORDED):
             super().fit(dataset, evals_result, verbose=False, save_path=save_path)
 
     def get_metric(
@@ -301,7 +301,7 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
         """Train; arguments as of pyqlib."""
-        with _swapped(pytorch_adarnn, "data_loader", self._samples):
+        with _swap_global(pytorch_adarnn, "data_loader", self._samples):
             super().fit(dataset, evals_result, save_path)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:

@@ -38,14 +38,14 @@ _HOLDING = threading.RLock()
 _FILE = Path(__file__).with_name("models.yaml")
 
 
-class Change(Value):
+class HyperparameterChange(Value):
     """Changed hyperparameter, with the reason."""
 
     value: Any
     why: str
 
 
-class Recipe(Value):
+class BaselineRecipe(Value):
     """Baseline as `models.yaml` describes it; see there for the fields."""
 
     name: str
@@ -55,7 +55,7 @@ class Recipe(Value):
     label: Norm
     published: dict[str, Any]
     defaults: dict[str, Any] = msgspec.field(default_factory=dict)
-    changed: dict[str, Change] = msgspec.field(default_factory=dict)
+    changed: dict[str, HyperparameterChange] = msgspec.field(default_factory=dict)
     fit: dict[str, Any] = msgspec.field(default_factory=dict)
     rounds: tuple[str, ...] = ()
     scored_every: str | None = None
@@ -80,7 +80,7 @@ class Recipe(Value):
         return {**self.defaults, **self.published, **changed}
 
     @property
-    def most_rounds(self) -> int | None:
+    def max_rounds(self) -> int | None:
         """Return the epochs, boosting rounds or steps of a full training; None for Linear, which has
         a closed form.
         """
@@ -106,14 +106,14 @@ class Recipe(Value):
 
 
 @functools.cache
-def recipes() -> MappingProxyType[str, Recipe]:
+def recipes() -> MappingProxyType[str, BaselineRecipe]:
     """Return the eighteen recipes by name, in the order of the file. Raises ConfigError if a field
     of the file is invalid.
     """
     by_name = {}
     for name, entry in load_yaml(_FILE).items():
         fields = {"name": name, **entry}
-        by_name[name] = from_plain(fields, Recipe, f"{_FILE.name}: {name}", ConfigError)
+        by_name[name] = from_plain(fields, BaselineRecipe, f"{_FILE.name}: {name}", ConfigError)
 
     return MappingProxyType(by_name)
 
@@ -127,7 +127,7 @@ class Estimator:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: BaselineRecipe,
         seed: int,
         rounds: int | None = None,
         threads: int = 1,
@@ -170,9 +170,9 @@ class Estimator:
         if rounds is not None:
             self._set_rounds(rounds)
 
-        self.most_rounds = 1
+        self.max_rounds = 1
         if recipe.rounds:
-            self.most_rounds = {**self._parameters, **self._fit}[recipe.rounds[0]]
+            self.max_rounds = {**self._parameters, **self._fit}[recipe.rounds[0]]
 
     def _set_rounds(self, rounds: int) -> None:
         """Set the number of rounds. Further numbers, such as those of a first phase, become no
@@ -184,7 +184,7 @@ class Estimator:
 
     def build(self) -> Any:
         """Return pyqlib's object with its initial weights, which depend only on the seed."""
-        with held(self.seed, self.threads):
+        with fix_computation(self.seed, self.threads):
             return self._class(**self._parameters)
 
     def fit(self, dataset: Any, progress: Progress | None = None) -> None:
@@ -196,7 +196,7 @@ class Estimator:
         """
         self.model = None
         self.scores = {}
-        most = self.most_rounds
+        most = self.max_rounds
         step = self._parameters.get(self.recipe.scored_every or "", 1)
 
         def report(scored: int) -> None:
@@ -204,7 +204,7 @@ class Estimator:
                 progress(min(scored * step, most), most)
 
         scores = _WatchedScores(report)
-        with held(self.seed, self.threads), temporary_folder("ktdeval-qlib-") as folder:
+        with fix_computation(self.seed, self.threads), temporary_folder("ktdeval-qlib-") as folder:
             model = self._class(**self._parameters)
             offered = {"evals_result": scores, "save_path": str(folder / "best")}
             accepted = inspect.signature(model.fit).parameters
@@ -232,7 +232,7 @@ class Estimator:
         """
         if self.model is None:
             raise UsageError(f"qlib/{self.recipe.name} is not trained; call fit before predict")
-        with held(self.seed, self.threads):
+        with fix_computation(self.seed, self.threads):
             predictions: pd.Series[float] = self.model.predict(dataset, segment)
         return predictions.sort_index()
 
@@ -248,7 +248,7 @@ class _WatchedScores(dict[str, Any]):
         self._key = key
 
     def __setitem__(self, key: str, value: Any) -> None:
-        super().__setitem__(key, self._watched(key, value))
+        super().__setitem__(key, self._watch_value(key, value))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """Return the stored value, or store the watched default (as LightGBM does)."""
@@ -256,7 +256,7 @@ class _WatchedScores(dict[str, Any]):
             self[key] = default
         return self[key]
 
-    def _watched(self, key: str, value: Any) -> Any:
+    def _watch_value(self, key: str, value: Any) -> Any:
         segment = self._key or key
         if isinstance(value, dict) and not value:
             return _WatchedScores(self._report, segment)
@@ -278,7 +278,7 @@ class _SegmentScores(list[float]):
         self._report(len(self))
 
 
-def _class_of(recipe: Recipe, device: Device) -> Any:
+def _class_of(recipe: BaselineRecipe, device: Device) -> Any:
     """Import the class of a recipe, or its repaired subclass."""
     module, name = recipe.class_.rsplit(".", 1)
     try:
@@ -315,7 +315,7 @@ def quiet_lightgbm() -> Any:
 
 
 @contextmanager
-def held(seed: int, threads: int) -> Iterator[None]:
+def fix_computation(seed: int, threads: int) -> Iterator[None]:
     """Run a block with numpy's and torch's global generators seeded, torch's threads set and the
     libraries' warnings silenced. All of it is restored afterwards. A process runs one block at a
     time.

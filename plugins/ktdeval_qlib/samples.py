@@ -48,7 +48,7 @@ _EPSILON = 1e-12
 _Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
 
 
-class Days(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SegmentDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """First and last day of a segment, ISO dates, both included."""
 
     first: _Day
@@ -58,11 +58,11 @@ class Days(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Days of training, validation and test. Test may be absent, for a model of future days."""
 
-    train: Days
-    valid: Days
-    test: Days | None = None
+    train: SegmentDays
+    valid: SegmentDays
+    test: SegmentDays | None = None
 
-    def items(self) -> list[tuple[str, Days]]:
+    def items(self) -> list[tuple[str, SegmentDays]]:
         """Return name and days of the given segments, in time order."""
         segments = [("train", self.train), ("valid", self.valid)]
         if self.test is not None:
@@ -78,9 +78,9 @@ def paper_segments() -> Segments:
     section 1.
     """
     return Segments(
-        Days("2008-01-01", "2022-12-31"),
-        Days("2023-01-01", "2023-12-31"),
-        Days("2024-01-01", "2026-04-10"),
+        SegmentDays("2008-01-01", "2022-12-31"),
+        SegmentDays("2023-01-01", "2023-12-31"),
+        SegmentDays("2024-01-01", "2026-04-10"),
     )
 
 
@@ -108,7 +108,7 @@ def make_split(snapshot: MarketSnapshot, wanted: Segments) -> SegmentSplit:
             f" ({', '.join(name or 'not known' for name in calendars)}); train on a market of one"
         )
 
-    used: dict[str, Days] = {}
+    used: dict[str, SegmentDays] = {}
     before = parse_day("0001-01-01")
     for name, requested in wanted.items():
         first = parse_day(requested.first, f"{name} days: ", ConfigError)
@@ -127,12 +127,12 @@ def make_split(snapshot: MarketSnapshot, wanted: Segments) -> SegmentSplit:
         if start >= stop:
             raise DataError(_out_of_reach(snapshot, name, requested))
 
-        used[name] = Days(str(snapshot.days[start]), str(snapshot.days[stop - 1]))
+        used[name] = SegmentDays(str(snapshot.days[start]), str(snapshot.days[stop - 1]))
 
     return SegmentSplit(wanted, Segments(used["train"], used["valid"], used.get("test")))
 
 
-def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: Days) -> str:
+def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: SegmentDays) -> str:
     days = snapshot.days
     if len(days) <= FIRST_ROW:
         return (
@@ -189,7 +189,7 @@ class Samples:
 
     def rows(self, segment: str) -> slice:
         """Return the rows of a segment's used days. Raises DataError if the segment is absent."""
-        days: Days | None = getattr(self.split.used, segment, None)
+        days: SegmentDays | None = getattr(self.split.used, segment, None)
         if days is None:
             raise DataError(f"segment {segment!r} is absent; give its days")
 
@@ -345,7 +345,7 @@ def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
     return sliding_window_view(padded, days, axis=0)
 
 
-def arranged(sequence: FloatArray, layout: Layout) -> FloatArray:
+def arrange_sequences(sequence: FloatArray, layout: Layout) -> FloatArray:
     """Return sequences [n, 9, days] in a model's layout.
 
     `flat` is the last day, [n, 9]; `window` is [n, days, 9]; `unrolled` is [n, 9 × days], factor by
@@ -366,4 +366,4 @@ def step_input(history: FloatArray, scaler: Scaler, layout: Layout) -> FloatArra
     """
     scaled = scaler.apply(history)
     last = sequences(scaled, layout, len(history))[-1]
-    return arranged(last, layout)
+    return arrange_sequences(last, layout)

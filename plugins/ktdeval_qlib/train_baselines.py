@@ -27,11 +27,11 @@ from ktdeval.runner import open_snapshot
 from ktdeval.values import JsonValue, near_matches, to_plain
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.fit_baseline import TrainingSettings, is_trained, train as train_one
-from ktdeval_qlib.recipes import Recipe, recipes
+from ktdeval_qlib.recipes import BaselineRecipe, recipes
 from ktdeval_qlib.samples import (
     FIRST_ROW,
-    Days,
     Samples,
+    SegmentDays,
     Segments,
     SegmentSplit,
     make_samples,
@@ -61,7 +61,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class _DoneTraining:
-    recipe: Recipe
+    recipe: BaselineRecipe
     seed: int
     folder: Path
     log: TrainingLog
@@ -82,7 +82,7 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
     # For the longest sequences: shorter ones ignore the first days, and learn the same.
     samples = make_samples(snapshot, split, options.label, max(recipe.days for recipe in chosen))
     seeds = range(options.seed, options.seed + options.seeds)
-    done = list(_trained(chosen, seeds, snapshot, samples, options))
+    done = list(_train_chosen(chosen, seeds, snapshot, samples, options))
 
     if options.as_json:
         print_json([_training_json(each) for each in done])
@@ -92,7 +92,7 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
     print_grid(_COLUMNS, rows, ("model", "folder"))
 
 
-def _chosen_recipes(models: Sequence[str]) -> list[Recipe]:
+def _chosen_recipes(models: Sequence[str]) -> list[BaselineRecipe]:
     """Return the recipes that names or patterns name, in the order of the file of recipes."""
     names = {f"qlib/{name}": name for name in TITLES}
     matched: set[str] = set()
@@ -136,15 +136,15 @@ def _split_snapshot(snapshot: MarketSnapshot, options: QlibOptions) -> SegmentSp
         err=True,
     )
     used = Segments(
-        Days(trainable[0], trainable[middle - 1]),
-        Days(trainable[middle], trainable[-1]),
+        SegmentDays(trainable[0], trainable[middle - 1]),
+        SegmentDays(trainable[middle], trainable[-1]),
         requested.test,
     )
 
     return make_split(snapshot, used)
 
 
-def _parse_days(option: str, text: str | None) -> Days | None:
+def _parse_days(option: str, text: str | None) -> SegmentDays | None:
     if text is None:
         return None
 
@@ -152,11 +152,11 @@ def _parse_days(option: str, text: str | None) -> Days | None:
     if not colon:
         raise UsageError(f"{option} {text}: expected FIRST:LAST, such as 2008-01-01:2022-12-31")
 
-    return Days(first, last)
+    return SegmentDays(first, last)
 
 
-def _trained(
-    chosen: Sequence[Recipe],
+def _train_chosen(
+    chosen: Sequence[BaselineRecipe],
     seeds: range,
     snapshot: MarketSnapshot,
     samples: Samples,

@@ -14,21 +14,21 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
-from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.errors import DataError, UsageError, wrap_os_error
 from ktdeval.harness import ModelTraits
 from ktdeval.keyless import TopModel
 from ktdeval.market import FloatArray
 from ktdeval.task_api import Window
 from ktdeval.values import Value, decode_json, file_sha256, read_plain, sha256_hex, user_path
 from ktdeval_qlib import TrainedParams
-from ktdeval_qlib.model_files import Predictor, load
+from ktdeval_qlib.model_files import TrainedPredictor, load
 from ktdeval_qlib.recipes import FACTORS, recipes
 from ktdeval_qlib.samples import Scaler, Segments, step_input
 from ktdeval_qlib.training_options import Device, Label
 
 DESCRIPTION = "trained.json"
 LOG = "log.json"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _File = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,60}(\.[a-z0-9]{1,12})?\Z")]
 _Scales = Annotated[tuple[float | None, ...], msgspec.Meta(min_length=FACTORS, max_length=FACTORS)]
@@ -97,15 +97,15 @@ def read_model(folder: Path) -> TrainedBaseline:
     malformed, or a file's hash differs.
     """
     path = folder / DESCRIPTION
-    with explained(f"{path}: can't be read", "make one with `ktdeval train qlib`", DataError):
-        data = read_plain(path, _MOST_BYTES)
+    with wrap_os_error(f"{path}: can't be read", "make one with `ktdeval train qlib`", DataError):
+        data = read_plain(path, _MAX_BYTES)
 
     content = decode_json(data, ModelFile, str(path), DataError)
     if content.model not in recipes():
         raise DataError(f"{path}: {content.model!r} is not a baseline of this version")
 
     for name, stated in content.files.items():
-        with explained(f"{folder / name}: can't be read", "train the model again", DataError):
+        with wrap_os_error(f"{folder / name}: can't be read", "train the model again", DataError):
             actual = file_sha256(folder / name)
 
         if actual != stated:
@@ -119,7 +119,7 @@ def read_model(folder: Path) -> TrainedBaseline:
 
 def read_log(folder: Path) -> TrainingLog:
     """Read a folder's log. Raises DataError."""
-    with explained(f"{folder / LOG}: can't be read", kind=DataError):
+    with wrap_os_error(f"{folder / LOG}: can't be read", kind=DataError):
         return decode_json(read_plain(folder / LOG), TrainingLog, str(folder / LOG), DataError)
 
 
@@ -196,5 +196,5 @@ class TrainedModel(TopModel):
         return np.where(np.isfinite(history[-1]).any(axis=1), scores, np.nan)
 
     @cached_property
-    def _predictor(self) -> Predictor:
+    def _predictor(self) -> TrainedPredictor:
         return load(self.recipe, self.folder)

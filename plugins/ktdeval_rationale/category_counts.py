@@ -108,7 +108,7 @@ def _step_texts(
 
     if step.overall_reason:
         written = _text_or_empty(submitted.get("overall_reason"))
-        yield ModelText("overall_reason", _restored(step.overall_reason, written))
+        yield ModelText("overall_reason", _restore_text(step.overall_reason, written))
 
     for exchange in exchanges:
         if exchange.reply is UNSET:
@@ -130,11 +130,12 @@ def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[
     if len(written) != len(step.orders):
         return [order.reason for order in step.orders]
     return [
-        _restored(order.reason, reason) for order, reason in zip(step.orders, written, strict=True)
+        _restore_text(order.reason, reason)
+        for order, reason in zip(step.orders, written, strict=True)
     ]
 
 
-def _restored(recorded: str, written: str) -> str:
+def _restore_text(recorded: str, written: str) -> str:
     """Return the submitted text where the recorded one withholds something of it."""
     return written if WITHHELD in recorded and written else recorded
 

@@ -101,7 +101,7 @@ class HidingRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EffectRow:
+class IdentityEffectRow:
     """Effect of showing an identity on the share of steps, mean over windows."""
 
     row: str
@@ -181,8 +181,8 @@ def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Hidin
                     after=after,
                     row=name,
                     pairs=effect.pairs,
-                    share_before=_pooled(counts_before, name),
-                    share_after=_pooled(counts_after, name),
+                    share_before=_pool_counts(counts_before, name),
+                    share_after=_pool_counts(counts_after, name),
                     difference=effect.value,
                     low=effect.interval.low,
                     high=effect.interval.high,
@@ -194,23 +194,23 @@ def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Hidin
     return rows
 
 
-def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[EffectRow]:
+def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[IdentityEffectRow]:
     """Return, with all four masks, the effects of showing stock and date on two rows of Appendix A,
     paired by window and seed.
     """
     if not all(by_mask.get(mask) for mask in MASK_FACTORS):
         return []
 
-    rows: list[EffectRow] = []
+    rows: list[IdentityEffectRow] = []
     for name in REMOVES.values():
-        paired = _paired({mask: by_mask[mask] for mask in MASK_FACTORS}, name)
+        paired = _pair_windows({mask: by_mask[mask] for mask in MASK_FACTORS}, name)
         if not paired.windows:
             continue
 
         for effect, values in mask_contrasts(paired.shares).items():
             mean = _mean_over_windows(values, paired.spans)
             rows.append(
-                EffectRow(
+                IdentityEffectRow(
                     row=name,
                     effect=effect,
                     windows=len(paired.windows),
@@ -234,7 +234,7 @@ def difference(
     Else steps count as independent, and the interval is Newcombe's; then `pairs` is 0. None if a
     mask has no step with a text.
     """
-    paired = _paired({"first": first, "second": second}, row)
+    paired = _pair_windows({"first": first, "second": second}, row)
     if len(paired.windows) >= 2:
         mean = _mean_over_windows(paired.shares["first"] - paired.shares["second"], paired.spans)
         if mean.value is not None and mean.low is not None and mean.high is not None:
@@ -280,7 +280,7 @@ class _PairedShares:
     shares: Mapping[str, Vector]  #: side -> [windows] means over seeds
 
 
-def _paired(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _PairedShares:
+def _pair_windows(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _PairedShares:
     """Pair the windows that all sides have with a common seed and that may be averaged."""
     tables: dict[str, dict[tuple[str, int], EpisodeCounts]] = {}
     for name, counts in sides.items():
@@ -322,7 +322,7 @@ def _steps(counts: Sequence[EpisodeCounts], row: str) -> tuple[int, int]:
     return sum(count.steps_with[row] for count in counts), sum(count.steps for count in counts)
 
 
-def _pooled(counts: Sequence[EpisodeCounts], row: str) -> float | None:
+def _pool_counts(counts: Sequence[EpisodeCounts], row: str) -> float | None:
     named, steps = _steps(counts, row)
     return named / steps if steps else None
 

@@ -27,10 +27,16 @@ from ktdeval.cli import (
 )
 from ktdeval.secrets import hide_secrets, secrets_of
 from ktdeval.values import dumps_pretty, to_plain
-from ktdeval_rationale.category_rates import EffectRow, HidingRow, MaskRates, Share
+from ktdeval_rationale.category_rates import HidingRow, IdentityEffectRow, MaskRates, Share
 from ktdeval_rationale.leak_linter import LEAK_CATEGORIES, WORDS
 from ktdeval_rationale.paraphrased_leaks import SimilarityLinter, choose_encoder
-from ktdeval_rationale.report import ModelSubject, Report, ReportSettings, SecondStage, make_report
+from ktdeval_rationale.report import (
+    ModelSubject,
+    RationaleReport,
+    ReportSettings,
+    SecondStage,
+    make_report,
+)
 
 _UNDEFINED = "-"
 _INDENT = "    "  #: of a table below its title
@@ -94,25 +100,25 @@ def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
         click.echo("\n".join(_report_lines(report, line_width())))
 
 
-def _report_lines(report: Report, width: int | None) -> Iterator[str]:
+def _report_lines(report: RationaleReport, width: int | None) -> Iterator[str]:
     for subject in report.subjects:
         yield subject.subject
         for name, unit, title in WORDS["tables"]:
-            yield from _titled(title, _rates(subject.masks, name, unit, width))
+            yield from _add_title(title, _rates(subject.masks, name, unit, width))
 
         if subject.hiding:
             title = (
                 "What hiding removes: share of steps before less after, paired by window and seed"
                 " where pairs > 0"
             )
-            yield from _titled(title, _hiding(subject.hiding, width))
+            yield from _add_title(title, _hiding(subject.hiding, width))
 
         if subject.effects:
             title = (
                 "All four masks together: effect of having it in sight on the share of steps, mean"
                 " over windows"
             )
-            yield from _titled(title, _effect_lines(subject.effects, width))
+            yield from _add_title(title, _effect_lines(subject.effects, width))
 
         yield from _examples(subject)
         yield ""
@@ -132,7 +138,7 @@ def _second_stage(stage: SecondStage) -> str:
     )
 
 
-def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
+def _add_title(title: str, lines: Sequence[str]) -> Iterator[str]:
     yield ""
     yield f"  {title}"
     yield from lines
@@ -194,7 +200,7 @@ def _hiding(rows: Sequence[HidingRow], width: int | None) -> list[str]:
     return grid_lines(heads, cells, ("hidden", "named", "Appendix A"), width, _INDENT)
 
 
-def _effect_lines(rows: Sequence[EffectRow], width: int | None) -> list[str]:
+def _effect_lines(rows: Sequence[IdentityEffectRow], width: int | None) -> list[str]:
     cells = [
         [
             _row_name(row.row),

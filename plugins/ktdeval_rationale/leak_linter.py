@@ -138,12 +138,12 @@ class RationaleLinter:
         folded, offsets = normalise_with_places(text)
         # Plain terms look like names, but are none here.
         plain = self._lexicon.find(folded, is_plain=True)
-        readable = _replaced(folded, ((start, end, _BLANK) for _, start, end in plain))
+        readable = _replace_spans(folded, ((start, end, _BLANK) for _, start, end in plain))
         identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
 
         # Phrases are claims about an identity: patterns see a mark for each.
         marks = ((hit.start, hit.end, _MARK[hit.category]) for hit in identities)
-        marked = _replaced(readable, marks)
+        marked = _replace_spans(readable, marks)
         recognition = [_CategorySpan("recognition", *span) for span in find_recognition(marked)]
         hindsight = [_CategorySpan("hindsight", *span) for span in find_hindsight(marked)]
 
@@ -209,7 +209,7 @@ def _merged_hits(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
     return joined
 
 
-def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
+def _replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     """Return the text with each character of a span replaced by one character, so that offsets
     don't shift.
     """

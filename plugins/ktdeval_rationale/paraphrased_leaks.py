@@ -30,7 +30,7 @@ HARMLESS = "none"
 FALSE_ALARMS = 0.05  #: Share of harmless anchors that may be nearer to a leak than the threshold
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
-_FEWEST_LETTERS = 8
+_MIN_LETTERS = 8
 _BATCH = 512
 
 
@@ -231,7 +231,7 @@ def _sentence(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     letters = sum(character.isalpha() for character in piece)
     if not piece.isascii():
         letters *= 2  # a Chinese character says as much as two letters
-    if letters >= _FEWEST_LETTERS:
+    if letters >= _MIN_LETTERS:
         yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 

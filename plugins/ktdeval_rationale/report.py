@@ -26,8 +26,8 @@ from ktdeval_rationale.category_counts import (
 )
 from ktdeval_rationale.category_rates import (
     LEVEL,
-    EffectRow,
     HidingRow,
+    IdentityEffectRow,
     MaskRates,
     factorial_effects,
     hiding_effects,
@@ -93,13 +93,13 @@ class ModelSubject:
     subject: str
     masks: Mapping[str, MaskRates]
     hiding: Sequence[HidingRow]
-    effects: Sequence[EffectRow]
+    effects: Sequence[IdentityEffectRow]
     examples: Sequence[ExampleRow]
     resemblances: Mapping[str, Sequence[ResemblanceRow]]  #: by mask; empty: not looked for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class RationaleReport:
     """Report of `ktdeval compare rationale`."""
 
     level: float
@@ -110,7 +110,7 @@ class Report:
     notes: Sequence[str]
 
 
-def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings) -> Report:
+def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings) -> RationaleReport:
     """Return the whole report on run folders.
 
     Raises StoreError: a folder holds no run; UsageError: no episode has a text, or two episodes
@@ -125,7 +125,7 @@ def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings)
         problems = f": {'; '.join(reading.notes)}" if reading.notes else ""
         raise UsageError(f"{folders}: no episode has a step with a reason{problems}")
 
-    return Report(
+    return RationaleReport(
         level=LEVEL,
         categories={str(name): text for name, text in LEAK_CATEGORIES.items()},
         runs=[str(path) for path in runs],

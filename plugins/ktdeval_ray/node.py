@@ -45,7 +45,7 @@ def run_on_node(command: NodeCommand) -> WorkerEnd:
         try:
             code = process.wait()
         except KeyboardInterrupt:
-            code = _interrupted(process)
+            code = _interrupt_worker(process)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -70,7 +70,7 @@ def _start(command: NodeCommand, log: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _interrupted(process: subprocess.Popen[bytes]) -> int:
+def _interrupt_worker(process: subprocess.Popen[bytes]) -> int:
     """Ask a worker to end after the step under way, and return its exit code."""
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -45,7 +45,7 @@ class Plot:
 
 # not frozen: all plots of a page are drawn together, once it is known which there are
 @dataclass(slots=True)
-class Figure:
+class PageFigure:
     """A plot as the page shows it."""
 
     title: str
@@ -90,11 +90,11 @@ def inline_svg(plot: Plot) -> Markup:
     """
     # Only what stands in tags: letters between them are what the reader reads.
     head, _, inner = svg_of(_spec_of(plot)).partition(">")
-    inner = re.sub(r"<[^>]+>", _adapted, inner)
+    inner = re.sub(r"<[^>]+>", _adapt_tag, inner)
     return Markup(f"{head}>{inner}")  # noqa: S704 - vl-convert's
 
 
-def _adapted(match: re.Match[str]) -> str:
+def _adapt_tag(match: re.Match[str]) -> str:
     """Return a tag in the colours and the font of the page."""
     tag = re.sub(r' font-family="[^"]*"', "", match[0])
     return re.sub(r"#[0-9a-f]{6}\b", lambda code: _VARIABLES.get(code[0], code[0]), tag)

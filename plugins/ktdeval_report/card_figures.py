@@ -18,8 +18,8 @@ from ktdeval.cards import nearest_to_median
 from ktdeval.errors import ConfigError
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.trading import Ledger, MarketTape, TradingConfig, trading_rules
-from ktdeval.values import converted
-from ktdeval_report.inputs import Cell, Evaluation
+from ktdeval.values import convert_value
+from ktdeval_report.inputs import Cell, ReportedCard
 
 _NO_MARKET = "the market is not at hand"
 
@@ -79,7 +79,7 @@ class ReliabilityBin(msgspec.Struct, frozen=True):
 class CardStudy:
     """One card."""
 
-    evaluation: Evaluation  # the card and its records
+    evaluation: ReportedCard  # the card and its records
     windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
     #: line of the attribution -> linked contribution of each episode that has one
     lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -100,13 +100,13 @@ class StudyWorkbench:
         self._fits: dict[tuple[str, int, int], Fit] = {}
         self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
 
-    def study(self, evaluation: Evaluation, drawn_windows: Sequence[str]) -> CardStudy:
+    def study(self, evaluation: ReportedCard, drawn_windows: Sequence[str]) -> CardStudy:
         """Compute the figures of one card, whose drawn windows get plots, and an envelope with
         them.
         """
         all_ledgers = evaluation.ledgers()
         reliability = [
-            converted(entry, ReliabilityBin, from_attributes=True)
+            convert_value(entry, ReliabilityBin, from_attributes=True)
             for entry in evaluation.card.calibration.bins
         ]
         if not all_ledgers:
@@ -132,7 +132,7 @@ class StudyWorkbench:
 
             window = WindowStudy(name, is_drawn, others, chosen[1], ledgers[chosen])
             if market is not None:
-                window = self._judged(window, evaluation, market, attributions[chosen])
+                window = self._judge_window(window, evaluation, market, attributions[chosen])
             windows.append(window)
 
         if market is not None:
@@ -142,14 +142,14 @@ class StudyWorkbench:
                     forecasts += stats.judged_orders(ledger, market).forecasts
 
             points = stats.reliability_points(forecasts)
-            reliability = [converted(point, ReliabilityBin) for point in points]
+            reliability = [convert_value(point, ReliabilityBin) for point in points]
 
         return CardStudy(evaluation, windows, *over_episodes(splits), reliability)
 
-    def _judged(
+    def _judge_window(
         self,
         window: WindowStudy,
-        evaluation: Evaluation,
+        evaluation: ReportedCard,
         market: MarketSnapshot,
         attribution: Attribution | str,
     ) -> WindowStudy:
@@ -194,7 +194,7 @@ class StudyWorkbench:
         return attribute(ledger, market, self._fits[key])
 
     def _envelope(
-        self, evaluation: Evaluation, ledger: Ledger, market: MarketSnapshot
+        self, evaluation: ReportedCard, ledger: Ledger, market: MarketSnapshot
     ) -> stats.Envelope | str:
         problem = stats.envelope_problem(ledger)
         if problem:
@@ -229,7 +229,7 @@ def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
     return cells[nearest_to_median(total_returns)]
 
 
-def choose_windows(evaluation: Evaluation, most: int) -> list[str]:
+def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
     """Return the windows to draw: the benchmark's worst, best and middle one by return, then others
     in the order of the card.
 

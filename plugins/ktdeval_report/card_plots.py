@@ -15,11 +15,12 @@ from ktdeval.stats import underwater
 from ktdeval.trading import Ledger
 from ktdeval_pages.colours import SERIES
 from ktdeval_pages.marks import (
+    LegendEntry,
     Rows,
-    Series,
     Spec,
     areas,
     band_rows,
+    colour_series,
     day_ticks,
     finite,
     interval,
@@ -27,7 +28,6 @@ from ktdeval_pages.marks import (
     light,
     lines,
     measure,
-    named,
     path_rows,
     places,
     stroke_at,
@@ -59,7 +59,7 @@ makes smaller pages.
 
 _HEIGHT = 175  #: pixels between the axes of a plot of one part
 _INNER_WIDTH = 345  #: pixels between the axes of a plot of several parts
-_BENCHMARK = Series("benchmark", "series2", (5, 2))
+_BENCHMARK = LegendEntry("benchmark", "series2", (5, 2))
 
 
 def x_positions(days: int) -> tuple[Values, str]:
@@ -84,12 +84,12 @@ def _day_axis(days: Sequence[object], margin: float = 0.0) -> Spec:
     return measure("x", "", places(-margin, len(days) - 1 + margin), **day_ticks(days))
 
 
-def _unlabelled(axis: Spec) -> Spec:
+def _remove_labels(axis: Spec) -> Spec:
     """Return an axis without labels, for a part above another one with the same axis."""
     return {**axis, "axis": {**axis["axis"], "labels": False, "title": None}}
 
 
-def _stacked(positions: Values, parts: Values, names: Sequence[str], side: str = "") -> Rows:
+def _stack_areas(positions: Values, parts: Values, names: Sequence[str], side: str = "") -> Rows:
     """Return areas of parts, one on another: parts is [names, days]."""
     tops = np.cumsum(parts, axis=0)
     rows: Rows = []
@@ -143,11 +143,11 @@ def _equity_layers(window: WindowStudy) -> list[Spec]:
     own: Rows = []
     if window.benchmark is not None:
         own += _day_rows(_growth(window.benchmark), name=_BENCHMARK.name)
-    agent = Series(f"agent, seed {window.seed}", "series1")
+    agent = LegendEntry(f"agent, seed {window.seed}", "series1")
     own += _day_rows(_growth(ledger.nav), name=agent.name)
 
-    median = Series("random, median", "muted", (1, 2))
-    others = Series("other seeds", "series1", (4, 1))
+    median = LegendEntry("random, median", "muted", (1, 2))
+    others = LegendEntry("other seeds", "series1", (4, 1))
     thin: Rows = []
     for index, other in enumerate(window.others):
         thin += _day_rows(_growth(other.nav), name=others.name, part=index)
@@ -179,7 +179,7 @@ def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
         low = envelope.levels[index]
         high = envelope.levels[-1 - index]
         name = f"random, {100 * low:g}–{100 * high:g} %"
-        series.append(Series(name, role))
+        series.append(LegendEntry(name, role))
         rows += band_rows(range(len(bands[index])), bands[index], bands[-1 - index], name=name)
 
     return areas(rows, x, y, series)
@@ -223,7 +223,7 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
     ledger = window.ledger
     benchmark = window.benchmark
     own = _drawdown(ledger.nav)
-    agent = Series(f"agent, seed {window.seed}", "series1")
+    agent = LegendEntry(f"agent, seed {window.seed}", "series1")
     series = [agent]
     rows = _day_rows(own, name=agent.name)
     text = f"The agent falls {percent(-float(own.min()) / 100, signed=False)} below its peak"
@@ -285,12 +285,12 @@ def _part(layers: list[Spec], height: float) -> Spec:
 
 def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
     """Return lines of what is held, what is sold short and cash."""
-    x = _unlabelled(_day_axis(list(ledger.days), 0.5))
+    x = _remove_labels(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %")
     series = [
-        Series("held", "series1"),
-        Series("sold short", "series2"),
-        Series("cash", "muted"),
+        LegendEntry("held", "series1"),
+        LegendEntry("sold short", "series2"),
+        LegendEntry("cash", "muted"),
     ]
     rows: Rows = []
     for one, values in zip(series, sides, strict=True):
@@ -301,13 +301,13 @@ def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
 
 def _name_layers(ledger: Ledger, names: Sequence[str], weights: Values) -> list[Spec]:
     """Return areas of names, of all others and of cash, one on another."""
-    x = _unlabelled(_day_axis(list(ledger.days), 0.5))
+    x = _remove_labels(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %", places(0, 100))
     roles = [*SERIES[: len(names)], "other", "band2"]
     every = [*names, "others", "cash"]
-    series = [Series(name, role) for name, role in zip(every, roles, strict=True)]
+    series = [LegendEntry(name, role) for name, role in zip(every, roles, strict=True)]
     positions, step = x_positions(len(ledger.steps))
-    rows = _stacked(positions, weights, every)
+    rows = _stack_areas(positions, weights, every)
     edge = light("paper")
 
     return [areas(rows, x, y, series, interpolate=step, stroke=edge, strokeWidth=0.25)]
@@ -416,11 +416,11 @@ def reliability_plot(study: CardStudy) -> Plot | None:
 
 def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
     """Return how often orders of each stated confidence came out right."""
-    x = _unlabelled(measure("x", "", places(0, 1), grid=True))
+    x = _remove_labels(measure("x", "", places(0, 1), grid=True))
     y = measure("y", "share that came out right", places(0, 1))
-    stated = Series("as often as stated", "muted", (5, 2))
-    sure = Series("95 % interval", "series1")
-    right = Series("orders that came out right", "series1")
+    stated = LegendEntry("as often as stated", "muted", (5, 2))
+    sure = LegendEntry("95 % interval", "series1")
+    right = LegendEntry("orders that came out right", "series1")
     points = path_rows(
         [entry.mean_confidence for entry in bins],
         [entry.accuracy for entry in bins],
@@ -441,7 +441,7 @@ def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
             }
             for entry in bins
         ]
-        encoding = {**interval(y, "y"), "x": x, "stroke": named(series)}
+        encoding = {**interval(y, "y"), "x": x, "stroke": colour_series(series)}
         layers.insert(0, layer("rule", encoding, ends, strokeWidth=1.4))
 
     return _part([lines(rows, x, y, series), *layers], 195)
@@ -493,14 +493,14 @@ def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]
     positions, step = x_positions(len(total))
     values = np.array(list(parts.values()))
     names = list(parts)  # industry is there where it was fitted
-    rows = _stacked(positions, np.maximum(values, 0.0), names, "gain")
-    rows += _stacked(positions, np.minimum(values, 0.0), names, "cost")
+    rows = _stack_areas(positions, np.maximum(values, 0.0), names, "gain")
+    rows += _stack_areas(positions, np.minimum(values, 0.0), names, "cost")
     # what is nothing is not drawn as large
     is_nothing = np.abs(values).max(initial=0.0) < 1e-9
     x = _day_axis(days, 0.5 if step == "step-after" else 0.0)
     y = measure("y", "linked contribution, %", {"domain": [-1.0, 1.0]} if is_nothing else None)
-    series = [Series(name, _PART_ROLES[name]) for name in names]
-    series.append(Series("total return", "ink"))
+    series = [LegendEntry(name, _PART_ROLES[name]) for name in names]
+    series.append(LegendEntry("total return", "ink"))
     points = _day_rows(total)
     on_day = {"x": x, "y": y}
 

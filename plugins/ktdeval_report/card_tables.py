@@ -19,13 +19,13 @@ from ktdeval.cards import (
 )
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval
 from ktdeval.values import file_sha256
-from ktdeval_report.canvas import Figure
+from ktdeval_report.canvas import PageFigure
 from ktdeval_report.card_figures import CardStudy, WindowStudy, median, quartiles
-from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
+from ktdeval_report.inputs import ReportedCard, is_never_somewhere, known_values
 from ktdeval_report.value_formatting import (
     UNDEFINED,
     WORDS,
-    Table,
+    PageTable,
     figure,
     interval_text,
     metric_name,
@@ -70,7 +70,7 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
             yield family, present
 
 
-def panel(study: CardStudy) -> Table:
+def panel(study: CardStudy) -> PageTable:
     """Return the table of all metrics: value, interval, and the spread over windows and seeds."""
     card = study.evaluation.card
     has_episodes = len(card.pooled) > 1
@@ -101,7 +101,7 @@ def panel(study: CardStudy) -> Table:
             rows.append(row)
 
     caption = "Metrics, median over episodes" if has_episodes else "Metrics"
-    return Table(caption, heads, rows)
+    return PageTable(caption, heads, rows)
 
 
 def _days_head(study: CardStudy) -> str:
@@ -223,7 +223,7 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class WindowRow:
+class ReportWindowRow:
     """Figures of a window, median over its seeds, next to the benchmark's."""
 
     name: str
@@ -236,7 +236,7 @@ class WindowRow:
     excess: float | None
 
 
-def window_rows(evaluation: Evaluation) -> Iterator[WindowRow]:
+def window_rows(evaluation: ReportedCard) -> Iterator[ReportWindowRow]:
     """Yield the figures of each window."""
     for name in evaluation.windows:
         episodes = evaluation.episodes_of(name)
@@ -257,7 +257,7 @@ def window_rows(evaluation: Evaluation) -> Iterator[WindowRow]:
 
         with_return = len(returns) or len(episodes)  # none has one: nothing to tell apart
         seeds = share_of(with_return, len(episodes))
-        yield WindowRow(name, episodes[0], seeds, own, least, greatest, benchmark, excess)
+        yield ReportWindowRow(name, episodes[0], seeds, own, least, greatest, benchmark, excess)
 
 
 def windows_notes(study: CardStudy) -> list[str]:
@@ -307,7 +307,7 @@ def _coverage_note(name: str, intervals: Sequence[Interval]) -> str:
     return f"{name}, {length}: {nominal}; {coverage}."
 
 
-def attribution_table(study: CardStudy) -> Table:
+def attribution_table(study: CardStudy) -> PageTable:
     """Return every line of the attribution: over all episodes, and with intervals for the windows
     that are drawn.
     """
@@ -330,7 +330,7 @@ def attribution_table(study: CardStudy) -> Table:
 
     rows = [_line_row(study, name, drawn) for name in study.lines]
     caption = f"Linked contributions to the total return, over {count(episodes, 'episode')}"
-    return Table(caption, heads, [*rows, total])
+    return PageTable(caption, heads, [*rows, total])
 
 
 def attribution_notes(study: CardStudy) -> list[str]:
@@ -383,7 +383,7 @@ def _no_attribution(study: CardStudy) -> str:
     return f"There is none: {'; '.join(reasons) or 'no episode has one'}."
 
 
-def card_view(study: CardStudy, plots: Mapping[str, Sequence[Figure]]) -> dict[str, object]:
+def card_view(study: CardStudy, plots: Mapping[str, Sequence[PageFigure]]) -> dict[str, object]:
     """Return the values of `card.html`. `plots`: figures by their window, or by `lead` those before
     any table.
     """
@@ -400,7 +400,7 @@ def card_view(study: CardStudy, plots: Mapping[str, Sequence[Figure]]) -> dict[s
     for _, names in families(card):
         metrics += names
 
-    schemes = Table(
+    schemes = PageTable(
         "Selection by the industries in the fit, mean of episodes", SCHEME_HEADS, scheme_rows(card)
     )
     return {

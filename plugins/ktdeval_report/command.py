@@ -24,12 +24,12 @@ from ktdeval.cli import (
     warn,
     work_shown,
 )
-from ktdeval.errors import UsageError, explained
+from ktdeval.errors import UsageError, wrap_os_error
 from ktdeval.runner import paths_of_runs
 from ktdeval.values import JsonValue, filling, make_folder, user_path, write_atomic
 
 if TYPE_CHECKING:
-    from ktdeval_report.page import Report
+    from ktdeval_report.page import FinishedReport
 
 _FORMATS = ("png", "svg")
 
@@ -81,7 +81,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     from ktdeval_pages.rendering import require_renderer
     from ktdeval_report.canvas import plot_file
     from ktdeval_report.card_figures import ChanceSettings
-    from ktdeval_report.inputs import Sources, load_evaluations
+    from ktdeval_report.inputs import ReportSources, load_evaluations
     from ktdeval_report.page import ReportPageOptions, make_report
 
     require_renderer("a report")
@@ -90,7 +90,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
         if name not in _FORMATS:
             raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
 
-    sources = Sources(open_plugins(options.plugin), options.data, options.rules)
+    sources = ReportSources(open_plugins(options.plugin), options.data, options.rules)
     evaluations, scored = load_evaluations(runs, sources)
     for evaluation in evaluations:
         if evaluation.problem:
@@ -109,7 +109,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     out, plots = options.out, options.plots
     if plots is not None:
         with (
-            explained(f"{plots}: can't write", "choose another folder with --plots"),
+            wrap_os_error(f"{plots}: can't write", "choose another folder with --plots"),
             filling(plots) as fresh,
         ):
             for name, plot in page.plots.items():
@@ -135,7 +135,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
 
 
 def _json_outcome(
-    out: Path, page: Report, plots: Sequence[Path], scored: Sequence[ScoringCard]
+    out: Path, page: FinishedReport, plots: Sequence[Path], scored: Sequence[ScoringCard]
 ) -> dict[str, JsonValue]:
     """Return what `view report --json` prints: the files written, and the figures of each card."""
     cards: list[JsonValue] = []

@@ -42,9 +42,9 @@ def forest_plot(
     known = [point for point in points if point.value is not None]
     rows = [_row_of(place, point, scale) for place, point in enumerate(known)]
     names = [_lines_of(point.name) for point in known]
-    most_lines = max(map(len, names))
+    max_lines = max(map(len, names))
     # Every point gets the room of the longest name, so that rows are equally far apart.
-    height = (10 + _LINE * most_lines) * len(known)
+    height = (10 + _LINE * max_lines) * len(known)
     text = "; ".join(_point_text(point, scale, signed) for point in known)
 
     return Plot(name, title, f"{text}.", picture(_layers(rows, names, axis), height))

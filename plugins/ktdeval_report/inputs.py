@@ -37,7 +37,7 @@ Cell = tuple[str, int]  #: Window and seed
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ReportedCard:
     """One card with its records."""
 
     path: Path  # the card's file, as given
@@ -94,7 +94,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Sources:
+class ReportSources:
     """Sources besides the run folders."""
 
     plugins: Plugins  # the loaded plugins, for data providers and metrics
@@ -104,8 +104,8 @@ class Sources:
 
 
 def load_evaluations(
-    paths: Sequence[Path], sources: Sources
-) -> tuple[list[Evaluation], list[ScoringCard]]:
+    paths: Sequence[Path], sources: ReportSources
+) -> tuple[list[ReportedCard], list[ScoringCard]]:
     """Return the cards of trading tasks, and of scoring tasks, of the given files and run folders
     (`RUN/cards/*.json`), in order, each once. Raises UsageError: a folder without cards. Raises
     CardError: a card is not valid, or not of the run around it. Raises DataError: `sources.data` is
@@ -121,7 +121,7 @@ def load_evaluations(
             scored.append(card)
             continue
 
-        evaluation = Evaluation(path, card, recorded_rules=card.rules)
+        evaluation = ReportedCard(path, card, recorded_rules=card.rules)
         evaluation = _with_records(evaluation, sources, markets)
         evaluations.append(evaluation)
 
@@ -133,8 +133,8 @@ def load_evaluations(
 
 
 def _with_records(
-    evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]
-) -> Evaluation:
+    evaluation: ReportedCard, sources: ReportSources, markets: dict[str, MarketSnapshot | str]
+) -> ReportedCard:
     folder = run_of(evaluation.path)
     if not (folder / "manifest.json").is_file():
         return replace(
@@ -162,7 +162,7 @@ def _with_records(
     return replace(evaluation, folder=folder, market=market)
 
 
-def _ledger(evaluation: Evaluation, folder: Path, episode: TradingEpisode) -> Ledger:
+def _ledger(evaluation: ReportedCard, folder: Path, episode: TradingEpisode) -> Ledger:
     name = f"episodes/{episode.id}/ledger.parquet"
     path = run_file(folder, name)
     if not path.is_file():
@@ -183,7 +183,7 @@ def _ledger(evaluation: Evaluation, folder: Path, episode: TradingEpisode) -> Le
     return ledger
 
 
-def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Evaluation:
+def _under_rules(evaluation: ReportedCard, rules: RuleSet, plugins: Plugins) -> ReportedCard:
     """Return the card with its metrics computed again under another rule set. Its file is not
     changed.
     """
@@ -215,7 +215,7 @@ def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Ev
     return replace(evaluation, card=derive_card(card))
 
 
-def _labelled_evaluations(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
+def _labelled_evaluations(evaluations: Sequence[ReportedCard]) -> Iterator[ReportedCard]:
     """Yield each with an anchor and a label of its own: system and task, and the path too if two are
     alike.
     """

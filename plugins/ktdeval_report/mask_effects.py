@@ -16,7 +16,7 @@ from ktdeval import stats
 from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval.values import dumps_canonical, encode_canonical
-from ktdeval_report.inputs import Cell, Evaluation
+from ktdeval_report.inputs import Cell, ReportedCard
 from ktdeval_report.value_formatting import WORDS
 from ktdeval_report.window_means import WindowMean
 
@@ -51,7 +51,9 @@ class Effects:
     market_kind: str = ""  # real or synthetic, where a report has both
 
 
-def find_effects(evaluations: Sequence[Evaluation], metric: str, market_kind: str = "") -> Effects:
+def find_effects(
+    evaluations: Sequence[ReportedCard], metric: str, market_kind: str = ""
+) -> Effects:
     """Return the mask effects within each mode, and the contributions of modes within each mask, of
     every agent that has both sides. `market_kind` is kept with them.
     """
@@ -60,7 +62,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str, market_kind: st
     notes: list[str] = []
     unit = "fraction"
 
-    groups: dict[str, list[Evaluation]] = {}
+    groups: dict[str, list[ReportedCard]] = {}
     for evaluation in evaluations:
         if metric in evaluation.card.metrics:
             if not groups:
@@ -79,9 +81,9 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str, market_kind: st
     return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)), market_kind)
 
 
-def _by_variant(members: Sequence[Evaluation], notes: list[str]) -> dict[Variant, Evaluation]:
+def _by_variant(members: Sequence[ReportedCard], notes: list[str]) -> dict[Variant, ReportedCard]:
     """Return the first card of each mask and mode, in the order of variants; others are noted."""
-    cards: dict[Variant, Evaluation] = {}
+    cards: dict[Variant, ReportedCard] = {}
     for one in members:
         mask, mode = one.card.task.mask, one.card.task.mode
         if mask not in MASK_FACTORS or mode not in MODE_PIECES:
@@ -97,7 +99,7 @@ def _by_variant(members: Sequence[Evaluation], notes: list[str]) -> dict[Variant
     return {variant: cards[variant] for variant in sorted(cards, key=stats.variant_order)}
 
 
-def _identity(evaluation: Evaluation, metric: str) -> str:
+def _identity(evaluation: ReportedCard, metric: str) -> str:
     """Return everything that must be equal for a difference to come from mask and mode."""
     card = evaluation.card
     config = {}
@@ -116,7 +118,7 @@ class _AgentDesign:
     its own cards share.
     """
 
-    def __init__(self, agent: str, cards: Mapping[Variant, Evaluation], metric: str) -> None:
+    def __init__(self, agent: str, cards: Mapping[Variant, ReportedCard], metric: str) -> None:
         self.agent = agent
         self.cards = cards
         self.metric = metric

@@ -26,7 +26,7 @@ from ktdeval.errors import UsageError
 from ktdeval.values import Tell, near_matches, tell_nobody
 from ktdeval_pages.assets import stylesheet
 from ktdeval_pages.page_templates import content_security_policy
-from ktdeval_report.canvas import Figure, Plot, inline_svg
+from ktdeval_report.canvas import PageFigure, Plot, inline_svg
 from ktdeval_report.card_figures import (
     CardStudy,
     ChanceSettings,
@@ -44,19 +44,19 @@ from ktdeval_report.card_plots import (
 )
 from ktdeval_report.card_tables import card_view
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
-from ktdeval_report.inputs import Evaluation
+from ktdeval_report.inputs import ReportedCard
 from ktdeval_report.mask_effects import Effect, Effects, find_effects
 from ktdeval_report.score_tables import score_views
 from ktdeval_report.value_formatting import render, unit_name
 from ktdeval_report.window_means import WindowMean, over_windows
 
 #: Cards whose windows are drawn; further ones have only tables and the reliability diagram
-MOST_CARDS = 24
+MAX_CARDS = 24
 
 #: About how many windows a page draws, at least one of each card, unless the user names them
 _ALL_WINDOWS = 12
 
-_MOST_WINDOWS = 3
+_MAX_WINDOWS = 3
 
 #: Elements of plots have styles of their own, which no hash can name
 _POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
@@ -73,7 +73,7 @@ class ReportPageOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FinishedReport:
     """A finished report."""
 
     html: str
@@ -86,11 +86,11 @@ class _PlotGallery:
 
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
-        self._shown: list[tuple[Plot, Figure]] = []
+        self._shown: list[tuple[Plot, PageFigure]] = []
 
     def add(
-        self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]
-    ) -> list[Figure]:
+        self, folder: str, plots: Sequence[Plot | None], of: Sequence[ReportedCard]
+    ) -> list[PageFigure]:
         """Add plots of some cards, and return them as the page shows them."""
         labels: dict[str, None] = {}
         for one in of:
@@ -101,7 +101,7 @@ class _PlotGallery:
 
     def add_scores(
         self, folder: str, plots: Sequence[Plot], of: Sequence[ScoringCard]
-    ) -> list[Figure]:
+    ) -> list[PageFigure]:
         """Add plots of some scoring cards, and return them as the page shows them."""
         labels: dict[str, None] = {}
         for card in of:
@@ -109,12 +109,12 @@ class _PlotGallery:
 
         return self._add(folder, plots, " · ".join([count(len(of), "card"), *labels]))
 
-    def _add(self, folder: str, plots: Sequence[Plot | None], context: str) -> list[Figure]:
+    def _add(self, folder: str, plots: Sequence[Plot | None], context: str) -> list[PageFigure]:
         figures = []
         for plot in plots:
             if plot is not None:
                 self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
-                figure = Figure(plot.title, plot.note)
+                figure = PageFigure(plot.title, plot.note)
                 self._shown.append((plot, figure))
                 figures.append(figure)
 
@@ -127,11 +127,11 @@ class _PlotGallery:
 
 
 def make_report(
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[ReportedCard],
     options: ReportPageOptions,
     scored: Sequence[ScoringCard] = (),
     tell: Tell = tell_nobody,
-) -> Report:
+) -> FinishedReport:
     """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
 
     `tell` is told of each card before its figures are computed, and before it is drawn. Raises
@@ -139,7 +139,7 @@ def make_report(
     """
     _check_options(evaluations, options)
     bench = StudyWorkbench(options.settings)
-    drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
+    drawable = [one for one in evaluations if one.folder is not None][:MAX_CARDS]
     studies: list[CardStudy] = []
     work = 2 * len(evaluations)
     for one in evaluations:
@@ -181,10 +181,10 @@ def make_report(
         **_not_drawn(studies, len(drawable)),
     )
 
-    return Report(html, gallery.plots, rows)
+    return FinishedReport(html, gallery.plots, rows)
 
 
-def _subject(evaluations: Sequence[Evaluation], scored: Sequence[ScoringCard]) -> str:
+def _subject(evaluations: Sequence[ReportedCard], scored: Sequence[ScoringCard]) -> str:
     cards = len(evaluations) + len(scored)
     if cards > 1:
         return f"{cards} cards"
@@ -193,7 +193,7 @@ def _subject(evaluations: Sequence[Evaluation], scored: Sequence[ScoringCard]) -
     return f"{scored[0].model.name} · {scored[0].task.name}"
 
 
-def _check_options(evaluations: Sequence[Evaluation], options: ReportPageOptions) -> None:
+def _check_options(evaluations: Sequence[ReportedCard], options: ReportPageOptions) -> None:
     windows: set[str] = set()
     metrics: set[str] = set()
     for one in evaluations:
@@ -211,23 +211,23 @@ def _check_names(wanted: Sequence[str], known: set[str], what: str) -> None:
 
 
 def _drawn_windows(
-    one: Evaluation, drawable: Sequence[Evaluation], options: ReportPageOptions
+    one: ReportedCard, drawable: Sequence[ReportedCard], options: ReportPageOptions
 ) -> list[str]:
     if one not in drawable:
         return []
     if options.windows:
         return [name for name in one.windows if name in options.windows]
-    return choose_windows(one, min(max(_ALL_WINDOWS // len(drawable), 1), _MOST_WINDOWS))
+    return choose_windows(one, min(max(_ALL_WINDOWS // len(drawable), 1), _MAX_WINDOWS))
 
 
-def _card_plots(study: CardStudy, gallery: _PlotGallery) -> dict[str, list[Figure]]:
+def _card_plots(study: CardStudy, gallery: _PlotGallery) -> dict[str, list[PageFigure]]:
     """Return the figures of a card. `lead` is what a reader sees first (equity, attribution,
     reliability); the others are by window.
     """
     one = study.evaluation
     benchmark = one.card.snapshot.benchmark_name
-    lead: list[Figure] = []
-    figures: dict[str, list[Figure]] = {"lead": lead}
+    lead: list[PageFigure] = []
+    figures: dict[str, list[PageFigure]] = {"lead": lead}
 
     for window in study.windows:
         if not window.drawn:
@@ -282,7 +282,7 @@ def _not_drawn(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]
 class OverviewRow:
     """A card in the table of all cards."""
 
-    of: Evaluation
+    of: ReportedCard
     excess: float | None
     selection: float | None
     mean: WindowMean  # excess over windows
@@ -323,11 +323,11 @@ def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, o
     }
 
 
-def _by_market_kind(evaluations: Sequence[Evaluation]) -> dict[str, list[Evaluation]]:
+def _by_market_kind(evaluations: Sequence[ReportedCard]) -> dict[str, list[ReportedCard]]:
     """Return the cards of real and of synthetic markets, each under its word; all under an empty
     one if they are of one kind. Figures of two kinds never share an axis.
     """
-    kinds: dict[str, list[Evaluation]] = {}
+    kinds: dict[str, list[ReportedCard]] = {}
     for one in evaluations:
         kind = "synthetic" if one.card.snapshot.synthetic else "real"
         kinds.setdefault(kind, []).append(one)
@@ -368,7 +368,7 @@ def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
     return marks
 
 
-def _mean_excess(evaluation: Evaluation) -> WindowMean:
+def _mean_excess(evaluation: ReportedCard) -> WindowMean:
     """Return the mean over windows of the median excess over seeds."""
     held = evaluation.card.reference.benchmark_buy_and_hold
     return over_windows(
@@ -380,8 +380,8 @@ def _mean_excess(evaluation: Evaluation) -> WindowMean:
 
 
 def _metric_effects(
-    evaluations: Sequence[Evaluation], options: ReportPageOptions, gallery: _PlotGallery
-) -> list[tuple[Effects, list[Figure]]]:
+    evaluations: Sequence[ReportedCard], options: ReportPageOptions, gallery: _PlotGallery
+) -> list[tuple[Effects, list[PageFigure]]]:
     """Return the effects on each metric that has some or notes on why not, with their plots."""
     if not evaluations:
         return []

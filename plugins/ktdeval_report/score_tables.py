@@ -7,20 +7,20 @@ from typing import TypedDict
 
 from ktdeval.cards import ScoreLine, ScoringCard, System, is_fraction, system_labels, tally
 from ktdeval.values import JsonValue
-from ktdeval_report.canvas import Figure, Plot
+from ktdeval_report.canvas import PageFigure, Plot
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
-from ktdeval_report.value_formatting import UNDEFINED, Table, figure, span, unbroken, unit_name
+from ktdeval_report.value_formatting import UNDEFINED, PageTable, figure, span, unbroken, unit_name
 
 
 class ScoreView(TypedDict):
     """Tables of one task, as the page's template reads them."""
 
     task: str
-    figures: list[Figure]  #: its first headline score, where several cards have it
-    tables: list[Table]
+    figures: list[PageFigure]  #: its first headline score, where several cards have it
+    tables: list[PageTable]
 
 
-AddPlots = Callable[[str, Sequence[Plot], Sequence[ScoringCard]], list[Figure]]
+AddPlots = Callable[[str, Sequence[Plot], Sequence[ScoringCard]], list[PageFigure]]
 """Adds plots of some cards to a page: `(folder, plots, cards)`, and returns them as it shows them."""
 
 
@@ -67,7 +67,7 @@ def _plots(cards: Sequence[ScoringCard]) -> list[Plot]:
     return [forest_plot(name, title, _head(first, name), points, scale, signed=False)]
 
 
-def _task_tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
+def _task_tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[PageTable]:
     first = cards[0]
     labels = _labels(cards)
     names = [name for name in first.score_order if first.scores[name].headline]
@@ -80,20 +80,20 @@ def _task_tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
 
 def _score_table(
     task: str, names: Sequence[str], labels: Sequence[str], cards: Sequence[ScoringCard]
-) -> Table:
+) -> PageTable:
     rows: list[list[object]] = []
     for label, card in zip(labels, cards, strict=True):
         cells = [_score_cell(card.scores.get(name)) for name in names]
-        rows.append([label, *cells, _answered(card)])
+        rows.append([label, *cells, _describe_answered(card)])
 
     score_heads = [_head(cards[0], name) for name in names]
     heads = ["card", *score_heads, "answered"]
-    return Table(f"{task}: scores of each card, with 95 % interval", heads, rows)
+    return PageTable(f"{task}: scores of each card, with 95 % interval", heads, rows)
 
 
 def _by_group(
     task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
-) -> Iterator[Table]:
+) -> Iterator[PageTable]:
     """Yield a table for each way in which samples are grouped."""
     for key in cards[0].scores[name].detail:
         if not key.startswith("by_"):
@@ -110,12 +110,12 @@ def _by_group(
 
         kind = key.removeprefix("by_")
         caption = f"{task}: {_head(cards[0], name)} by {kind}, and how many samples"
-        yield Table(caption, [kind, *labels], rows)
+        yield PageTable(caption, [kind, *labels], rows)
 
 
 def _failure_table(
     task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
-) -> Iterator[Table]:
+) -> Iterator[PageTable]:
     """Yield a table of failure modes, if a card has some."""
     rows: list[list[object]] = []
     for label, card in zip(labels, cards, strict=True):
@@ -125,7 +125,7 @@ def _failure_table(
 
     if rows:
         heads = ["card", "failures, most frequent first"]
-        yield Table(f"{task}: how answers fail", heads, rows, words=2)
+        yield PageTable(f"{task}: how answers fail", heads, rows, words=2)
 
 
 def _labels(cards: Sequence[ScoringCard]) -> list[str]:
@@ -186,7 +186,7 @@ def _object_or_empty(value: JsonValue) -> Mapping[str, JsonValue]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _answered(card: ScoringCard) -> str:
+def _describe_answered(card: ScoringCard) -> str:
     answered = sum(episode.answered for episode in card.episodes)
     asked = sum(episode.steps for episode in card.episodes)
     return f"{answered:,} of {asked:,}"

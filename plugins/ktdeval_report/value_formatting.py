@@ -44,7 +44,7 @@ WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("wor
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table to show.
 
     The first text of each row names it. A row of one cell is a heading for the rows below it.

@@ -10,7 +10,7 @@ import numpy as np
 from ktdeval.stats import MetricValue, mean_with_interval, overlap_correlation
 from ktdeval.values import JsonValue
 from ktdeval_report.card_figures import median
-from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
+from ktdeval_report.inputs import ReportedCard, is_never_somewhere, known_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def _interval_end(value: JsonValue) -> float | None:
 
 
 def over_windows(
-    evaluation: Evaluation, name: str, less: Callable[[str], float | None] = lambda _: 0.0
+    evaluation: ReportedCard, name: str, less: Callable[[str], float | None] = lambda _: 0.0
 ) -> WindowMean:
     """Return the mean over windows of a metric's median over seeds, `less` another figure of each
     window.

@@ -104,13 +104,13 @@ class MlflowTracker:
             self._client.create_experiment(name) if known is None else known.experiment_id
         )
 
-        self._run = self._found({RUN_TAG: event.id})
+        self._run = self._find_run({RUN_TAG: event.id})
         if self._run:
             self._client.update_run(self._run, status="RUNNING")
             return
 
         folder = Path(event.folder).name
-        self._run = self._created({RUN_TAG: event.id}, folder)
+        self._run = self._create_run({RUN_TAG: event.id}, folder)
         params = []
         for key, value in parameters(event.specs).items():
             params.append(Param(key, value[:_LONGEST_PARAMETER]))
@@ -118,7 +118,7 @@ class MlflowTracker:
         self._client.log_batch(self._run, params=params)
 
     def _start_episode(self, event: EpisodeStarted) -> None:
-        is_known = bool(self._found(self._tags(event.spec.id)))
+        is_known = bool(self._find_run(self._tags(event.spec.id)))
         self._child(event.spec)
         if not is_known:  # steps of earlier sessions, which nobody tracked
             for step in event.recorded:
@@ -169,7 +169,7 @@ class MlflowTracker:
         """Return the child run of an episode, of an earlier session where there was one."""
         if spec.id not in self._episodes:
             tags = self._tags(spec.id)
-            child = self._found(tags) or self._created(tags, spec.label)
+            child = self._find_run(tags) or self._create_run(tags, spec.label)
             self._episodes[spec.id] = _EpisodeRun(child)
 
         return self._episodes[spec.id]
@@ -177,12 +177,12 @@ class MlflowTracker:
     def _tags(self, episode: str) -> dict[str, str]:
         return {EPISODE_TAG: episode, _PARENT_TAG: self._run}
 
-    def _created(self, tags: dict[str, str], name: str) -> str:
+    def _create_run(self, tags: dict[str, str], name: str) -> str:
         run = self._client.create_run(self._experiment, tags=tags, run_name=name)
         run_id: str = run.info.run_id
         return run_id
 
-    def _found(self, tags: dict[str, str]) -> str:
+    def _find_run(self, tags: dict[str, str]) -> str:
         """Return the id of the run with these tags, or nothing."""
         wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
         runs = self._client.search_runs([self._experiment], wanted, max_results=1)

@@ -15,7 +15,7 @@ from ktdeval.task_api import CallFinished, EpisodeSpec
 from ktdeval.values import install_command
 
 CACHED = "cached"  #: outcome of a call whose reply was kept
-_MOST_NAMES = 20  #: windows or tasks in a parameter, before they are counted
+_MAX_NAMES = 20  #: windows or tasks in a parameter, before they are counted
 _ODD = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 
 
@@ -31,12 +31,12 @@ def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:
         "ktdeval": ktdeval.__version__,
         "model": first.model,
         "agent": first.agent,
-        "tasks": _listed(spec.task for spec in specs),
-        "windows": _listed(spec.window_name or "" for spec in specs),
-        "seeds": _listed(str(spec.seed) for spec in specs),
-        "mask": _listed(spec.mask or "" for spec in specs),
-        "mode": _listed(spec.mode or "" for spec in specs),
-        "snapshot": _listed(spec.snapshot or "" for spec in specs),
+        "tasks": _list_names(spec.task for spec in specs),
+        "windows": _list_names(spec.window_name or "" for spec in specs),
+        "seeds": _list_names(str(spec.seed) for spec in specs),
+        "mask": _list_names(spec.mask or "" for spec in specs),
+        "mode": _list_names(spec.mode or "" for spec in specs),
+        "snapshot": _list_names(spec.snapshot or "" for spec in specs),
         "limit": first.limit,
         "episodes": len(specs),
     }
@@ -50,10 +50,10 @@ def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
 
-def _listed(names: Iterator[str]) -> str:
+def _list_names(names: Iterator[str]) -> str:
     """Return the distinct names in their order, or how many there are."""
     distinct = list(dict.fromkeys(name for name in names if name))
-    if len(distinct) > _MOST_NAMES:
+    if len(distinct) > _MAX_NAMES:
         return f"{len(distinct)} of them"
     return ",".join(distinct)
 
@@ -73,7 +73,7 @@ def card_figures(card: TradingCard | ScoringCard) -> dict[str, float]:
     for name, line in lines.items():
         figures[f"{card.task.name}/{name}"] = line.value
 
-    return defined(figures)
+    return keep_finite(figures)
 
 
 def episode_figures(card: TradingCard | ScoringCard) -> Iterator[tuple[str, dict[str, float]]]:
@@ -82,11 +82,11 @@ def episode_figures(card: TradingCard | ScoringCard) -> Iterator[tuple[str, dict
         for episode in card.episodes:
             yield (
                 episode.id,
-                defined({name: metric.value for name, metric in episode.metrics.items()}),
+                keep_finite({name: metric.value for name, metric in episode.metrics.items()}),
             )
 
 
-def defined(figures: Mapping[str, float | None]) -> dict[str, float]:
+def keep_finite(figures: Mapping[str, float | None]) -> dict[str, float]:
     """Return the finite figures, under names that trackers take."""
     return {
         _ODD.sub("_", name): float(value)

@@ -28,8 +28,8 @@ from ktdeval_trackers.run_facts import (
     CallSums,
     card_figures,
     cards_of,
-    defined,
     episode_figures,
+    keep_finite,
     missing,
     parameters,
 )
@@ -124,7 +124,7 @@ class WandbTracker:
                 if episode in self._specs:
                     key = _key(self._specs[episode])
                     self._run.summary.update(
-                        defined({f"{key}/{name}": value for name, value in figures.items()})
+                        keep_finite({f"{key}/{name}": value for name, value in figures.items()})
                     )
 
         if event.cards:

@@ -27,7 +27,7 @@ from ktdeval.cli import (
     warn,
     work_shown,
 )
-from ktdeval.errors import DataError, KtdevalError, UsageError, explained
+from ktdeval.errors import DataError, KtdevalError, UsageError, wrap_os_error
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_run, recorded_market, retrace_memories
@@ -35,7 +35,7 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules
 from ktdeval.values import JsonValue, Tell, check_output, filling, tell_nobody, write_atomic
 from ktdeval_pages.page_templates import refuse_foreign_page
-from ktdeval_view.document import PageData, Redactor, single_page
+from ktdeval_view.document import EnvironmentRedactor, PageData, single_page
 from ktdeval_view.episode_pages import (
     PageSurroundings,
     capacity_lines,
@@ -131,7 +131,7 @@ def episodes(run: Path, options: ViewOptions) -> None:
         folder,
         plugins,
         market,
-        Redactor(os.environ),
+        EnvironmentRedactor(os.environ),
         has_memory=options.memory,
         has_index=not options.no_index,
     )
@@ -222,7 +222,7 @@ class RunView:
         run: RunFolder,
         plugins: Plugins,
         market: MarketSnapshot | str,
-        redactor: Redactor,
+        redactor: EnvironmentRedactor,
         *,
         has_memory: bool = False,
         has_index: bool = True,
@@ -253,7 +253,10 @@ class RunView:
         UsageError: none of the chosen episodes has a finished step.
         """
         refuse_foreign_page(out / INDEX, "ktdeval view")
-        with explained(f"{out}: can't write", "choose another --out"), filling(out, INDEX) as fresh:
+        with (
+            wrap_os_error(f"{out}: can't write", "choose another --out"),
+            filling(out, INDEX) as fresh,
+        ):
             return self._write_into(fresh, out, chosen, tell)
 
     def _write_into(
@@ -340,7 +343,7 @@ class RunView:
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
         if is_scoring(self._run, spec):
             return read_samples(self._run, spec)
-        return self._fitted(read_episode(self._run, spec))
+        return self._match_market(read_episode(self._run, spec))
 
     def _entry(
         self, records: EpisodeRecords | SampleRecords, page: str | None
@@ -349,7 +352,7 @@ class RunView:
             return make_sample_entry(records, page)
         return make_entry(records, self._market, page)
 
-    def _fitted(self, records: EpisodeRecords) -> EpisodeRecords:
+    def _match_market(self, records: EpisodeRecords) -> EpisodeRecords:
         """Return the records; without steps and with the problem if they are not of this market, for
         then nothing can be shown of prices.
         """

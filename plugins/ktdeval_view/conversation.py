@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.harness import TranscriptEntry
-from ktdeval.values import JsonValue, converted
+from ktdeval.values import JsonValue, convert_value
 
 
 class SharedTexts:
@@ -25,7 +25,7 @@ class SharedTexts:
 
 def sent_messages(exchange: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
     """Return the messages that a model call added to those of the call before."""
-    return converted(exchange["sent"], list[dict[str, JsonValue]])
+    return convert_value(exchange["sent"], list[dict[str, JsonValue]])
 
 
 def contents_of(talk: TranscriptEntry) -> Iterator[str]:

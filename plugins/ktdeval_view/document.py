@@ -96,7 +96,7 @@ def _read_asset(name: str) -> str:
     return _ASSETS.joinpath(name).read_text(encoding="utf-8").strip()
 
 
-class Redactor:
+class EnvironmentRedactor:
     """Removes the values of secret-looking environment variables, such as those of `os.environ`,
     from all that goes into a page.
     """

@@ -23,7 +23,7 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord
 from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, shown_talk
-from ktdeval_view.document import PageData, Redactor, pack_value, render, single_page
+from ktdeval_view.document import EnvironmentRedactor, PageData, pack_value, render, single_page
 from ktdeval_view.episode_records import (
     EpisodeRecords,
     episode_label,
@@ -87,12 +87,16 @@ def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> in
     return steps if spec.limit is None else min(spec.limit, steps)
 
 
-def make_episode_page(records: EpisodeRecords, around: PageSurroundings, redactor: Redactor) -> str:
+def make_episode_page(
+    records: EpisodeRecords, around: PageSurroundings, redactor: EnvironmentRedactor
+) -> str:
     """Return the page as HTML in one file. Equal records, market and versions give equal bytes."""
     return single_page(episode_data(records, around, redactor))
 
 
-def episode_data(records: EpisodeRecords, around: PageSurroundings, redactor: Redactor) -> PageData:
+def episode_data(
+    records: EpisodeRecords, around: PageSurroundings, redactor: EnvironmentRedactor
+) -> PageData:
     """Return the content of an episode's page."""
     texts = SharedTexts()
     days = _day_details(records, around.market, texts)
@@ -356,7 +360,7 @@ def make_index_page(
     market: MarketSnapshot | None,
     entries: Sequence[JsonValue],
     sheets: Mapping[str, str],
-    redactor: Redactor,
+    redactor: EnvironmentRedactor,
 ) -> str:
     """Return the page as HTML, with a line for each episode of the run. `sheets`: file name of each
     task's tear sheet.

@@ -15,7 +15,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import JournalEntry, RunFolder, read_journal
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Ledger, StepRecord
-from ktdeval.values import JsonValue, converted, loads_strict, near_matches, to_plain
+from ktdeval.values import JsonValue, convert_value, loads_strict, near_matches, to_plain
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
     """
     try:
         submitted = loads_strict(talk.submission or "null")
-        submission = converted(submitted, _Submission)
+        submission = convert_value(submitted, _Submission)
     except (ValueError, msgspec.ValidationError):
         return []
 
@@ -116,7 +116,7 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
         journal = path / "journal.jsonl"
         if not journal.is_file():
             return EpisodeRecords(spec, "not begun")
-        return _unfinished(journal, spec)
+        return _describe_unfinished(journal, spec)
 
     try:
         ledger = folder.load_ledger(spec)
@@ -161,7 +161,7 @@ def finished_talks(
     return shown, problem
 
 
-def _unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
+def _describe_unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     entries: list[JournalEntry[StepRecord]] = []
     problem = ""
     try:

@@ -218,7 +218,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
     for row in (last_step, base):
         lens.move_to(row)
         for column in range(len(market.codes)):
-            assets[lens.asset_handle(column)] = market.called(column, row)
+            assets[lens.asset_handle(column)] = market.name_asset(column, row)
 
     sectors = {}
     if lens.hides_assets:

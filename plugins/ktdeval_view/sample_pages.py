@@ -17,12 +17,12 @@ from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.trading import DECIDED
 from ktdeval.values import JsonValue, dumps_canonical, to_plain
 from ktdeval_view.conversation import SharedTexts, shown_talk
-from ktdeval_view.document import PageData, Redactor, single_page
+from ktdeval_view.document import EnvironmentRedactor, PageData, single_page
 from ktdeval_view.episode_pages import entry_head
 from ktdeval_view.episode_records import episode_label, finished_talks
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
-_MOST_KINDS = 24  #: Values of a fact, such as a category, by which samples can still be chosen
+_MAX_KINDS = 24  #: Values of a fact, such as a category, by which samples can still be chosen
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ def outcome_of(
     return "right"
 
 
-def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
+def make_samples_page(records: SampleRecords, redactor: EnvironmentRedactor) -> str:
     """Return the page as HTML in one file. Equal records and versions give equal bytes."""
     return single_page(samples_data(records, redactor))
 
 
-def samples_data(records: SampleRecords, redactor: Redactor) -> PageData:
+def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageData:
     """Return the content of the page of an episode's samples."""
     texts = SharedTexts()
     # Before `texts` is listed: a sample adds the texts that it shares with others.
@@ -180,7 +180,7 @@ def _grouping_facts(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
             if isinstance(value, str | bool):
                 counts.setdefault(name, Counter())[str(value)] += 1
 
-    most = min(_MOST_KINDS, len(answers) - 1)
+    most = min(_MAX_KINDS, len(answers) - 1)
     kinds = {}
     for name, values in counts.items():
         if 1 < len(values) <= most:

@@ -22,7 +22,7 @@ from ktdeval_view.document import (
     view_style,
 )
 
-_MOST_BASES = 4
+_MAX_BASES = 4
 """Bases of a window, such as one for each of its ways to be shown the market: each costs memory, and
 a comparison a page.
 """
@@ -59,7 +59,7 @@ class SharedPages:
             self._window = window
 
         base = self._matching(data)
-        if base is None and len(self._bases) < _MOST_BASES:
+        if base is None and len(self._bases) < _MAX_BASES:
             base = self._add_base(data)
 
         shared = SharedFiles(
@@ -68,14 +68,14 @@ class SharedPages:
             script=self._add("js", view_script(data.scripts)),
             base="" if base is None else base.file,
         )
-        return render_shared(data.title, data.template, shared, _packed(data, base))
+        return render_shared(data.title, data.template, shared, _pack_data(data, base))
 
     def _matching(self, data: PageData) -> _Base | None:
         """Return the base from which a page differs least; None if no base saves enough."""
         best: tuple[int, _Base] | None = None
         whole = 0
         for base in self._bases:
-            text = data.texts(_fitted(base.counts, len(data.days)))[_SAMPLED]
+            text = data.texts(_fit_counts(base.counts, len(data.days)))[_SAMPLED]
             size = _packed_size(dumps_canonical(base.texts[_SAMPLED].delta(text)))
             whole = _packed_size(text)
             if best is None or size < best[0]:
@@ -103,14 +103,14 @@ class SharedPages:
         return name
 
 
-def _packed(data: PageData, base: _Base | None) -> dict[str, str]:
+def _pack_data(data: PageData, base: _Base | None) -> dict[str, str]:
     """Return the packed data of a page: its texts, or their differences from those of a base."""
     if base is None:
         texts = data.texts(data.even_counts())
         return {name: pack_text(text) for name, text in texts.items()}
 
     packed = {}
-    for name, text in data.texts(_fitted(base.counts, len(data.days))).items():
+    for name, text in data.texts(_fit_counts(base.counts, len(data.days))).items():
         delta: Delta = [text]
         if name in base.texts:
             delta = base.texts[name].delta(text)
@@ -120,7 +120,7 @@ def _packed(data: PageData, base: _Base | None) -> dict[str, str]:
     return packed
 
 
-def _fitted(counts: Sequence[int], days: int) -> list[int]:
+def _fit_counts(counts: Sequence[int], days: int) -> list[int]:
     """Return the counts of pieces for a page of that many days: those of its base as far as they
     go, and the rest as one more piece.
     """

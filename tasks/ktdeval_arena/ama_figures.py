@@ -56,7 +56,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
     worth = [*(step.open_nav_minor for step in steps), steps[-1].nav_minor]
     before = np.array(worth, dtype=np.float64)
     # The last position is closed at the run's average cost.
-    paid = [*(_paid(step) for step in steps), cost * _gross(steps[-1])]
+    paid = [*(_count_paid(step) for step in steps), cost * _gross(steps[-1])]
     path = before - np.array(paid)
     if not (path > 0).all():
         return "the account is worth nothing on a step"
@@ -81,7 +81,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
             rows = np.append(rows[:-1] if len(rows) > 1 else rows, len(path) - 1)
 
         if known.any():
-            held = _held(prices, known, cost, rules)[rows]
+            held = _value_buy_and_hold(prices, known, cost, rules)[rows]
 
     if rules == "strict":
         path[rows[0]] = ledger.initial_cash_minor
@@ -96,7 +96,7 @@ def _cost_of(steps: Sequence[StepRecord]) -> float:
         traded += sum(order.notional_minor for order in step.orders)
     if not traded:
         return _COST
-    return sum(_paid(step) for step in steps) / traded
+    return sum(_count_paid(step) for step in steps) / traded
 
 
 def _side(step: StepRecord) -> float:
@@ -116,7 +116,7 @@ def _involved_assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> lis
     return [market.asset_index[code] for code in codes]
 
 
-def _paid(step: StepRecord) -> int:
+def _count_paid(step: StepRecord) -> int:
     return sum(order.fee_minor for order in step.orders)
 
 
@@ -124,7 +124,9 @@ def _gross(step: StepRecord) -> int:
     return sum(abs(position.value_minor) for position in step.positions)
 
 
-def _held(prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet) -> FloatArray:
+def _value_buy_and_hold(
+    prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet
+) -> FloatArray:
     """[n + 1] worth of one unit of money in Buy & Hold; days without a price have the last one, the
     first ones the first.
     """
@@ -203,7 +205,7 @@ def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
     return sum(wins) / len(wins), len(wins)
 
 
-def _moved(levels: FloatArray) -> npt.NDArray[np.bool_]:
+def _find_moves(levels: FloatArray) -> npt.NDArray[np.bool_]:
     """Whether each return is not zero, but for rounding."""
     return np.asarray(np.abs(np.diff(levels) / levels[:-1]) > _EQUAL)
 
@@ -221,7 +223,7 @@ def _against(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str,
     open_days = np.ones(len(own) - 1, dtype=np.bool_)
 
     if rules == "paper":  # days on which one of the two moved
-        open_days = _moved(of.path) | _moved(of.held)
+        open_days = _find_moves(of.path) | _find_moves(of.held)
 
     gaps = (own - held)[1:][open_days]
     if not len(gaps):

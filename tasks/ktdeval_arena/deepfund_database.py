@@ -27,7 +27,7 @@ from ktdeval_arena.signal_decision_consistency import (
 )
 
 RULES = Path(__file__).with_name("replay.yaml")
-MOST_ROWS = 1_000_000  #: of one table
+MAX_ROWS = 1_000_000  #: of one table
 _Row = dict[str, Any]  #: column -> value, of a foreign database
 _COLUMNS = {
     "config": ("id", "exp_name", "llm_model"),
@@ -163,9 +163,9 @@ def _table_rows(
 
     query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid"  # noqa: S608 - constants
     for number, row in enumerate(base.execute(query), 1):
-        if number > MOST_ROWS:
+        if number > MAX_ROWS:
             raise DataError(
-                f"{path}: table {table} has more than {MOST_ROWS:,} rows; split the database"
+                f"{path}: table {table} has more than {MAX_ROWS:,} rows; split the database"
             )
 
         yield dict(row)

@@ -166,7 +166,7 @@ class _ReadStep:
         self._signals = step_signals(talk)
         # A decision by vote is no model's submission.
         self._is_traced = talk.submission is not None
-        self.actions, self.orders = _submitted(talk, step, self._signals)
+        self.actions, self.orders = _read_submitted(talk, step, self._signals)
 
     def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[AnalystSignal]:
         """Yield what each analyst owes: a signal on each asset shown."""
@@ -198,13 +198,13 @@ class _ReadStep:
                 day=self.step.decided_on,
                 ticker=codes.get(label, label),
                 action="Hold" if is_default else action,
-                shares=self._filled(label),
+                shares=self._find_filled_shares(label),
                 held=held.get(label, 0.0),
                 signals=tuple(votes),
                 is_default=is_default,
             )
 
-    def _filled(self, label: str) -> float:
+    def _find_filled_shares(self, label: str) -> float:
         """Shares that the order of a label was filled with."""
         order = self.orders.get(label)
         if order is None:
@@ -212,7 +212,7 @@ class _ReadStep:
         return order.filled_shares / self._ledger.scale(order.code).steps_per_unit
 
 
-def _submitted(
+def _read_submitted(
     talk: TranscriptEntry, step: StepRecord, signals: StepSignals
 ) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
     """Return actions, and where orders were submitted their records, by the label that was

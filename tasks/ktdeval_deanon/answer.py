@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from ktdeval.harness import ToolSpec
 from ktdeval.market import Board, DayArray, parse_code
-from ktdeval.values import JsonValue, converted, load_yaml
+from ktdeval.values import JsonValue, convert_value, load_yaml
 
 
 class _Tickers(Struct):
@@ -34,7 +34,7 @@ class _Form(Struct):
 
 
 ANSWER_FORM = ToolSpec(**load_yaml(Path(__file__).with_name("answer_form.yaml")))
-MAX_TICKERS = converted(ANSWER_FORM.parameters, _Form).properties.tickers.most
+MAX_TICKERS = convert_value(ANSWER_FORM.parameters, _Form).properties.tickers.most
 
 _BOARD_WORDS = {
     Board.MAIN: re.compile(r"\bmain|主板"),
@@ -70,7 +70,7 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
     A code may stand next to other words (`600519 Kweichow Moutai`): the recovery is scored, not the
     spelling.
     """
-    tickers = converted(answer["tickers"], list[str])
+    tickers = convert_value(answer["tickers"], list[str])
     codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
     return tuple(dict.fromkeys(code for code in codes if code is not None))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api import AnswerRecord, Score, ScoreDefinition, unanswered_detail
-from ktdeval.values import JsonValue, converted, load_yaml
+from ktdeval.values import JsonValue, convert_value, load_yaml
 
 LEVEL = 0.95
 UNPARSABLE = "unparsable_rate"
@@ -108,14 +108,14 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
         confidences: list[float] = []
         for record in scored:
             if record.answer:
-                confidences.append(converted(record.answer["confidence"], float))
+                confidences.append(convert_value(record.answer["confidence"], float))
 
         detail["mean_confidence"] = math.fsum(confidences) / len(scored)
 
     if name == "sector":
         largest: list[float] = []
         for record in scored:
-            industry = converted(record.facts["largest_sector"], int)
+            industry = convert_value(record.facts["largest_sector"], int)
             largest.append(industry / _board_members(record.facts))
 
         detail["always_the_largest"] = math.fsum(largest) / len(largest)
@@ -155,7 +155,7 @@ def _unparsable(records: Sequence[AnswerRecord]) -> Score:
         return Score(None, 0, reason="there are no probes")
 
     missing = unanswered_detail(records)
-    count = converted(missing["count"], int)
+    count = convert_value(missing["count"], int)
     n = len(records)
     detail: dict[str, JsonValue] = {
         "successes": count,

@@ -110,7 +110,7 @@ def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
 
 
 def draw_probes(
-    snapshot: MarketSnapshot, window: Window, count: int, most_per_stock: int, seed: int
+    snapshot: MarketSnapshot, window: Window, count: int, max_per_stock: int, seed: int
 ) -> tuple[Probe, ...]:
     """Draw a window's probes in the order dealt; equal arguments give equal probes, and no pair of
     stock and day comes twice.
@@ -127,7 +127,7 @@ def draw_probes(
     traded = np.isfinite(snapshot.close[start:stop]) & (snapshot.volume[start:stop] > 0)
     eligible: BoolArray = snapshot.member[start:stop] & traded
     order = sorted(Board, key=lambda board: derive_seed(seed, "board", str(board)))
-    queues = [_queue(snapshot, board, (start, eligible), most_per_stock, seed) for board in order]
+    queues = [_queue(snapshot, board, (start, eligible), max_per_stock, seed) for board in order]
     probes: list[Probe] = []
 
     while queues and len(probes) < count:
@@ -142,7 +142,7 @@ def draw_probes(
 
     if len(probes) < count:
         raise ConfigError(
-            f"window {window.name}: probes_per_window is {count}, but at most {most_per_stock} for"
+            f"window {window.name}: probes_per_window is {count}, but at most {max_per_stock} for"
             f" each stock gives {len(probes)}; lower probes_per_window or raise"
             " max_probes_per_stock"
         )
@@ -154,7 +154,7 @@ def _queue(
     snapshot: MarketSnapshot,
     board: Board,
     days: tuple[int, BoolArray],
-    most_per_stock: int,
+    max_per_stock: int,
     seed: int,
 ) -> Iterator[Probe]:
     """Yield the probes of one board in the order in which they are dealt: each stock once, then each
@@ -168,7 +168,7 @@ def _queue(
 
     assets.sort(key=lambda asset: derive_seed(seed, "stock", snapshot.codes[asset]))
     shuffled: dict[int, list[int]] = {}
-    for turn in range(most_per_stock):
+    for turn in range(max_per_stock):
         for asset in assets:
             # Shuffled when first dealt: most boards are not dealt to their end.
             if asset not in shuffled:

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from ktdeval.masking import Payload, SectorRef
-from ktdeval.values import grouped, places, whole_groups
+from ktdeval.values import group_by_place, places, whole_groups
 from ktdeval_ktdfin.day_context import BREADTH, HORIZONS, day_context, sector_names
 from ktdeval_ktdfin.market_day import MarketDay
 
@@ -82,7 +82,7 @@ def sector_tone(market: MarketDay) -> SectorTone:
     # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
     returns = [table[shown, 1 + horizon] for horizon in reversed(range(len(HORIZONS)))]
     keys = [*returns, -table[shown, 0], table[shown, -1]]
-    groups = grouped([sectors[number] for number in shown], places(keys))
+    groups = group_by_place([sectors[number] for number in shown], places(keys))
     most = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
     strongest = list(whole_groups(groups, most))
     weakest = list(whole_groups(reversed(groups[len(strongest) :]), SECTORS_SHOWN))

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_known
 from ktdeval.market import BoolArray, FloatArray, MarketView, code_version
-from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepared
-from ktdeval.values import grouped, places, whole_groups
+from ktdeval.masking import AssetRef, DayRef, Payload, Prepared, figure, prepare_payload
+from ktdeval.values import group_by_place, places, whole_groups
 
 IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
@@ -192,11 +192,11 @@ class MarketDay:
         columns = chain(keys, self.dims.values())
         placed = np.array(places(column[assets] for column in columns), dtype=np.int64)
         if most is None:
-            return list(grouped(assets.tolist(), placed.tolist()))
+            return list(group_by_place(assets.tolist(), placed.tolist()))
 
         # The asset after the last one shows whether its group is whole.
         best = np.argsort(placed, kind="stable")[: most + 1]
-        groups = grouped(assets[best].tolist(), placed[best].tolist())
+        groups = group_by_place(assets[best].tolist(), placed[best].tolist())
         return list(whole_groups(groups, most))
 
     # --- what episodes share
@@ -221,7 +221,7 @@ class MarketDay:
 
     def answer(self, key: Hashable, make: Callable[[], Payload]) -> Prepared:
         """Return the text of a payload that this day and `key` decide, of the latest ones."""
-        return self.recent(("answer", key), lambda _: prepared(make()))
+        return self.recent(("answer", key), lambda _: prepare_payload(make()))
 
 
 @cache

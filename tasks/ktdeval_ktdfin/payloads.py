@@ -26,7 +26,7 @@ from ktdeval.masking import (
     Shares,
     figure,
     filled_table,
-    prepared,
+    prepare_payload,
     table,
 )
 from ktdeval.trading import BOOK_NAV, CorporateActionRecord, OrderRecord, StepRecord
@@ -190,7 +190,7 @@ def last_step(step: ResearchStep, record: StepRecord) -> Payload:
     """
     stage = step.stage
     payload: dict[str, Payload] = {
-        **_decided(record),
+        **_list_decisions(record),
         "orders": _order_table(stage, record.orders, step.view.day),
     }
     if record.corporate_actions:
@@ -202,7 +202,7 @@ def last_step(step: ResearchStep, record: StepRecord) -> Payload:
     return payload | _working(stage, record)
 
 
-def _decided(record: StepRecord) -> dict[str, Payload]:
+def _list_decisions(record: StepRecord) -> dict[str, Payload]:
     return {"decided_by": record.provenance, "failures": dict(record.failures)}
 
 
@@ -300,7 +300,7 @@ def positions_at_book(step: ResearchStep) -> Payload:
 def last_step_at_book(step: ResearchStep, record: StepRecord) -> Payload:
     """Return the previous step's orders, without what became of them."""
     rows = [_book_order_row(step.stage, order) for order in record.orders]
-    return {**_decided(record), "orders": table(BOOK_ORDER_COLUMNS, rows)}
+    return {**_list_decisions(record), "orders": table(BOOK_ORDER_COLUMNS, rows)}
 
 
 def _book_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
@@ -370,7 +370,7 @@ def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
         texts = step.market.feature_rows
         for asset in assets:
             if asset not in texts:
-                texts[asset] = prepared(_feature_row(step, asset))
+                texts[asset] = prepare_payload(_feature_row(step, asset))
             rows.append(texts[asset])
 
     return {"columns": list(FEATURE_COLUMNS), "rows": rows}

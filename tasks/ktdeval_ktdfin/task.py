@@ -12,7 +12,7 @@ from string import Template
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness import Observation, joined
+from ktdeval.harness import Observation, join_parts
 from ktdeval.market import (
     Board,
     MarketSnapshot,
@@ -148,13 +148,13 @@ def _tool_files(config: KtdfinConfig) -> tuple[str, ...]:
     return ("research",) if config.mode == "open_research" else ()
 
 
-def _filled(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
+def _fill_prompt(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
     """Return the text of prompt files with the task's limits. It names no stock, so every mask may
     show it. `length`: how long the episode lasts, as its mask may say.
     """
     trading = config.trading
     harness = config.harness
-    text = joined(*map(_prompt_text, files))
+    text = join_parts(*map(_prompt_text, files))
     known_rules = ""
     if trading.constraint_feedback:
         known_rules = _KNOWN_RULES_AT_BOOK if config.is_at_book else _KNOWN_RULES
@@ -207,12 +207,12 @@ class KtdfinScene:
         self.lens = lens
         self._config = config
         self._stage = stage
-        self._rules = _filled(config, _rules_files(config), length)
-        self._submission = _filled(config, _submission_files(config), length)
-        self._tool_list = _filled(config, _tool_files(config), length)
+        self._rules = _fill_prompt(config, _rules_files(config), length)
+        self._submission = _fill_prompt(config, _submission_files(config), length)
+        self._tool_list = _fill_prompt(config, _tool_files(config), length)
         has_execution = any(terms.execution for terms in stage.rules.terms)
         if config.trading.limit_orders and has_execution:
-            self._submission += _filled(config, [_LIMIT_COSTS], length)
+            self._submission += _fill_prompt(config, [_LIMIT_COSTS], length)
         self._user = Template(_prompt_text("user"))
         self._universe = [AssetRef(asset) for asset in lens.listed_assets()]
 

@@ -114,10 +114,10 @@ def screen_candidates(
     equal = [group for group in groups if len(group) > 1]
     if not equal:
         key = ("screened", names, len(groups))
-        return step.shared(key, lambda: _screened(step, screen, groups))
+        return step.shared(key, lambda: _screen_groups(step, screen, groups))
 
     # The order of equal names is the episode's own.
-    result = _screened(step, screen, step.in_turn(groups))
+    result = _screen_groups(step, screen, step.in_turn(groups))
     return {**result, "equal": [list(map(AssetRef, group)) for group in step.in_turn(equal)]}
 
 
@@ -267,7 +267,7 @@ def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
     return _MemberRanking(names, int(pool.sum()), groups, score_of)
 
 
-def _screened(
+def _screen_groups(
     step: ResearchStep, screen: _MemberRanking, groups: Iterable[Sequence[int]]
 ) -> dict[str, Payload]:
     """Return the table of a screen's first groups."""

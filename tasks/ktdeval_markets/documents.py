@@ -117,14 +117,14 @@ class _DocumentChoice:
                 continue
 
             for row in group.queue:
-                document = self._shown(row)
+                document = self._show_document(row)
                 if document is not None and row not in self.chosen:
                     found[row] = document
                     break
 
         return found
 
-    def _shown(self, row: int) -> ShownDocument | None:
+    def _show_document(self, row: int) -> ShownDocument | None:
         """Return a document as the mask shows it, or None if that is not safe."""
         if row not in self._seen:
             stage = self._stage

@@ -10,8 +10,8 @@ from ktdeval.trading import MarketRules, Scale, TradingConfig
 
 #: Parts that a session is shown in; sessions before the first decision whose shortest gives the
 #: number
-LEAST_PARTS = 4
-MOST_PARTS = 20
+MIN_PARTS = 4
+MAX_PARTS = 20
 PARTS_DAYS = 252
 
 
@@ -52,12 +52,12 @@ class EpisodeStage:
         episode: the number of bars would tell which days are short.
         """
         if asset not in self._parts:
-            fewest = self._fewest_minutes(asset)
-            self._parts[asset] = min(max(fewest, LEAST_PARTS), MOST_PARTS)
+            fewest = self._min_minutes(asset)
+            self._parts[asset] = min(max(fewest, MIN_PARTS), MAX_PARTS)
 
         return self._parts[asset]
 
-    def _fewest_minutes(self, asset: int) -> int:
+    def _min_minutes(self, asset: int) -> int:
         """Return the bars of the shortest session before the first decision."""
         view = self.snapshot.as_of(self.lens.base_row)
         code = self.snapshot.codes[asset]
@@ -65,7 +65,7 @@ class EpisodeStage:
 
         counts = [len(view.minutes(code, row)) for row in sessions]
         traded = [count for count in counts if count]
-        return min(traded, default=MOST_PARTS)
+        return min(traded, default=MAX_PARTS)
 
     def rank(self, code: str) -> int:
         """Return the rank of an asset in the episode's own order, which is independent of its

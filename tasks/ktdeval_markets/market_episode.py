@@ -53,14 +53,14 @@ class MarketScene:
     ) -> Observation:
         """Return the prompt of one step."""
         self.lens.move_to(view.day)
-        listed = shown_state.listed(self._stage, view, last, self._stage.shown)
+        listed = shown_state.list_assets(self._stage, view, last, self._stage.shown)
         if self.form is not None:
             self.form.today(
                 listed,
                 account.positions,
                 self._rebuild(step, view, last, listed),
                 shown_state.standings(self._stage, last, listed),
-                shown_state.closed(self._stage, view, listed),
+                shown_state.find_closed(self._stage, view, listed),
             )
 
         payload = self._payload(view, last, listed)
@@ -105,7 +105,7 @@ class MarketScene:
         if stage.news:
             payload["news"] = documents.news(stage, view, listed)
         if stage.intraday:
-            most_traded = shown_state.listed(stage, view, last, stage.intraday)
+            most_traded = shown_state.list_assets(stage, view, last, stage.intraday)
             payload["intraday"] = price_tables.intraday(stage, view, most_traded)
         if stage.history:
             payload["history"] = price_tables.history(stage, view, listed)
@@ -165,7 +165,7 @@ class MarketScene:
         """Return a day before the episode with what came of it until the day of `view`."""
         stage = self._stage
         then = stage.snapshot.as_of(row)
-        listed = shown_state.listed(stage, then, None, stage.shown)
+        listed = shown_state.list_assets(stage, then, None, stage.shown)
         shown = stage.lens.as_shown(view)
         outcomes = price_tables.outcomes(shown, row, listed, self._inverted)
         if not outcomes:

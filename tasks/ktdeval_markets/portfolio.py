@@ -8,7 +8,7 @@ every expected return is against the side decided on. Both moments are of simple
 shrunk by `SHRINKAGE`: each mean towards the mean of all, the covariance (ddof 1) towards their
 average variance times the unit matrix. They are those of all assets shown, HOLD or not, over the
 closes from the seventh before the first decision on; days on which one of them has none do not
-count. With fewer than `LEAST_PRICES` closes the
+count. With fewer than `MIN_PRICES` closes the
 sides decided on weigh the same. Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py,
 portfolio.py), which the paper does not describe; it rounds solutions to 1e-4 before they are
 scaled, and holds nothing before there are that many closes.
@@ -32,7 +32,7 @@ IntArray = npt.NDArray[np.int64]
 
 # Both from portfolio_tools.py of felis33/INVESTOR-BENCH
 SHRINKAGE = 0.1
-LEAST_PRICES = 7
+MIN_PRICES = 7
 _BEFORE = 7  # closes before the first decision
 _PARTS = 1_000_000  # weights are whole millionths: the same on every machine
 _NEGLIGIBLE = 1e-7  # a solution below it is 0
@@ -87,7 +87,7 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
     return weights
 
 
-def scaled(raw: FloatArray) -> FloatArray:
+def scale_weights(raw: FloatArray) -> FloatArray:
     """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the
     largest taking the remainder; several that are the largest take equal parts of it, and a rest of
     less than a millionth each stays in cash. Zeros where all are negligible.
@@ -109,9 +109,9 @@ def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray
     """
     known = closes[np.isfinite(closes).all(axis=1)]
     # The public code holds nothing before there are as many closes.
-    if rule == "equal" or len(known) < LEAST_PRICES:
-        return scaled(sides.astype(np.float64))
-    return scaled(box_optimum(*moments(known), sides))
+    if rule == "equal" or len(known) < MIN_PRICES:
+        return scale_weights(sides.astype(np.float64))
+    return scale_weights(box_optimum(*moments(known), sides))
 
 
 @dataclass(frozen=True)

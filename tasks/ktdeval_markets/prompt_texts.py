@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ktdeval.harness import joined
+from ktdeval.harness import join_parts
 from ktdeval.market import (
     FILLS_OF_MINUTES,
     Execution,
@@ -141,7 +141,7 @@ def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
     limits = text(_LIMIT)
     if any(terms.execution for terms in rules.terms):
         limits += text(_LIMIT_COSTS)
-    return joined(submission, limits)
+    return join_parts(submission, limits)
 
 
 def _hold_confidence(config: MarketConfig) -> str:

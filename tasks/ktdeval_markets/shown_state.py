@@ -11,7 +11,7 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketView, Venue, duty_rows, session_groups
 from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
-from ktdeval.values import first_of, grouped, places
+from ktdeval.values import first_of, group_by_place, places
 from ktdeval_markets.episode_setting import EpisodeStage
 
 Part = Literal["open", "high", "low", "close"]
@@ -257,7 +257,7 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 # ---- the assets listed
 
 
-def closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
+def find_closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
     """Return the assets whose orders of today can't be filled: they fill at this close, and there
     is none.
     """
@@ -276,7 +276,9 @@ def status(view: MarketView, asset: int) -> str:
     return "closed" if had_close else "not_listed"
 
 
-def listed(stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int) -> list[int]:
+def list_assets(
+    stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int
+) -> list[int]:
     """Return members and what is held, in the episode's own order; the most traded ones where there
     are too many to show. Assets that are traded alike are told apart by their volumes and prices of
     the day; equal ones are shown all or none.
@@ -297,7 +299,7 @@ def listed(stage: EpisodeStage, view: MarketView, last: StepRecord | None, most:
     keys = [_traded_values(figures), *(getattr(figures, name)[day] for name in ("volume", *PARTS))]
     is_held = [float(asset in held) for asset in assets]
     placed = places([is_held, *(key[assets] for key in keys)])
-    chosen = set(first_of(grouped(assets, placed), most))
+    chosen = set(first_of(group_by_place(assets, placed), most))
 
     return [asset for asset in assets if asset in chosen]
 

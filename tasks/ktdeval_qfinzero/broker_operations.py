@@ -11,7 +11,7 @@ import msgspec
 from ktdeval_qfinzero.cursors import page_of, read_cursor
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.instruments import parse_tickers
-from ktdeval_qfinzero.operations import Operation, summary_of, typed
+from ktdeval_qfinzero.operations import Operation, read_types, summary_of
 from ktdeval_qfinzero.pmb import account_views as show, answers, arguments
 from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, CommandOutcome
 from ktdeval_qfinzero.pmb.broker_types import WORKING, Account, Instrument, OrderStatus, Session
@@ -183,7 +183,7 @@ def _session_answer(engine: Engine, session: Session) -> answers.SessionAnswer:
     )
 
 
-def stepped(engine: Engine, done: CommandOutcome) -> answers.Stepped:
+def describe_step(engine: Engine, done: CommandOutcome) -> answers.Stepped:
     """Outcome of a step."""
     session = engine.state.sessions[done.id]
     account = engine.state.accounts[session.account_id]
@@ -343,7 +343,7 @@ def spread_placed(engine: Engine, done: CommandOutcome) -> answers.SpreadPlaced:
     )
 
 
-def exercised(engine: Engine, done: CommandOutcome) -> answers.Exercised:
+def describe_exercise(engine: Engine, done: CommandOutcome) -> answers.Exercised:
     """Outcome for contracts."""
     assert isinstance(done.given, arguments.ExerciseOption)
     account_id = done.given.account_id
@@ -359,8 +359,8 @@ def exercised(engine: Engine, done: CommandOutcome) -> answers.Exercised:
 def borrow(engine: Engine, given: arguments.BorrowQuery) -> answers.Borrow:
     """What can be borrowed of stocks to sell them short, and what it costs."""
     tickers = parse_tickers(given.tickers, "tickers")
-    if len(tickers) > arguments.MOST_TICKERS:
-        raise invalid("tickers", f"at most {arguments.MOST_TICKERS}")
+    if len(tickers) > arguments.MAX_TICKERS:
+        raise invalid("tickers", f"at most {arguments.MAX_TICKERS}")
 
     rows: list[answers.BorrowShown] = []
     unknown: list[str] = []
@@ -444,7 +444,7 @@ def _query_operation(
         "GET",
         path,
         summary_of(function),
-        *typed(function, lambda workspace: workspace.broker.engine),
+        *read_types(function, lambda workspace: workspace.broker.engine),
     )
 
 
@@ -479,7 +479,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _query_operation("PMB.account.history", "/v1/accounts/{account_id}/history", history),
     _command("PMB.session.create", "/v1/sessions", "session.create", session_changed),
     _query_operation("PMB.session.get", "/v1/sessions/{session_id}", get_session),
-    _command("PMB.session.step", "/v1/sessions/{session_id}/step", "session.step", stepped),
+    _command("PMB.session.step", "/v1/sessions/{session_id}/step", "session.step", describe_step),
     _command("PMB.session.stop", "/v1/sessions/{session_id}/stop", "session.stop", session_changed),
     _query_operation("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary),
     _query_operation("PMB.session.export", "/v1/sessions/{session_id}/export", export),
@@ -489,7 +489,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _command("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "order.cancel", order_cancelled),
     _command("PMB.order.modify", "/v1/orders/{order_id}/modify", "order.modify", order_modified),
     _command("PMB.spread.place", "/v1/spreads", "spread.place", spread_placed),
-    _command("PMB.option.exercise", "/v1/options/exercise", "option.exercise", exercised),
+    _command("PMB.option.exercise", "/v1/options/exercise", "option.exercise", describe_exercise),
     _query_operation("PMB.borrow.query", "/v1/borrow", borrow),
 )
 """All of them, in the order in which models see them."""

@@ -80,7 +80,9 @@ def catalogue() -> Catalogue:
     return Catalogue((*UPQ, *ESP, *PMB))
 
 
-def answered(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Exact | Refusal:
+def answer_call(
+    operation: Operation, context: HasWorkspace, arguments: JsonValue
+) -> Exact | Refusal:
     """Call an operation as a tool: its answer, or a refusal that is the error envelope, counted by
     its code.
     """
@@ -93,7 +95,7 @@ def answered(operation: Operation, context: HasWorkspace, arguments: JsonValue) 
         )
 
 
-def service_tools(function: Callable[[Operation, Any, Any], Any] = answered) -> tuple[Tool, ...]:
+def service_tools(function: Callable[[Operation, Any, Any], Any] = answer_call) -> tuple[Tool, ...]:
     """Each operation as a tool of a task, carried out by a function of it, of a context (with a
     `workspace`) and of arguments.
     """

@@ -12,7 +12,7 @@ from ktdeval_qfinzero.errors import invalid
 
 Right = Literal["C", "P"]
 
-MOST_TICKER = 16  #: Characters
+MAX_TICKER = 16  #: Characters
 #: `AVLN`, `BRK.B`, `600519.SH`, `BTC-USD`, `^GSPC`, `EURUSD=X`
 TICKER = re.compile(r"[A-Z0-9^][A-Z0-9.^=-]{0,15}")
 _OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)

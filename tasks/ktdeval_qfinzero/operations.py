@@ -215,7 +215,7 @@ Subject = TypeVar("Subject")
 Given = TypeVar("Given", bound=Arguments)
 
 
-def typed(
+def read_types(
     function: Callable[[Subject, Given], msgspec.Struct],
     subject: Callable[[Workspace], Subject],
 ) -> tuple[type[Arguments], type[msgspec.Struct], Handler]:
@@ -243,7 +243,7 @@ def query(
         method,
         path,
         summary_of(function),
-        *typed(function, lambda workspace: workspace.view),
+        *read_types(function, lambda workspace: workspace.view),
     )
 
 

@@ -57,7 +57,7 @@ class DatasetView:
         bars = self.dataset.prices.bars(
             asset_class, symbol, resolution, self._complete(asset_class, resolution, span)
         )
-        return self._known(asset_class, resolution, bars)
+        return self._keep_known(asset_class, resolution, bars)
 
     def chain_bars(
         self, underlying: str, resolution: Resolution, span: MomentSpan
@@ -66,7 +66,9 @@ class DatasetView:
         chain = self.dataset.prices.chain_bars(
             underlying, resolution, self._complete("option", resolution, span)
         )
-        known = {symbol: self._known("option", resolution, bars) for symbol, bars in chain.items()}
+        known = {
+            symbol: self._keep_known("option", resolution, bars) for symbol, bars in chain.items()
+        }
         return {symbol: bars for symbol, bars in known.items() if len(bars)}
 
     def contracts(self, underlying: str) -> Sequence[ContractRow]:
@@ -130,7 +132,7 @@ class DatasetView:
         )
         return MomentSpan(span.start_ns, min(span.end_ns, int(after)))
 
-    def _known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:
+    def _keep_known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:
         """A second line behind a store that gives more than it was asked for."""
         limit = self._complete(asset_class, resolution, MomentSpan(0, self.as_of_ns + DAY)).end_ns
         return bars.take(slice(0, int(np.searchsorted(bars.start_ns, limit))))

@@ -17,7 +17,7 @@ from ktdeval.api import QATask, Spec, hookimpl
 from ktdeval.errors import UsageError
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
-from ktdeval.values import JsonValue, Value, converted, sha256_hex
+from ktdeval.values import JsonValue, Value, convert_value, sha256_hex
 from ktdeval_qfinzero.benchmark.literals import wording_problem
 from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings
 from ktdeval_qfinzero.scoring.types import Suite
@@ -41,7 +41,7 @@ class RewordFacts(Value, forbid_unknown_fields=False):
     original: str
 
 
-def kept(answer: str, sample: Mapping[str, JsonValue]) -> bool:
+def keeps_meaning(answer: str, sample: Mapping[str, JsonValue]) -> bool:
     """Return whether a wording keeps what the expected calls depend on."""
     return not wording_problem(str(sample["original"]), answer)
 
@@ -55,7 +55,7 @@ def make_reword_task(suite: Suite) -> RewordTask:
 
     return RewordTask(
         samples,
-        kept,
+        keeps_meaning,
         name=f"{PREFIX}{suite}",
         summary=f"Word the instructions of the {suite} suite anew",
         scores=("kept",),
@@ -95,7 +95,7 @@ def wordings_of(path: Path) -> tuple[Wordings, int]:
     refused = 0
     for spec in specs:
         for record in folder.load_answers(spec):
-            original = converted(record.facts, RewordFacts).original
+            original = convert_value(record.facts, RewordFacts).original
             wording = "" if record.answer is None else str(record.answer.get("answer", ""))
             if wording_problem(original, wording):
                 refused += 1

@@ -61,7 +61,7 @@ def whole(description: str, least: int, most: int) -> Meta:
     return Meta(description=description, ge=least, le=most)
 
 
-def described(description: str) -> Meta:
+def make_description(description: str) -> Meta:
     """Description of a field."""
     return Meta(description=description)
 
@@ -88,7 +88,7 @@ Moment = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Ticker = Annotated[str, described("Ticker.")]
+Ticker = Annotated[str, make_description("Ticker.")]
 Cursor = Annotated[
     str,
     text(
@@ -96,8 +96,10 @@ Cursor = Annotated[
         MAX_LENGTH,
     ),
 ]
-NextCursor = Annotated[str | None, described("Where the next page begins; null at the end.")]
-Unknown = Annotated[list[str], described("What was asked for that is not listed, as of the clock.")]
+NextCursor = Annotated[str | None, make_description("Where the next page begins; null at the end.")]
+Unknown = Annotated[
+    list[str], make_description("What was asked for that is not listed, as of the clock.")
+]
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -175,7 +177,7 @@ class _Rewriter:
         if "enum" in schema:
             schema |= {"type": "string", "enum": self.choices[frozenset(schema["enum"])]}
         if "properties" in schema:
-            schema |= self._closed(schema)
+            schema |= self._close_object(schema)
         for keyword in ("items", "additionalProperties"):
             if isinstance(schema.get(keyword), dict):
                 schema[keyword] = self.rewritten(schema[keyword])
@@ -202,7 +204,7 @@ class _Rewriter:
         own = {name: value for name, value in part.items() if name not in ("title", "description")}
         return own | schema
 
-    def _closed(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _close_object(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Close an object to other fields and put those that are required first: some engines that
         constrain a reply want them in that order.
         """

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 MODELS = ("builtin/momentum", "test/mixed")
 TASKS = ("blinded_open_research", "bright_open_research")
 WINDOWS = ("2024-03-01:2024-03-14", "2024-03-15:2024-03-29")
-MOST_S = 280.0
+MAX_S = 280.0
 
 
 def plan_of(market: Path, path: Path, **changes: Any) -> Path:
@@ -49,7 +49,7 @@ def status_of(out: Path) -> GridStatus:
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + MOST_S
+    deadline = time.monotonic() + MAX_S
     while not is_so():
         assert time.monotonic() < deadline, "never so"
         time.sleep(0.05)

@@ -54,7 +54,7 @@ def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
     for day in DAYS:
         due(drops, day)
         room = (drops.path / "chain.jsonl").stat().st_size + more
-        full = ktdeval(*drops.words, cwd=tmp_path, most_file_bytes=room)
+        full = ktdeval(*drops.words, cwd=tmp_path, max_file_bytes=room)
         if full.code:
             assert error_line(full)
 
@@ -73,7 +73,7 @@ def test_chain_without_room_stays_as_it_is(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **SPAN)
     due(drops, DAYS[0])
     before = (drops.path / "chain.jsonl").read_bytes()
-    done = ktdeval(*drops.words, cwd=tmp_path, most_file_bytes=len(before) + 50)
+    done = ktdeval(*drops.words, cwd=tmp_path, max_file_bytes=len(before) + 50)
 
     assert done.code == 2
     assert (drops.path / "chain.jsonl").read_bytes() == before

@@ -31,7 +31,7 @@ def whole(market: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> 
             WIRES["chat"], stub, tmp_path_factory.mktemp("whole") / "run", market, *WORDS
         )
         assert not stub.answered_twice
-        assert stub.most_at_once > 1
+        assert stub.max_at_once > 1
 
     return folder
 

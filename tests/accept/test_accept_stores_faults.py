@@ -149,7 +149,7 @@ def test_a_server_that_is_silent_is_asked_again_after_the_time_limit(
 
 
 def test_a_server_that_never_answers_is_one_typed_error(url: str, faults: Faults) -> None:
-    retries = RequestRetries(attempts=3, first_s=0.001, most_s=0.01)
+    retries = RequestRetries(attempts=3, first_s=0.001, max_s=0.01)
     store = open_remote(f"s3://{BUCKET}/x", driver_options(url), retries)
     faults.at_random(0, 1.0, ("503",))
 

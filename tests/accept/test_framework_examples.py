@@ -32,7 +32,7 @@ IN_PROCESS = {
 }
 """Agents with the module of their framework."""
 CLAUDE = "mcp__ktdeval__"  # what Claude Code puts before names of tools
-MOST_LINES = 40
+MAX_LINES = 40
 PLAN = ("--tasks", TASK, "--windows", "W1", "--limit", "3", *SAME_MASK)
 
 LOOK = {"call": "screen_candidates", "arguments": {"factors": ["MOM_12_1"], "k": 3}}
@@ -200,7 +200,7 @@ def test_an_example_is_short_and_says_how_it_is_run(path: Path) -> None:
     text = path.read_text()
     usage = ast.get_docstring(ast.parse(text)) or ""
 
-    assert len(text.splitlines()) <= MOST_LINES
+    assert len(text.splitlines()) <= MAX_LINES
     assert "`pip install " in usage
     assert f"{path.name}" in usage
     assert "--tasks blinded_open_research --windows W1 --limit 3 --out run" in usage

@@ -31,7 +31,7 @@ from ktdeval.values import content_hash, dumps_canonical, from_plain, to_plain
 from ktdeval_compare.forks.episode_distance import FIGURES, course_of, distances
 from ktdeval_compare.labels.label_invariance import InvarianceOptions, invariance
 from ktdeval_compare.masks.mask_key_effect import first_listed, profits_of
-from ktdeval_compare.pairs.compared_cards import Entrant, load_entrants
+from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants
 from paths import SUPPORT
 from run_support import ktdeval, store_market
 from tables import on_each_row
@@ -364,10 +364,10 @@ def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
     ]
     one, again, other = load_entrants(moody)
 
-    def with_calls(answered: int) -> list[Entrant]:
+    def with_calls(answered: int) -> list[EntrantCard]:
         calls = from_plain({**CALLS, "answered": answered, "cached": 9}, Calls, "calls")
         provenance = replace(again.card.provenance, calls=calls)
-        return [one, Entrant(again.path, replace(again.card, provenance=provenance)), other]
+        return [one, EntrantCard(again.path, replace(again.card, provenance=provenance)), other]
 
     with pytest.raises(CardError, match=f"repeats mask key {0:032x} with replies from the cache"):
         invariance(with_calls(0), InvarianceOptions())
@@ -381,7 +381,7 @@ def test_a_provider_without_a_repeat_gets_a_note_on_labels_and_chance(session: S
     entrants = load_entrants(session.draws("builtin/momentum", 2))
     endpoint = {"endpoint": "https://example.com"}
     sent = [
-        Entrant(entrant.path, replace(entrant.card, request_settings=endpoint))
+        EntrantCard(entrant.path, replace(entrant.card, request_settings=endpoint))
         for entrant in entrants
     ]
 
@@ -408,7 +408,7 @@ def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(sessio
         (None, False),
     ):
         sent = [
-            Entrant(entrant.path, replace(entrant.card, request_settings=settings))
+            EntrantCard(entrant.path, replace(entrant.card, request_settings=settings))
             for entrant in load_entrants(runs)
         ]
         notes = invariance(sent, InvarianceOptions()).notes

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.values import load_yaml
-from ktdeval_authoring.plugin_templates import parts, rendered, write_package
+from ktdeval_authoring.plugin_templates import parts, render_package, write_package
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ PIP = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-
 def test_a_new_plugin_passes_its_own_tests_and_ci(names: tuple[str, ...], tmp_path: Path) -> None:
     folder = tmp_path / "my-lab"
     site = tmp_path / "site"
-    write_package(folder, rendered("my-lab", names))
+    write_package(folder, render_package("my-lab", names))
     environment = {
         **os.environ,
         "PYTHONPATH": str(site),

@@ -19,8 +19,8 @@ from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.fit_baseline import TrainingSettings, rank_ics, train
 from ktdeval_qlib.model_files import load
-from ktdeval_qlib.recipes import Change, Recipe, recipes
-from ktdeval_qlib.samples import Scaler, arranged, sequences
+from ktdeval_qlib.recipes import BaselineRecipe, HyperparameterChange, recipes
+from ktdeval_qlib.samples import Scaler, arrange_sequences, sequences
 from ktdeval_qlib.trained_baseline import Accuracy, read_log
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
 from run_support import SAME_MASK, Done, ktdeval, start
@@ -59,13 +59,16 @@ def but_for(costly: Collection[str]) -> list[Any]:
     ]
 
 
-def quick(name: str) -> Recipe:
+def quick(name: str) -> BaselineRecipe:
     recipe = recipes()[name]
     given = {
         field: type(recipe.parameters[field])(value)
         for field, value in LEARNING[name].changed.items()
     }
-    changed = {field: Change(value=value, why="few samples") for field, value in given.items()}
+    changed = {
+        field: HyperparameterChange(value=value, why="few samples")
+        for field, value in given.items()
+    }
 
     return replace(recipe, changed={**recipe.changed, **changed})
 
@@ -103,7 +106,9 @@ def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(
 
     for order in (range(recipe.days)[::-1], *(rng.permutation(recipe.days) for _ in range(4))):
         shown = looked_at[..., list(order)].reshape(-1, *looked_at.shape[2:])
-        scores = predictor.predict(arranged(shown, recipe.layout)).reshape(looked_at.shape[:2])
+        scores = predictor.predict(arrange_sequences(shown, recipe.layout)).reshape(
+            looked_at.shape[:2]
+        )
         ics.append(rank_ics(scores, samples.labels[rows]).mean())
 
     assert math.fsum(ics) / len(ics) < signal.low, (signal, ics)

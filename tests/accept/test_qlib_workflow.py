@@ -26,7 +26,7 @@ from ktdeval_data.placebo import PlaceboRecipe as Placebo, placebo_of
 from ktdeval_qlib.fit_baseline import TrainingSettings, predictions, rank_ics, train
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import recipes
-from ktdeval_qlib.samples import Days, Samples, Scaler, Segments, make_samples, make_split
+from ktdeval_qlib.samples import Samples, Scaler, SegmentDays, Segments, make_samples, make_split
 from ktdeval_qlib.trained_baseline import read_log
 from qlib_data import published
 from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted_market, reduced
@@ -118,7 +118,7 @@ def qlibs_own(
 
 
 def wanted() -> Segments:
-    return Segments(*(Days(*days.split(":")) for days in (TRAIN, VALID, TEST)))
+    return Segments(*(SegmentDays(*days.split(":")) for days in (TRAIN, VALID, TEST)))
 
 
 def predicted(name: str, samples: Samples, folder: Path) -> FloatArray:

@@ -23,7 +23,7 @@ import zstandard
 
 TABLE = Path(__file__).with_name("kept_runs.yaml")
 FOLDER = Path(__file__).with_name("kept")
-MOST_BYTES = 50_000_000  #: of what an archive holds
+MAX_BYTES = 50_000_000  #: of what an archive holds
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def kept_runs() -> list[Kept]:
 
 def unpack(archive: Path, target: Path) -> None:
     """Unpack a kept run into a folder."""
-    data = zstandard.ZstdDecompressor().decompress(archive.read_bytes(), MOST_BYTES)
+    data = zstandard.ZstdDecompressor().decompress(archive.read_bytes(), MAX_BYTES)
     with tarfile.open(fileobj=io.BytesIO(data)) as files:
         files.extractall(target, filter="data")
 

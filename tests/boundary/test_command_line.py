@@ -19,7 +19,7 @@ from outside import command
 
 FOLDER = Path(__file__).with_name("command_line")
 PROMPT = "$ ktdeval "
-MOST_LINES = 12  #: of what a usual command prints
+MAX_LINES = 12  #: of what a usual command prints
 #: what differs from one machine or day to the next
 VARIABLE = [
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", "MOMENT"),
@@ -47,7 +47,7 @@ def played(name: str, folder: Path) -> Iterator[str]:
         done = command(*shlex.split(words), cwd=folder)
         lines = done.out.splitlines()
         if name == "usual":
-            lines = lines[:MOST_LINES]
+            lines = lines[:MAX_LINES]
 
         printed = "\n".join([f"{PROMPT}{words}", f"exit code {done.code}", *lines])
         told = "".join(f"! {line}\n" for line in done.err.splitlines())

@@ -22,9 +22,9 @@ from browser_pages import (
 )
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
-from ktdeval_human.page import Page
-from ktdeval_human.person import Act, Called, Said
-from ktdeval_human.shown import shown
+from ktdeval_human.page import PageDesk
+from ktdeval_human.person import Act, Called, PersonWords
+from ktdeval_human.shown import show_request
 
 pytestmark = needs_browser
 
@@ -115,7 +115,7 @@ SUBMITTED = replace(
 class Game:
     """A run of some requests at a page, on a thread; what the person did at each."""
 
-    def __init__(self, page: Page, requests: tuple[ModelRequest, ...]) -> None:
+    def __init__(self, page: PageDesk, requests: tuple[ModelRequest, ...]) -> None:
         self.acts: list[Act] = []
         self.has_left = False
         self._page = page
@@ -125,7 +125,7 @@ class Game:
     def _play(self) -> None:
         try:
             for request in self._requests:
-                self.acts.append(self._page.ask(shown(request)))
+                self.acts.append(self._page.ask(show_request(request)))
         except KeyboardInterrupt:
             self.has_left = True
 
@@ -139,13 +139,15 @@ class Game:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    page = Page(0, lambda _: None)
+def page() -> Iterator[PageDesk]:
+    page = PageDesk(0, lambda _: None)
     yield page
     page.close()
 
 
-def play(session: Reader, page: Page, *requests: ModelRequest, **screen: Any) -> tuple[Game, Any]:
+def play(
+    session: Reader, page: PageDesk, *requests: ModelRequest, **screen: Any
+) -> tuple[Game, Any]:
     """A game at its first moment, and the tab that shows it."""
     game = Game(page, requests)
     game.start()
@@ -181,7 +183,7 @@ def order(tab: Any, **fields: str) -> None:
     ],
 )
 def test_a_day_is_readable_and_reachable_on_every_screen(
-    session: Reader, page: Page, width: int, scheme: str
+    session: Reader, page: PageDesk, width: int, scheme: str
 ) -> None:
     game, tab = play(session, page, LOOKED_UP, width=width, color_scheme=scheme)
 
@@ -201,7 +203,7 @@ def test_a_day_is_readable_and_reachable_on_every_screen(
     assert game.has_left
 
 
-def test_research_then_a_ticket_become_the_acts_of_a_run(session: Reader, page: Page) -> None:
+def test_research_then_a_ticket_become_the_acts_of_a_run(session: Reader, page: PageDesk) -> None:
     game, tab = play(session, page, REQUEST, LOOKED_UP)
 
     tab.click("summary:has-text('snapshot')")
@@ -222,7 +224,7 @@ def test_research_then_a_ticket_become_the_acts_of_a_run(session: Reader, page: 
 
 
 def test_what_is_wrong_in_a_form_is_told_beside_it_and_nothing_is_sent(
-    session: Reader, page: Page
+    session: Reader, page: PageDesk
 ) -> None:
     game, tab = play(session, page, REQUEST)
 
@@ -238,7 +240,7 @@ def test_what_is_wrong_in_a_form_is_told_beside_it_and_nothing_is_sent(
 
 @pytest.mark.exhaustive
 def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
-    session: Reader, page: Page
+    session: Reader, page: PageDesk
 ) -> None:
     game, tab = play(session, page, REQUEST, SUBMITTED)
     order(tab, stock_id="asset_0", side="BUY", target_weight="0.05", reason="it rises")
@@ -257,7 +259,7 @@ def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
 
 
 @pytest.mark.exhaustive
-def test_a_page_that_is_opened_again_shows_the_same_moment(session: Reader, page: Page) -> None:
+def test_a_page_that_is_opened_again_shows_the_same_moment(session: Reader, page: PageDesk) -> None:
     game, tab = play(session, page, REQUEST)
 
     tab.reload()
@@ -268,10 +270,10 @@ def test_a_page_that_is_opened_again_shows_the_same_moment(session: Reader, page
 
 
 @pytest.mark.exhaustive
-def test_words_are_asked_for_where_no_tool_is_on_offer(session: Reader, page: Page) -> None:
+def test_words_are_asked_for_where_no_tool_is_on_offer(session: Reader, page: PageDesk) -> None:
     game, tab = play(session, page, replace(REQUEST, tool_choice=NO_TOOL))
 
     tab.fill("textarea", "It rises.")
     tab.click("button:has-text('Answer')")
 
-    assert game.done() == [Said("It rises.")]
+    assert game.done() == [PersonWords("It rises.")]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from browser_pages import Reader, axe_violations, needs_browser, press, wait_until
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
 from ktdeval_view.episode_records import EpisodeRecords, read_episode
 from loops import not_empty
@@ -61,7 +61,7 @@ def long(runs_folder: Path) -> Path:
     text = make_episode_page(
         EpisodeRecords(spec, "finished", dataclasses.replace(records.ledger, steps=steps), talks),
         PageSurroundings(),
-        Redactor(SECRETS),
+        EnvironmentRedactor(SECRETS),
     )
     path = runs_folder / "long.html"
     path.write_text(text)

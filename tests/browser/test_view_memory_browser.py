@@ -23,7 +23,7 @@ from browser_pages import (
 from ktdeval.cli.main import main
 from ktdeval.harness import SIGNAL_FORM
 from ktdeval.runner import RunFolder
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
 from ktdeval_view.episode_records import read_episode
 from paths import SUPPORT
@@ -110,7 +110,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records = dataclasses.replace(whole, memories=memories, talks=talks)
     path = folder / "page.html"
     path.write_text(
-        make_episode_page(records, PageSurroundings(), Redactor({"TALKER_API_KEY": KEY}))
+        make_episode_page(records, PageSurroundings(), EnvironmentRedactor({"TALKER_API_KEY": KEY}))
     )
 
     return path

@@ -278,7 +278,7 @@ def test_threads_share_a_model(wire: Wire) -> None:
 
         assert stub.answers == 40
         assert stub.answered_twice == {}
-        assert stub.most_at_once > 1
+        assert stub.max_at_once > 1
         assert [model.reply(ask(text)).tool_calls for text in texts[:10]] == [
             reply.tool_calls for reply in together[:10]
         ]

@@ -38,8 +38,8 @@ QUOTED = {DOCS / "prompts.md"}
 #: Figures that `ktdeval judge` prints for a Sharpe ratio, which no page repeats
 PRINTED = ("2.1", "40.8")
 #: The size of a book that a stranger reads: pages that people write, and their words
-MOST_PAGES = 60
-MOST_WORDS = 120_000
+MAX_PAGES = 60
+MAX_WORDS = 120_000
 
 
 def name_of(path: Path) -> str:
@@ -64,8 +64,8 @@ def test_the_book_is_short_enough_to_be_read() -> None:
     words = {name_of(page): len(page.read_text(encoding="utf-8").split()) for page in pages}
     longest = sorted(words, key=lambda name: -words[name])[:5]
 
-    assert len(pages) <= MOST_PAGES, "merge pages that answer one question"
-    assert sum(words.values()) <= MOST_WORDS, f"shorten; the longest: {longest}"
+    assert len(pages) <= MAX_PAGES, "merge pages that answer one question"
+    assert sum(words.values()) <= MAX_WORDS, f"shorten; the longest: {longest}"
 
 
 def test_the_site_is_built_without_code_of_the_project() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adapter_server import Prepared, prepared
-from format_samples import FOLDER, MOST_BYTES, OPENED_BY, release, sample_path, unpack
+from format_samples import FOLDER, MAX_BYTES, OPENED_BY, release, sample_path, unpack
 from ktdeval.values.format_versions import formats
 from terminal import Terminal
 
@@ -52,7 +52,7 @@ def test_a_sample_is_read_or_refused_in_one_line(
     of_release: str, name: str, tmp_path: Path, terminal: Terminal
 ) -> None:
     sample = sample_path(of_release, name)
-    assert sample.stat().st_size < MOST_BYTES
+    assert sample.stat().st_size < MAX_BYTES
 
     unpack(sample, tmp_path)
     code, _, err = opened(name, tmp_path, terminal)

@@ -30,7 +30,7 @@ from tables import beside
 
 PAGE = REPOSITORY / "docs/prompts.md"
 TABLES = beside(__file__)
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 pytestmark = pytest.mark.slow
 
 
@@ -52,7 +52,7 @@ def test_the_page_of_prompts_is_current() -> None:
 
 def test_the_page_of_prompts_can_be_read_and_leaves_out_no_instruction() -> None:
     text = PAGE.read_text("utf-8")
-    assert len(text.encode()) <= MOST_BYTES
+    assert len(text.encode()) <= MAX_BYTES
 
     for paragraph in sent_in_the_last_step():
         is_instruction = not has_data(paragraph) and ANSWER not in paragraph

@@ -130,7 +130,7 @@ def test_no_advice_to_install_an_extra_names_ours() -> None:
 
 def test_what_is_written_for_others_names_no_index() -> None:
     authoring = pytest.importorskip("ktdeval_authoring.plugin_templates")
-    written = authoring.rendered("my-lab", list(authoring.parts()))
+    written = authoring.render_package("my-lab", list(authoring.parts()))
     assert f"pip install '{requirement()}'" in written[".github/workflows/test.yml"]
     for text in written.values():
         assert not list(unowned(text))

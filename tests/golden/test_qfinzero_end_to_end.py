@@ -14,7 +14,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.runner.records.episode_journal import pack_lines
 from ktdeval.runner.records.run_folder import ANSWERS, RunFolder
-from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolved
+from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolve_references
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset
@@ -111,7 +111,7 @@ def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
     calls = []
 
     for call in item.gold:
-        arguments = resolved(call.args, answers)
+        arguments = resolve_references(call.args, answers)
         calls.append(RecordedCall(tool=call.tool, arguments=arguments))
         answers.append(catalogue().find(call.tool).call(workspace, arguments))
 

@@ -17,12 +17,12 @@ from msgspec import structs
 
 from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.access.http import openapi_document
-from ktdeval_qfinzero.access.server_rules import served
+from ktdeval_qfinzero.access.server_rules import make_served_catalogue
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.operations import Operation
 
 GOLDEN = Path(__file__).with_name("qfinzero_schemas.json")
-SERVED = served(catalogue())
+SERVED = make_served_catalogue(catalogue())
 #: Operations as tasks offer them, and as a server does
 PUBLISHED = {
     **{f"task {each.name}": each for each in catalogue().operations},

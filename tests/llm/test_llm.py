@@ -99,7 +99,7 @@ QUICK = ("detected", "questions")
 BY_NAME = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.slow, id=name) for name in CASES
 ]
-MOST_CALLS = 30  # of one step, with all its retries
+MAX_CALLS = 30  # of one step, with all its retries
 
 
 class Runs:
@@ -238,7 +238,7 @@ def test_every_step_is_decided_and_no_call_fails(runs: Runs, name: str) -> None:
 
     assert calls.failed == 0
     assert calls.steps == CASES[name].steps
-    assert calls.count <= CASES[name].steps * MOST_CALLS
+    assert calls.count <= CASES[name].steps * MAX_CALLS
 
     decisions = runs.card(name)["decisions"]
     assert decisions["error"] == 0

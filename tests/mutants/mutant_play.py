@@ -25,7 +25,7 @@ from _pytest.runner import runtestprotocol
 
 from mutant_hook import Switch
 
-MOST_SECONDS = 300.0  # of a test without a limit of its own
+MAX_SECONDS = 300.0  # of a test without a limit of its own
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _say(writer: int, **values: object) -> None:
 def _read(reader: int, limits: Mapping[str, float]) -> Iterator[Played]:
     running = None
     begun = time.monotonic()
-    messages = _Messages(reader, begun + MOST_SECONDS)
+    messages = _Messages(reader, begun + MAX_SECONDS)
     for values in messages:
         if "is_passed" in values:
             running = None
@@ -120,7 +120,7 @@ def _read(reader: int, limits: Mapping[str, float]) -> Iterator[Played]:
         else:
             running = values["test"]
             begun = time.monotonic()
-            messages.until = begun + limits.get(running, MOST_SECONDS)
+            messages.until = begun + limits.get(running, MAX_SECONDS)
 
     if running is not None:
         yield Played(running, False, time.monotonic() - begun, ())

@@ -5,7 +5,7 @@ all woven into the modules (`mutant_hook.py`), and a forked process plays the te
 
 Limits. A fault is active inside functions only, and not yet when modules are imported as tests are
 collected. A process that a test starts gets the fault from its environment, so one with an
-environment of its own has none. Each mutant is given tests that took at most `MOST_SECONDS`, the
+environment of its own has none. Each mutant is given tests that took at most `MAX_SECONDS`, the
 quickest first. So a survivor may yet die by a slower test (`SLOW=1` tries those that are marked
 slow) or by one of another room.
 """
@@ -29,7 +29,7 @@ from mutant_rooms import Room, choose, find_place, find_room
 from mutant_sites import Mutant
 
 HERE = Path(__file__).resolve().parent
-MOST_SECONDS = 30.0
+MAX_SECONDS = 30.0
 PATIENCE = 20.0  # seconds, and ten times what a test took: then it does not end
 KILLERS = ("killed_by_boundary", "killed_by")
 
@@ -176,7 +176,7 @@ def _tests_of(
 
     reaching.sort(key=lambda tests: seconds(tests[0]))
     chosen: list[pytest.Item] = []
-    left = MOST_SECONDS
+    left = MAX_SECONDS
     for item in [*(item for tests in reaching for item in tests), *rest]:
         left -= seconds(item)
         if left > 0 or not chosen:

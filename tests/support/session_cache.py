@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values import locked
+from ktdeval.values import lock_folder
 
 SESSION = "PYTEST_XDIST_TESTRUNUID"
 
@@ -23,7 +23,7 @@ def built_once(name: str, build: Callable[[], Any]) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "built.json"
 
-    with locked(folder, wait=True):
+    with lock_folder(folder, wait=True):
         if not path.exists():
             path.write_text(json.dumps(build()))
 

@@ -63,7 +63,7 @@ def _line_names(entries: Sequence[EpisodeMetric]) -> list[str]:
     """Return the names of all linked lines, in the order of their first occurrence."""
     names: dict[str, None] = {}
     for entry in entries:
-        names |= dict.fromkeys(_linked(entry))
+        names |= dict.fromkeys(_link_contributions(entry))
     return list(names)
 
 
@@ -72,7 +72,7 @@ def _linked_line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
     if entry.value is None:
         return entry
 
-    value = _linked(entry).get(name)
+    value = _link_contributions(entry).get(name)
     if value is None:
         return EpisodeMetric(value=None, n=entry.n, reason="the episode has no such line")
 
@@ -84,7 +84,7 @@ def _linked_line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
     return EpisodeMetric(value=value, n=entry.n, interval=interval)
 
 
-def _linked(entry: EpisodeMetric) -> dict[str, float]:
+def _link_contributions(entry: EpisodeMetric) -> dict[str, float]:
     lines = _detail(entry, "linked")
     return {name: value for name, value in lines.items() if isinstance(value, float)}
 

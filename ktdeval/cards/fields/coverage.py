@@ -10,7 +10,7 @@ from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count, percent
 from ktdeval.values.typed_json import Value
 
-LEAST_DECIDED_PERCENT = 95
+MIN_DECIDED_PERCENT = 95
 """Share of the planned steps that the model must have decided itself. Below it, a card shows forced
 holds, not the model.
 """
@@ -34,7 +34,7 @@ class Coverage(Value, frozen=True):
     @property
     def is_low(self) -> bool:
         """Whether the model decided too few of the planned steps."""
-        return 100 * self.steps_decided < LEAST_DECIDED_PERCENT * self.steps_planned
+        return 100 * self.steps_decided < MIN_DECIDED_PERCENT * self.steps_planned
 
     @property
     def is_undecided(self) -> bool:

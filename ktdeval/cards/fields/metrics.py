@@ -30,7 +30,7 @@ from ktdeval.stats.performance_metrics import ANNUALISED
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.strict_json import dumps_canonical
-from ktdeval.values.typed_json import converted
+from ktdeval.values.typed_json import convert_value
 
 
 class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def _definition(metric: Metric, years: Sequence[int]) -> Definition:
     or 365` where windows differ.
     """
     try:
-        definition = converted(metric, Definition, from_attributes=True)
+        definition = convert_value(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:
         raise PluginError(f"metric {metric.name!r}: {error}") from error
 

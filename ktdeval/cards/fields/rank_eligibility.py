@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.cards.fields.base_types import Name
-from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT, derive_coverage
+from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, derive_coverage
 from ktdeval.cards.fields.deciders import unranked_reasons
 from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
@@ -69,7 +69,7 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
 
     if coverage.is_low:
         share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {facts.STEP}s"
-        reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
+        reasons.append(f"the model decided {share}; {MIN_DECIDED_PERCENT} % are needed")
 
     if facts.task.mask not in (None, "bright"):
         reasons += unranked_reasons(facts.deciders, facts.episodes)

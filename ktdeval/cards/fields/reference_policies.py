@@ -31,7 +31,7 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
     levels = benchmark_levels(ledger, snapshot)
     problem = benchmark_problem(snapshot, levels)
     if problem:
-        undefined = EpisodeMetric.of(series.undefined(problem, len(ledger.steps)))
+        undefined = EpisodeMetric.of(series.make_undefined(problem, len(ledger.steps)))
         metrics = ReferenceMetrics(
             total_return=undefined, sharpe=undefined, max_drawdown=undefined, volatility=undefined
         )

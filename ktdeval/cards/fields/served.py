@@ -36,10 +36,10 @@ def add_served(parts: Iterable[Served]) -> list[Served]:
     for part in parts:
         groups.setdefault((part.model, part.name), []).append(part)
 
-    return [_added(group) for _, group in sorted(groups.items())]
+    return [_add_up(group) for _, group in sorted(groups.items())]
 
 
-def _added(group: Sequence[Served]) -> Served:
+def _add_up(group: Sequence[Served]) -> Served:
     own_settings = set(chain.from_iterable(part.own_settings for part in group))
     not_applied = set(chain.from_iterable(part.not_applied for part in group))
     return Served(

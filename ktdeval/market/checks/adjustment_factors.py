@@ -22,7 +22,7 @@ _RISE_NOISE = 8.0
 _RISE = 0.15  # |log| of a rising factor that the price must follow, where there is no price limit
 _BEYOND = 1.1  # times the daily limit, which no adjusted price goes beyond
 _QUIET = 0.005  # least usual overnight move
-_MOST_OF_ONE = 50.0  # log likelihood ratio of a single jump
+_MAX_OF_ONE = 50.0  # log likelihood ratio of a single jump
 _KNOWN = 2  # days on which the factor stays, from which the usual move is known
 _SPIKE = 5  # bars of a factor that jumps for a few days
 _SAME = 1e-6  # difference of logs where it is back
@@ -190,7 +190,7 @@ def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> Floa
         np.where(jumps & moved, 2 * move * step / noise**2, 0.0),
         np.where(jumps, (2 * move * step - step**2) / (2 * noise**2), 0.0),
     )
-    bounded = [np.clip(ratio, -_MOST_OF_ONE, _MOST_OF_ONE) for ratio in ratios]
+    bounded = [np.clip(ratio, -_MAX_OF_ONE, _MAX_OF_ONE) for ratio in ratios]
 
     return np.stack([np.bincount(pairs.column, ratio, size) for ratio in bounded])
 

@@ -23,7 +23,7 @@ from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, 
 ACCEPT_BREAKS = "accept_breaks"
 _LONG_GAP = 60  # sessions without a bar
 _FAR = 4.0  # standard deviations of the code's own moves
-_LEAST_MOVE = np.log10(1.5)  # over a long gap
+_MIN_MOVE = np.log10(1.5)  # over a long gap
 _MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 _STEP = np.log10(5.0)  # smaller moves of a day are no power of ten
 _NEAR_POWER = (0.06, 0.15)  # least and most distance, in log10, of a step from a power of ten
@@ -31,17 +31,17 @@ _WILD = 0.25  # part of a code's moves that are neither small nor near a power o
 _WHOLE_BAR = 3.0  # open, high and low of a bar are within so many times its close
 _VOLUME_STEP = 1.2  # log10 between two days: less is no change from shares to lots
 _BESIDE = 20  # bars on each side of a step of volume
-_LEAST_BESIDE = 5
-_LEAST_ALONE = 10  # where no other code has the step
+_MIN_BESIDE = 5
+_MIN_ALONE = 10  # where no other code has the step
 _NEAR_UNIT = 0.35  # log10: distance of a step of volume from a power of ten
-_LEAST_UNIT = 2  # power of ten: a step by ten is a split, as shares have them
+_MIN_UNIT = 2  # power of ten: a step by ten is a split, as shares have them
 _SHARED = 0.8  # part of the codes that have bars on both sides
 _OVERLAP = 0.1  # part of the bars on one side that may lie beyond the middle of the step
 _INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days between bars
-_MOST_SCOPES = 8  # that a message states as an option
+_MAX_SCOPES = 8  # that a message states as an option
 _REGULAR = 0.8  # part of the steps between bars
-_LEAST_STEPS = 4
-_LEAST_FROZEN = 3  # equal bars in a row
+_MIN_STEPS = 4
+_MIN_FROZEN = 3  # equal bars in a row
 _SHORT_LIFE = 20  # bars of a code that may all be equal
 
 
@@ -159,7 +159,7 @@ def breaks_after_gaps(raw: RawMarket) -> list[tuple[int, int]]:
     """
     table = raw.table
     found = []
-    for series in _moving_series(raw, float(_LEAST_MOVE)):
+    for series in _moving_series(raw, float(_MIN_MOVE)):
         code = table.codes[series.column]
         if raw.venue(code).has_boards:
             continue
@@ -172,7 +172,7 @@ def breaks_after_gaps(raw: RawMarket) -> list[tuple[int, int]]:
 
         likely = _FAR * series.deviation * np.sqrt(sessions)
         move = np.abs(np.diff(series.price))
-        breaks = (sessions > _LONG_GAP) & (move > np.maximum(likely, _LEAST_MOVE))
+        breaks = (sessions > _LONG_GAP) & (move > np.maximum(likely, _MIN_MOVE))
         for place in np.flatnonzero(breaks).tolist():
             found.append((int(series.rows[place]), int(series.rows[place + 1])))
 
@@ -227,7 +227,7 @@ def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
         for place in np.flatnonzero(np.diff(level)).tolist():
             power = int(level[place + 1] - level[place])
             comes_back = bool((level[place + 1 :] == level[place]).any())
-            if abs(power) < _LEAST_UNIT or comes_back:
+            if abs(power) < _MIN_UNIT or comes_back:
                 continue
 
             before = volume[max(0, place + 1 - _BESIDE) : place + 1]
@@ -263,8 +263,8 @@ def _levels(series: _CodeBars) -> IntArray:
     least, most = _NEAR_POWER
     slack = min(max(least, 2 * _FAR * series.deviation), most)
     is_wild = np.mean(distance > most) > _WILD
-    least_power = 2 if is_wild else 1  # of wild moves, some are about ten times by chance
-    is_step = (np.abs(power) >= least_power) & (distance <= slack)
+    min_power = 2 if is_wild else 1  # of wild moves, some are about ten times by chance
+    is_step = (np.abs(power) >= min_power) & (distance <= slack)
 
     return np.append(0, np.cumsum(np.where(is_step, power, 0))).astype(np.int64)
 
@@ -362,17 +362,17 @@ def _fix(raw: RawMarket, scopes: list[str]) -> str:
     """Return what brings volumes to the larger counts, which are shares."""
     unit = raw.conventions.volume_unit
     accept = f"--repair {ACCEPT_BREAKS} where they are real"
-    if not raw.conventions.has_options or unit != Unit() or len(scopes) > _MOST_SCOPES:
+    if not raw.conventions.has_options or unit != Unit() or len(scopes) > _MAX_SCOPES:
         return f"correct the volumes in the file, or {accept}"
 
     return f"--volume-unit share,{','.join(scopes)}, or {accept}"
 
 
 def _codes_across(table: BarTable, row: int) -> int:
-    """Return how many codes have `_LEAST_BESIDE` bars on each side of a day."""
+    """Return how many codes have `_MIN_BESIDE` bars on each side of a day."""
     before = np.bincount(table.column[table.traded & (table.row < row)], minlength=len(table.codes))
     after = np.bincount(table.column[table.traded & (table.row >= row)], minlength=len(table.codes))
-    return int(((before >= _LEAST_BESIDE) & (after >= _LEAST_BESIDE)).sum())
+    return int(((before >= _MIN_BESIDE) & (after >= _MIN_BESIDE)).sum())
 
 
 def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
@@ -409,7 +409,7 @@ def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
     """Return the power of ten of a step between two stretches of log10 volumes, and whether it is
     clear; None if there is none.
     """
-    if min(len(before), len(after)) < _LEAST_BESIDE:
+    if min(len(before), len(after)) < _MIN_BESIDE:
         return None
 
     size = float(np.median(after) - np.median(before))
@@ -424,7 +424,7 @@ def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
         return None
 
     apart = np.min(sign * after) - np.max(sign * before)
-    is_long = min(len(before), len(after)) >= _LEAST_ALONE
+    is_long = min(len(before), len(after)) >= _MIN_ALONE
     return power, bool(is_long and apart > abs(power) / 2)
 
 
@@ -448,7 +448,7 @@ def frozen_rows(table: BarTable) -> BoolArray:
     for first, stop in starts.reshape(-1, 2).tolist():
         bars = stop - first + 1
         is_short_life = bars == life[table.column[rows[first]]] < _SHORT_LIFE
-        if bars >= _LEAST_FROZEN and not is_short_life:
+        if bars >= _MIN_FROZEN and not is_short_life:
             frozen[rows[first + 1 : stop + 1]] = True
     return frozen
 
@@ -480,7 +480,7 @@ def _other_intervals(raw: RawMarket) -> Finding:
     for name, least, most in _INTERVALS:
         regular = (steps >= least) & (steps <= most)
         own = np.bincount(column[regular], minlength=len(table.codes))
-        odd = (count >= _LEAST_STEPS) & (own >= _REGULAR * count)
+        odd = (count >= _MIN_STEPS) & (own >= _REGULAR * count)
         examples += [f"{table.codes[code]}: bars of {name}" for code in np.flatnonzero(odd)]
 
     return finding_of("other_intervals", len(examples), examples)

@@ -17,8 +17,8 @@ from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray
 from ktdeval.market.sources.raw_tables import IntArray, RawMarket, as_days
 
 _SHIFTS = (1, -1)  # days by which all may be late or early
-_LEAST_OFF = 0.1  # part of a code's days that are no sessions
-_MOST_LEFT = 0.5  # part of these that may be left once they are moved: holidays of other exchanges
+_MIN_OFF = 0.1  # part of a code's days that are no sessions
+_MAX_LEFT = 0.5  # part of these that may be left once they are moved: holidays of other exchanges
 _DAY = np.timedelta64(1, "D")
 
 
@@ -95,9 +95,9 @@ def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> Int
         return np.asarray(np.bincount(group[is_off], minlength=size) / count)
 
     off = part_off(0)
-    if (off >= _LEAST_OFF).any():
+    if (off >= _MIN_OFF).any():
         for shift in _SHIFTS:
-            shifts[(off >= _LEAST_OFF) & (part_off(shift) <= _MOST_LEFT * off)] = shift
+            shifts[(off >= _MIN_OFF) & (part_off(shift) <= _MAX_LEFT * off)] = shift
     return shifts
 
 

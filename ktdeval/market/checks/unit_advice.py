@@ -27,7 +27,7 @@ _VOLUMES = (1.0, 10.0, 100.0, 1e3, 1e4, 1e6)
 _AMOUNTS = ((1.0, 1e3, 1e4), (1.0, 1e3, 1e4, 1e6, 1e8))  # of A-shares, the usual ones first
 _AMOUNTS_ELSEWHERE = ((1.0, 1e3, 1e6), (1.0, 1e3, 1e6, 100.0, 1e9))
 """Of other markets; 100: prices are in pence, amounts in pounds."""
-_MOST_SCOPES = 8  #: Most scopes that a message states as options
+_MAX_SCOPES = 8  #: Most scopes that a message states as options
 _EXAMPLES = 5
 _HIDDEN = "adjusted prices hide on which day the unit changes"
 _NEARLY_ALL = 0.95  # least part of bars that must share a convention for an option to state it
@@ -355,7 +355,7 @@ def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> s
     """
     of_factor = _factor_options(raw, faults)
     scopes = len(reading.volume.scopes) + len(reading.amount.scopes)
-    if of_factor is None or scopes > _MOST_SCOPES:
+    if of_factor is None or scopes > _MAX_SCOPES:
         return ""
 
     given = raw.conventions

@@ -17,7 +17,7 @@ from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, 
 NO_POWER = np.int8(127)  #: Power of ten of a quotient that no power explains
 _SLACK = 1.03  # of a bar, in which a scaled average price may lie: sources round what they scale
 _SLACK_OF_ENDS = 1.05  # where high and low are no more than open and close
-_MOST_ROUNDING = 1.0  # part of a number that rounding may change: 199 shares are one whole lot
+_MAX_ROUNDING = 1.0  # part of a number that rounding may change: 199 shares are one whole lot
 _MOVED = 0.03  # |log factor| from which the factor shows in a quotient
 _MOST = 0.5  # part of bars
 _RAW = 0.75  # part of a day's bars with a known unit, from which its prices are unadjusted
@@ -121,7 +121,7 @@ def _rounding(values: FloatArray) -> FloatArray:
     hundredths = (step == 0) & (np.abs(values * 100 - np.round(values * 100)) < 1e-6)
     step[hundredths] = 0.01
 
-    return np.asarray(np.minimum(step / values, _MOST_ROUNDING))
+    return np.asarray(np.minimum(step / values, _MAX_ROUNDING))
 
 
 def _powers(raw: RawMarket, factor_power: int) -> IntArray:

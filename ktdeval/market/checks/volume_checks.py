@@ -14,13 +14,13 @@ from ktdeval.market.snapshots.snapshot import BoolArray
 from ktdeval.market.sources.raw_tables import BarTable, RawMarket
 from ktdeval.values.files import csv_rows
 
-_LEAST_BARS = 5
+_MIN_BARS = 5
 _NEARLY_ALL = 0.95  # part of a code's bars
 _MOST = 0.5
 _NOISE = 1e-9  # relative, of numbers that are equal
-_MOST_TRADED = 1e12  # USD a day: no coin trades as much, by a factor of more than three
+_MAX_TRADED = 1e12  # USD a day: no coin trades as much, by a factor of more than three
 _QUOTES = re.compile(r"(?<=..)(USDT|USDC|FDUSD|TUSD|BUSD|USD|EUR|GBP|JPY|KRW|BTC|ETH)$")
-_MOST_SCOPES = 8  # that a message states as an option
+_MAX_SCOPES = 8  # that a message states as an option
 
 
 def check_impossible_volumes(raw: RawMarket) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def _supply_finding(raw: RawMarket) -> Finding:
 
         supply[column] = _supply_of(code)
         if instrument.currency == "USD":
-            most[column] = _MOST_TRADED
+            most[column] = _MAX_TRADED
 
     def is_beyond(part: BarTable) -> BoolArray:
         volume = part["volume"]
@@ -94,7 +94,7 @@ def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
 
     if len(codes) == len(raw.table.codes):
         return "--volume-unit value where they are traded values, or correct them in the file"
-    if len(codes) > _MOST_SCOPES or given.volume_unit.scale != 1:
+    if len(codes) > _MAX_SCOPES or given.volume_unit.scale != 1:
         return "no option helps: correct the volumes in the file"
 
     scopes = ",".join(f"{code}=value" for code in codes)
@@ -106,7 +106,7 @@ def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)
     own = np.bincount(table.column[found], minlength=size)
-    return np.asarray((count >= _LEAST_BARS) & (own >= part * count))
+    return np.asarray((count >= _MIN_BARS) & (own >= part * count))
 
 
 def _supply_of(code: str) -> float:

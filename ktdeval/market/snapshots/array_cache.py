@@ -32,7 +32,7 @@ from ktdeval.values.typed_json import Value
 View = TypeVar("View")
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-MOST_BYTES = 4 << 30  #: Size of all entries together
+MAX_BYTES = 4 << 30  #: Size of all entries together
 _MANIFEST = "manifest.json"
 _LARGEST_SHARE = 0.5  # of all, that one entry may take
 
@@ -57,9 +57,9 @@ class ArrayCacheEntry:
 class ArrayCache:
     """Cache of arrays in a folder, which need not exist."""
 
-    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
 
     def arrays(self, title: str, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
         """Return the arrays of a key, mapped into memory; those of `make` if they can't be kept.
@@ -80,7 +80,7 @@ class ArrayCache:
         """
         path = self._path(key)
         try:
-            arrays = _opened(path)
+            arrays = _open_entry(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, msgspec.MsgspecError):
@@ -93,7 +93,7 @@ class ArrayCache:
 
     def keep(self, title: str, key: Mapping[str, Any], made: Arrays) -> Arrays | None:
         """Write arrays and return them mapped into memory; None where they can't be kept."""
-        if sum(array.nbytes for array in made.values()) > self._most_bytes * _LARGEST_SHARE:
+        if sum(array.nbytes for array in made.values()) > self._max_bytes * _LARGEST_SHARE:
             return None
 
         path = self._path(key)
@@ -132,7 +132,7 @@ class ArrayCache:
         """Remove entries used longest ago until all together are small enough."""
         left = self.entries()
         total = sum(entry.bytes for entry in left)
-        while left and total > self._most_bytes:
+        while left and total > self._max_bytes:
             oldest = left.pop()
             if oldest.path != newest:
                 total -= oldest.bytes
@@ -155,7 +155,7 @@ def _write_arrays(folder: Path, title: str, arrays: Arrays) -> None:
     (folder / _MANIFEST).write_bytes(msgspec.json.encode(_Manifest(title=title, sums=sums)))
 
 
-def _opened(folder: Path) -> Arrays:
+def _open_entry(folder: Path) -> Arrays:
     """Return the arrays of an entry. Raises OSError, ValueError or MsgspecError: it is absent or
     damaged.
     """
@@ -196,8 +196,8 @@ def _read_entry(path: Path) -> ArrayCacheEntry:
 
 
 _BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry
-_FEWEST_DAYS = 8
-_MOST_BLOCKS = 192  # of all names together
+_MIN_DAYS = 8
+_MAX_BLOCKS = 192  # of all names together
 
 
 class StoredRows:
@@ -213,7 +213,7 @@ class StoredRows:
         self._snapshot_id = snapshot_id
         self._market = market
         self._days = days
-        self._size = max(_FEWEST_DAYS, _BLOCK_SIZE // max(1, assets))
+        self._size = max(_MIN_DAYS, _BLOCK_SIZE // max(1, assets))
         self._blocks: OrderedDict[tuple[str, int], Arrays] = OrderedDict()
 
     def row(
@@ -244,7 +244,7 @@ class StoredRows:
             key = {**of, "rows": [first, last]}
             block = self.cache.arrays(f"{name} of {self._market}, {days}", key, make_block)
             self._blocks[name, first] = block
-            if len(self._blocks) > _MOST_BLOCKS:
+            if len(self._blocks) > _MAX_BLOCKS:
                 self._blocks.popitem(last=False)
 
         return {part: rows[day - first] for part, rows in block.items()}

@@ -93,7 +93,7 @@ class Documents:
         table = None
         batches = list(_batches(items))
         if batches:
-            table = _sorted(pa.Table.from_batches(batches))
+            table = _sort_rows(pa.Table.from_batches(batches))
 
         return cls(table, close or Close(), tuple(sorted(set(entities))))
 
@@ -118,10 +118,10 @@ class Documents:
         tables = [pa.Table.from_batches(batches)]
         if self.table is not None:
             tables.insert(0, self.table)
-        return Documents(_sorted(pa.concat_tables(tables)), self.close, self.entities)
+        return Documents(_sort_rows(pa.concat_tables(tables)), self.close, self.entities)
 
     @classmethod
-    def stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
+    def read_stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
         """Return a table that was stored by `table`. Raises DataError: an absent or other column,
         or rows out of order.
         """
@@ -348,7 +348,7 @@ def _document_cells(item: Document) -> tuple[int | str, ...]:
     )
 
 
-def _sorted(table: pa.Table) -> pa.Table:
+def _sort_rows(table: pa.Table) -> pa.Table:
     """Return the rows in an order that depends on their content alone."""
     import pyarrow.compute as pc  # noqa: PLC0415
 

@@ -401,7 +401,7 @@ class MarketSnapshot:
             for code, spells in groupby(self.spells, key=lambda spell: spell.code)
         }
 
-    def called(self, asset: int, row: int) -> tuple[str, str]:
+    def name_asset(self, asset: int, row: int) -> tuple[str, str]:
         """Code and name of an asset on day `row`. Where names are dated and none is known for the
         day, the last code before it, or else the first one, is the name, too; where they are not,
         both are those of the only day known.
@@ -435,7 +435,7 @@ class MarketSnapshot:
         none does yet.
         """
         column = self.asset_index.get(self.canonical(code))
-        if column is None or not self.spells or self.called(column, row)[0] == code:
+        if column is None or not self.spells or self.name_asset(column, row)[0] == code:
             return column
 
         day = str(self.days[row])
@@ -475,7 +475,7 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
-_MOST_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
+_MAX_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
 
 
 def _read_only(array: FloatArray) -> FloatArray:
@@ -521,7 +521,9 @@ class MarketView:
         self.days = snapshot.days[:end]
         self.codes = snapshot.codes
         columns = range(len(snapshot.codes)) if snapshot.spells else ()
-        self.names = tuple(snapshot.called(asset, day)[1] for asset in columns) or snapshot.names
+        self.names = (
+            tuple(snapshot.name_asset(asset, day)[1] for asset in columns) or snapshot.names
+        )
         self.industries = snapshot.industries
         self.boards = () if snapshot.instruments else snapshot.boards
         self.calendars = snapshot.calendars
@@ -556,7 +558,7 @@ class MarketView:
         figures: T | None = self._derived.get((self.day, name))
         if figures is None:
             figures = self._derived.setdefault((self.day, name), make())
-            if len(self._derived) * len(self.codes) > _MOST_DERIVED:
+            if len(self._derived) * len(self.codes) > _MAX_DERIVED:
                 self._derived.popitem(last=False)
 
         return figures

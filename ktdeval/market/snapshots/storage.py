@@ -159,7 +159,7 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
     asset_of_row = np.tile(np.arange(n_assets, dtype=np.int32), n_days)
     axes = {
         "date": pa.array(np.repeat(snapshot.days, n_assets)),
-        "code": _coded(asset_of_row, snapshot.codes),
+        "code": _encode_codes(asset_of_row, snapshot.codes),
     }
     bars = {name: _flat(getattr(snapshot, name)) for name in GRID_FIELDS}
     pq.write_table(pa.table({**axes, **bars}), folder / BARS, compression="zstd")
@@ -189,7 +189,7 @@ def _flat(grid: npt.NDArray[Any]) -> pa.Array:
     return pa.array(np.ascontiguousarray(grid).reshape(-1))
 
 
-def _coded(rows: npt.NDArray[Any], codes: tuple[str, ...]) -> pa.DictionaryArray:
+def _encode_codes(rows: npt.NDArray[Any], codes: tuple[str, ...]) -> pa.DictionaryArray:
     """Return the column of codes whose positions in `codes` are given."""
     return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(codes, pa.string()))
 
@@ -234,7 +234,7 @@ def _write_indices(snapshot: MarketSnapshot, folder: Path) -> None:
 def _write_minutes(minutes: MinuteBars, folder: Path) -> None:
     rows = minutes.rows
     columns: dict[str, Any] = {
-        "code": _coded(rows["asset"], minutes.codes),
+        "code": _encode_codes(rows["asset"], minutes.codes),
         "ends_at": rows["ends_at"].astype("M8[s]"),
     }
     for name in MINUTE_FIELDS:
@@ -387,7 +387,7 @@ def _read_documents(folder: Path) -> Documents:
     if not (folder / DOCUMENTS).exists():
         return Documents.of((), close, entities)
 
-    return Documents.stored(read_table(folder / DOCUMENTS), close, entities)
+    return Documents.read_stored(read_table(folder / DOCUMENTS), close, entities)
 
 
 def _read_price_limits(

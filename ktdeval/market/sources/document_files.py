@@ -14,7 +14,7 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.documents import Document, Documents, Entity, EntityKind
 from ktdeval.market.snapshots.snapshot import parse_code, parse_symbol
-from ktdeval.market.sources.sentiment import MOST_CHARACTERS, sentiment_text, split_sentiment
+from ktdeval.market.sources.sentiment import MAX_CHARACTERS, sentiment_text, split_sentiment
 from ktdeval.market.venues.close_times import Close
 from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
 
@@ -160,7 +160,7 @@ def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
             return sentiment_text(value)
         except ValueError as error:
             raise DataError(
-                f"{where}: {name}: {error}; write a label of at most {MOST_CHARACTERS} characters"
+                f"{where}: {name}: {error}; write a label of at most {MAX_CHARACTERS} characters"
                 ' such as "positive", or a number'
             ) from error
 

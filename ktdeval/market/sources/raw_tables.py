@@ -340,7 +340,7 @@ class BarTable:
         self.column = code.codes[self.order]
         self.row = rows.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
-        self.suspended: BoolArray = self.judged(BarTable._suspended)
+        self.suspended: BoolArray = self.judged(BarTable._find_suspensions)
 
     def __getitem__(self, name: str) -> FloatArray:
         """[rows] values of a field."""
@@ -371,7 +371,7 @@ class BarTable:
         """
         return np.concatenate([judge(part) for part in self.parts()])
 
-    def _suspended(self) -> BoolArray:
+    def _find_suspensions(self) -> BoolArray:
         prices = np.stack([self[name] for name in PRICE_FIELDS])
         present = np.isfinite(prices)
         flat = present.all(axis=0) & (prices == prices[0]).all(axis=0)

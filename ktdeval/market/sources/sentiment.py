@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 
-MOST_CHARACTERS = 80  #: of a label
+MAX_CHARACTERS = 80  #: of a label
 _DECIMALS = 2
 _SCORE = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
@@ -103,7 +103,7 @@ def sentiment_text(value: str | float) -> str:
     label = " ".join(str(value).split())
     # `float` would read 1_0 as well, and digits of other scripts.
     if not _SCORE.fullmatch(label):
-        if len(label) > MOST_CHARACTERS:
+        if len(label) > MAX_CHARACTERS:
             raise ValueError(f"has {len(label):,} characters")
         return label
 

@@ -26,7 +26,7 @@ from ktdeval.values.config_options import build, option
 
 ExecutionName = Literal["none", "spread", "sqrt"]
 """Names of the presets."""
-LEAST_DAYS = 5
+MIN_DAYS = 5
 """Days with a bar that a volatility and a mean volume need, and with quotes that a spread needs."""
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
@@ -258,8 +258,7 @@ def execution_words(execution: Execution) -> str:
         words.append(_cap_words(execution))
 
     words.append(
-        f"An asset that {known} on fewer than {LEAST_DAYS} of these days can't be traded"
-        " (`volume`)."
+        f"An asset that {known} on fewer than {MIN_DAYS} of these days can't be traded (`volume`)."
     )
     return " ".join(words)
 

@@ -110,7 +110,7 @@ class Forker:
                 seen.append(payload)
             return payload
 
-        episode = self._opened(spec, step, RecordedModel(), {})
+        episode = self._open_episode(spec, step, RecordedModel(), {})
         episode.lens.show_changed(keep)
         episode.shown_bytes(step)
         if not seen:
@@ -122,14 +122,14 @@ class Forker:
         """Return how many values a change makes other ones in a step's state; None where tools may
         show what the state does not. Raises UsageError: it can't be made here; nobody is asked.
         """
-        episode = self._opened(spec, step, RecordedModel(), {})
+        episode = self._open_episode(spec, step, RecordedModel(), {})
         episode.shown_bytes(step)  # the mask parses what it has shown
         self._check_words(episode, change)
         if change.field == LABELS:
             self._check_labels(episode, spec, step)
             return None
 
-        changed = self._changed(episode, step, change, 0)
+        changed = self._change_step(episode, step, change, 0)
         episode.lens.show_changed(changed)
         episode.shown_bytes(step)
         if changed.cells:
@@ -170,13 +170,13 @@ class Forker:
         decision with its `failure`. Raises KtdevalError: the model can't be asked; LeakError.
         """
         change = forked.change
-        episode = self._opened(spec, step, access.model, access.further)
+        episode = self._open_episode(spec, step, access.model, access.further)
         episode.draw_anew("fork", forked.variant, forked.sample)
         changed: ChangedPayloads | None = None
         if change is not None and change.field == LABELS:
             episode.lens.relabel(derive_seed(spec.mask_seed, change.text, forked.sample, bits=128))
         elif change is not None:
-            changed = self._changed(episode, step, change, forked.sample)
+            changed = self._change_step(episode, step, change, forked.sample)
             episode.lens.show_changed(changed)
 
         decision = Decision((), "error")
@@ -285,7 +285,7 @@ class Forker:
     def _base_row(self, spec: EpisodeSpec) -> int:
         return window_rows(self._snapshot.days, spec.span.first, spec.span.last)[0] - 1
 
-    def _changed(
+    def _change_step(
         self, episode: TradingEpisode, step: int, change: InputChange, sample: int
     ) -> ChangedPayloads:
         """Return a change of this step. Raises CannotChangeError: its stock isn't shown."""
@@ -303,7 +303,7 @@ class Forker:
         seed = derive_seed("fork", change.text, sample)
         return ChangedPayloads(change, asset, lens.base_row + step, seed, self.has_tools)
 
-    def _opened(
+    def _open_episode(
         self, spec: EpisodeSpec, step: int, model: Model, further: Mapping[str, Model]
     ) -> TradingEpisode:
         """Return an episode at one of its steps, as it was."""

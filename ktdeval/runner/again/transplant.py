@@ -167,7 +167,7 @@ class Transplanter:
         from the task's `trading` options, as the card shows it.
         """
         tape = MarketTape.from_snapshot(self._snapshot, trading)
-        description = self._described(changes)
+        description = self._describe_task(changes)
         task_hash = content_hash(plain(description))
         episodes = []
         for done, spec in enumerate(self._specs):
@@ -180,7 +180,7 @@ class Transplanter:
 
         return TransplantedTask(trading, tuple(episodes), self._card(description, episodes))
 
-    def _described(self, changes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    def _describe_task(self, changes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return the task's description with other rules, and with what it was made from."""
         trading = self._description["trading"]
         assert isinstance(trading, Mapping), "every trading task describes its rules"
@@ -203,10 +203,10 @@ class Transplanter:
         return build_card(
             replace(
                 inputs,
-                uncounted=_renamed(inputs.uncounted, ids),
-                roles=_renamed(inputs.roles, ids),
-                served=_renamed(inputs.served, ids),
-                makers=_renamed(inputs.makers, ids),
+                uncounted=_rename_ids(inputs.uncounted, ids),
+                roles=_rename_ids(inputs.roles, ids),
+                served=_rename_ids(inputs.served, ids),
+                makers=_rename_ids(inputs.makers, ids),
                 task=description,
                 specs=[episode.spec for episode in episodes],
                 ledgers=[episode.ledger for episode in episodes],
@@ -217,7 +217,7 @@ class Transplanter:
         )
 
 
-def _renamed(by_id: Mapping[str, T], ids: Mapping[str, str]) -> dict[str, T]:
+def _rename_ids(by_id: Mapping[str, T], ids: Mapping[str, str]) -> dict[str, T]:
     return {ids[old]: value for old, value in by_id.items()}
 
 
@@ -282,20 +282,20 @@ class _Execution:
                 # sized when it was decided: by its weight, which is what it asked for
                 orders.append(structs.replace(order, shares=None))
             else:
-                orders.append(structs.replace(order, shares=self._scaled(order, order.asset)))
+                orders.append(structs.replace(order, shares=self._scale_order(order, order.asset)))
 
         if self._seen is None:
             return tuple(orders)
         return self._seen.sized(tuple(orders))
 
-    def _scaled(self, order: Order, asset: int) -> int:
+    def _scale_order(self, order: Order, asset: int) -> int:
         """Return the shares of an order by shares at this capital, in whole lots; at least 1, so
         that the executor judges it.
         """
         ordered = order.shares or 0
         sign = -1 if order.side == "SELL" else 1
-        own = _held(self._books.account, asset)
-        was = _held(self._run_books.account, asset)
+        own = _count_held_shares(self._books.account, asset)
+        was = _count_held_shares(self._run_books.account, asset)
 
         # what brings a position to nothing, and what goes beyond
         closing = 0
@@ -309,7 +309,7 @@ class _Execution:
         return max(1, closing + in_lots(beyond * now // then, lot))
 
 
-def _held(account: Account, asset: int) -> int:
+def _count_held_shares(account: Account, asset: int) -> int:
     position = account.positions.get(asset)
     return 0 if position is None else position.shares
 

@@ -25,7 +25,7 @@ from ktdeval.values.typed_json import Value
 FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)
 TRANSPLANT = "transplant.json"
-LEAST_FILLED = 0.8
+MIN_FILLED = 0.8
 """Filled share below which an account is mostly what could not be bought: its returns are no figures
 of the decisions.
 """
@@ -64,7 +64,7 @@ class OtherStates(Value):
 
 class CapitalLine(Value):
     """Figures of a task's decisions at one capital; returns are net of all costs, and withheld where
-    less than `LEAST_FILLED` of what orders asked for was filled.
+    less than `MIN_FILLED` of what orders asked for was filled.
     """
 
     task: str

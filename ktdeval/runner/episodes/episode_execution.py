@@ -33,7 +33,7 @@ from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_boundary import described
+from ktdeval.registry.plugin_boundary import describe_error
 from ktdeval.registry.plugin_error_location import place_of
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.episode import TradingEpisode
@@ -205,7 +205,7 @@ def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
 
 def _describe_defect(error: BaseException) -> str:
     """Return type, text and place of an error: the line of a plugin's author, or else its last."""
-    text = described(error)
+    text = describe_error(error)
     if place_of(error) is not None:
         return text
 

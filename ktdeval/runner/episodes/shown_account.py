@@ -134,12 +134,12 @@ class SeenBooks:
             return action
 
         held = {asset: position.shares for asset, position in self.account.positions.items()}
-        sized = list(map(self._weighed, action))
+        sized = list(map(self._round_weight, action))
 
         # The executor fills sells first.
         sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
         for index in sells_first:
-            sized[index] = self._sized(sized[index], held)
+            sized[index] = self._size_order(sized[index], held)
 
         return tuple(sized)
 
@@ -155,7 +155,7 @@ class SeenBooks:
             for held in self.last.positions:
                 held_minor[self._columns[held.code]] = held.value_minor
 
-        weighed = tuple(map(self._weighed, self._closing(action)))
+        weighed = tuple(map(self._round_weight, self._closing(action)))
         return known_breaches(self.account, held_minor, weighed, self._trading, self._rules.terms)
 
     def last_prices(self, asset: int) -> Iterator[float]:
@@ -217,13 +217,13 @@ class SeenBooks:
         shown = [self._lens.render_text(Shares(asset, number / steps)) for number in (one, other)]
         return shown[0] == shown[1]
 
-    def _weighed(self, order: Order) -> Order:
+    def _round_weight(self, order: Order) -> Order:
         """Order with its weight at the digits of the mask."""
         if order.target_weight is None:
             return order
         return structs.replace(order, target_weight=self._lens.known_weight(order.target_weight))
 
-    def _sized(self, order: Order, held: dict[int, int]) -> Order:
+    def _size_order(self, order: Order, held: dict[int, int]) -> Order:
         """Order with a weight and shares, which are added to what is `held`."""
         asset = order.asset
         weight = order.target_weight

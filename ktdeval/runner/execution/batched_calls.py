@@ -51,11 +51,11 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
 
     agent = plugins.make_agent(config.agent, config.agent_args)
     if agent_traits(agent).acts_outside:
-        raise _refused(f"the agent {config.agent} asks when it runs")
+        raise _explain_refusal(f"the agent {config.agent} asks when it runs")
 
     for name, task in tasks.items():
         if not is_scoring(task):
-            raise _refused(f"{name} trades, and each of its steps needs the one before")
+            raise _explain_refusal(f"{name} trades, and each of its steps needs the one before")
 
 
 def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
@@ -69,15 +69,17 @@ def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None
         first = steps[0]
         spec = first.spec
         if spec.further_models:
-            raise _refused(f"the agent {spec.agent} asks several models")
+            raise _explain_refusal(f"the agent {spec.agent} asks several models")
 
         where = f"task {name}, agent {spec.agent}: its first sample can't be shown"
         calls = len(call_foreign(first.shown, where, False).requests)
         if calls != 1:
-            raise _refused(f"{name} with the agent {spec.agent} makes {calls:,} calls a sample")
+            raise _explain_refusal(
+                f"{name} with the agent {spec.agent} makes {calls:,} calls a sample"
+            )
 
 
-def _refused(problem: str) -> UsageError:
+def _explain_refusal(problem: str) -> UsageError:
     return UsageError(
         f"--batch: {problem}; it is for scoring tasks whose samples take one call each, so leave it"
         " out"

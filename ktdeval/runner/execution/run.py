@@ -49,7 +49,7 @@ from ktdeval.runner.plans.additional_models import (
     choices,
     further_models,
     known_context,
-    offered,
+    offer_protocols,
     own_model,
 )
 from ktdeval.runner.plans.config import RunConfig
@@ -151,7 +151,7 @@ def prepare_run(
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
     check_batch(config, plugins, tasks)
-    models = _connected(config, plugins, shared)
+    models = _connect_models(config, plugins, shared)
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
 
@@ -223,7 +223,7 @@ def open_access(
     KtdevalError.
     """
     config = with_model_settings(config, plugins)
-    models = _connected(config, plugins)
+    models = _connect_models(config, plugins)
     return config, _open_access(models, config, folder, RunSignals(stop, plugins.emit))
 
 
@@ -241,14 +241,16 @@ class _RunModels:
         return as_remote(self.own)
 
 
-def _connected(config: RunConfig, plugins: Plugins, shared: SharedRun | None = None) -> _RunModels:
+def _connect_models(
+    config: RunConfig, plugins: Plugins, shared: SharedRun | None = None
+) -> _RunModels:
     """Return the models of a run, connected where they are behind a network, and checked where they
     are people. Raises KtdevalError: one can't be asked.
     """
     own = own_model(config, plugins)
     further = further_models(config, plugins)
     if shared is not None:
-        further = offered(further, shared.further_protocols)
+        further = offer_protocols(further, shared.further_protocols)
 
     models = _RunModels(own, run_price(config, own), further)
     named = [(config.model, own), *((each.choice.name, each.model) for each in further)]
@@ -282,9 +284,9 @@ def _open_access(
         return access
 
     is_free = models.price == FREE and all(each.price == FREE for each in models.further)
-    most_errors = None if is_free else config.max_failures
+    max_errors = None if is_free else config.max_failures
     protocol = local_protocol(config, models.own)
-    return ModelAccess(models.own, most_errors, protocol, models.further)
+    return ModelAccess(models.own, max_errors, protocol, models.further)
 
 
 def _create_folder(
@@ -421,11 +423,11 @@ def execute_run(run: PreparedRun) -> RunResult:
     Raises KeyboardInterrupt; ProviderError: the model fails before any episode ran.
     """
     return told_run(
-        run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_executed, run)
+        run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_execute_episodes, run)
     )
 
 
-def _executed(run: PreparedRun) -> RunResult:
+def _execute_episodes(run: PreparedRun) -> RunResult:
     """Run episodes that are not complete, then write the cards; raises as of `execute_run`."""
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:

@@ -203,7 +203,7 @@ def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:
     return tuple(each.choice for each in models)
 
 
-def offered(
+def offer_protocols(
     models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
 ) -> tuple[RunModel, ...]:
     """Return further models with the tool protocols that are known of them."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.errors import DataError, UsageError, wrap_os_error
 from ktdeval.market.snapshots.array_cache import ArrayCache
 from ktdeval.market.snapshots.documents import DOCUMENT_COLUMNS
 from ktdeval.market.snapshots.manifest import FORMAT_VERSION, with_id
@@ -38,12 +38,12 @@ def open_snapshot(
                 f" {', '.join(sorted(data_args))}"
             )
 
-        return _stored(folder)
+        return _read_stored(folder)
 
     providers = plugins.specs("data")
     if data in providers:
         if providers[data].extra.get("generated"):
-            return _cached(plugins, data, data_args)
+            return _make_cached(plugins, data, data_args)
 
         return with_id(plugins.make_snapshot(data, data_args))
 
@@ -72,7 +72,7 @@ def _markets_beside(data: str) -> list[str]:
     return [str(Path(data).with_name(path.parent.name)) for path in manifests]
 
 
-def _stored(folder: Path) -> MarketSnapshot:
+def _read_stored(folder: Path) -> MarketSnapshot:
     """Return the snapshot of a folder; the same object again while its files are unchanged."""
     try:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
@@ -157,7 +157,7 @@ def store_snapshot(
     return save_snapshot(snapshot, folder, files)
 
 
-def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
+def _make_cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
     """Return a generated market: it depends on nothing but its parameters, so it is made once and
     found again by their hash.
     """
@@ -173,11 +173,11 @@ def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> 
 
     if stored_market(folder) is not None:
         try:
-            return _stored(folder)
+            return _read_stored(folder)
         except DataError as error:
             raise DataError(f"{error}; delete {folder} to generate it again") from error
 
-    with explained(
+    with wrap_os_error(
         f"{folder.parent}: can't keep generated markets here",
         "set KTDEVAL_CACHE_DIR to a writable folder",
     ):

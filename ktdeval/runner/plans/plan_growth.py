@@ -33,10 +33,10 @@ def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:
     if difference is not None:
         raise StoreError(f"{recorded.path}: {ANOTHER_RUN.format(difference)}")
 
-    return replace(planned, specs=united(planned.specs, recorded.manifest.specs))
+    return replace(planned, specs=unite_episodes(planned.specs, recorded.manifest.specs))
 
 
-def united(
+def unite_episodes(
     planned: Sequence[EpisodeSpec], recorded: Sequence[EpisodeSpec]
 ) -> tuple[EpisodeSpec, ...]:
     """Return planned episodes in their order, then those that were recorded and are not planned."""

@@ -30,7 +30,7 @@ _HEAD = (
 )
 _DIGITS = 8
 _GRIDS = (*BAR_FIELDS, "member")
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def _check_expected(snapshot: MarketSnapshot, path: Path, recipe: Recipe) -> Non
         return
 
     differences = revisions(recipe, snapshot)
-    named = "; ".join(differences[:_MOST_NAMED])
-    if len(differences) > _MOST_NAMED:
-        named += f" (and {len(differences) - _MOST_NAMED} more)"
+    named = "; ".join(differences[:_MAX_NAMED])
+    if len(differences) > _MAX_NAMED:
+        named += f" (and {len(differences) - _MAX_NAMED} more)"
 
     raise DataError(
         f"{path}: made snapshot {snapshot.id[:12]}…, not {recipe.snapshot[:12]}…: {named}; fetch"

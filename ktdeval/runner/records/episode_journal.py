@@ -22,12 +22,12 @@ import zstandard
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.runner.records.transcript_counts import Said, count_said, read_exchanges
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.decompression_limits import most_bytes
+from ktdeval.values.decompression_limits import max_bytes
 from ktdeval.values.files import Closing, open_plain, read_plain, sync_folder
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical
@@ -35,7 +35,7 @@ from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 T = TypeVar("T")
 R = TypeVar("R")
 
-_MOST_TIMES = 2000
+_MAX_TIMES = 2000
 """How many times its packed size a file may hold: a day's prompts repeat those of the day before
 almost whole.
 """
@@ -93,12 +93,12 @@ class _NoKeeper:
 
 class Journal(Closing, Generic[T]):
     """JSON lines of one type. Each is durable (fdatasync) before `append` returns, or with
-    `most_unsynced` above 1 the last of so many, whose steps can be played again. `is_own` says
+    `max_unsynced` above 1 the last of so many, whose steps can be played again. `is_own` says
     whether an entry can have its index.
 
     A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it
     belonged to is simply run again. A line that is broken anywhere else is corruption: StoreError,
-    and the file is left as it is; but with `most_unsynced` above 1 a line with a hole is cut off
+    and the file is left as it is; but with `max_unsynced` above 1 a line with a hole is cut off
     with all after it. `keeper` keeps each entry, too, before `append` returns.
     """
 
@@ -108,15 +108,15 @@ class Journal(Closing, Generic[T]):
         type_: type[T],
         is_own: Callable[[int, T], bool] | None = None,
         keeper: JournalKeeper | None = None,
-        most_unsynced: int = 1,
+        max_unsynced: int = 1,
     ) -> None:
         self.path = path
         self._keeper = _NoKeeper() if keeper is None else keeper
-        self._most_unsynced = most_unsynced
+        self._max_unsynced = max_unsynced
         self.recovered: list[T] = []
         self._is_in_folder = False  # durably: who made the file may have been killed before
 
-        with explained(f"{path}: can't open the journal"):
+        with wrap_os_error(f"{path}: can't open the journal"):
             is_new = not path.exists()
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             if not is_new:
@@ -131,7 +131,7 @@ class Journal(Closing, Generic[T]):
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
         keep = 0
-        may_have_holes = self._most_unsynced > 1
+        may_have_holes = self._max_unsynced > 1
         for entry, size in _whole_entries(self.path, type_, may_have_holes):
             number = len(self.recovered) + 1
             if is_own is not None and not is_own(number - 1, entry):
@@ -175,7 +175,7 @@ class Journal(Closing, Generic[T]):
     def _is_due(self, entry: T) -> bool:
         """Whether a group ends with an entry."""
         return (
-            self._count - self._synced >= self._most_unsynced
+            self._count - self._synced >= self._max_unsynced
             or self._end - self._synced_end >= _BYTES_A_GROUP
             or _reached_outside(entry)
         )
@@ -207,7 +207,7 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
     """Read whole entries one by one: together they may not fit in memory. Raises StoreError for an
     unreadable or corrupt one.
     """
-    with explained(f"{path}: can't read"):
+    with wrap_os_error(f"{path}: can't read"):
         for entry, _ in _whole_entries(path, type_):
             yield entry
 
@@ -224,7 +224,7 @@ class CompactedJournal:
     transcript: bytes
 
 
-def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
+def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
     """Return what an episode keeps of its journal, whose lines were written by this process, or read
     by it when it opened the journal. Raises StoreError: a line is corrupt.
     """
@@ -247,7 +247,7 @@ def compacted(path: Path, type_: type[Entry]) -> CompactedJournal:
 
     entries = (decode_json(line, TranscriptEntry, f"{path}: transcript") for line in transcript)
     counts = count_said(entries)
-    packed = _packed(transcript)
+    packed = _pack_lines(transcript)
     made_by = []
     for maker, count in steps.items():
         own = StepMaker(ktdeval=maker.ktdeval, code=maker.code, python=maker.python, steps=count)
@@ -307,10 +307,10 @@ def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
 
 def pack_lines(values: Iterable[Any]) -> bytes:
     """Return values as compressed lines of JSON; equal values give equal bytes."""
-    return _packed([encode_canonical(value).encode() for value in values])
+    return _pack_lines([encode_canonical(value).encode() for value in values])
 
 
-def _packed(lines: Iterable[bytes]) -> bytes:
+def _pack_lines(lines: Iterable[bytes]) -> bytes:
     return zstandard.ZstdCompressor(level=9, write_checksum=True).compress(
         b"".join(line + b"\n" for line in lines)
     )
@@ -324,7 +324,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
     try:
         packed = read_plain(path)
         if (
-            not 0 <= zstandard.frame_content_size(packed) <= most_bytes(len(packed), _MOST_TIMES)
+            not 0 <= zstandard.frame_content_size(packed) <= max_bytes(len(packed), _MAX_TIMES)
         ):  # that much memory is taken at once
             raise StoreError(f"{where}: its header states no size, or more than one can have")
 

@@ -26,7 +26,7 @@ from ktdeval.values.typed_json import Value, decode_json, to_plain
 TRANSPORT = ("timeout_s",)
 
 _SHOWN = 80
-_MOST_BYTES = 8_000_000
+_MAX_BYTES = 8_000_000
 
 ContentHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 IsoDay = Annotated[
@@ -123,7 +123,7 @@ def load_drawn_key(path: str) -> DrawnKey:
     """
     where = f"--registration {path}"
     try:
-        data = read_plain(user_path(path), _MOST_BYTES)
+        data = read_plain(user_path(path), _MAX_BYTES)
     except OSError as error:
         raise ConfigError(
             f"{where}: can't read: {error.strerror or error}; name keys/ID.json of the board"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.values.files import read_plain
 from ktdeval.values.format_versions import check_version, stated_version
 from ktdeval.values.typed_json import Value, decode_json
@@ -26,7 +26,7 @@ def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Do
     if not path.exists():
         raise StoreError(f"{folder}: no {form} here ({name} is missing)")
 
-    with explained(where):
+    with wrap_os_error(where):
         data = read_plain(path)
 
     head = decode_json(data, dict[str, msgspec.Raw], where)

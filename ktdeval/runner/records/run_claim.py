@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from ktdeval.calls.remote_call_log import LOG_FILE, LOG_FOLDER
-from ktdeval.errors import ConfigError, FencedError, StoreError, explained
+from ktdeval.errors import ConfigError, FencedError, StoreError, wrap_os_error
 from ktdeval.runner.records.run_file_names import MANIFEST
 from ktdeval.runner.records.run_manifest import check_head
 from ktdeval.runner.records.url_run import RemoteRun, remote_run
@@ -38,7 +38,7 @@ class RunClaim:
         """Lock a folder that exists. Raises StoreError: another process has it."""
         self.path = path
         self._descriptor: int | None = None
-        with explained(f"{path}: can't lock the run folder", "choose another --out"):
+        with wrap_os_error(f"{path}: can't lock the run folder", "choose another --out"):
             self._descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             is_ours = try_lock(self._descriptor)
 
@@ -64,7 +64,7 @@ def claim_folder(path: Path) -> RunClaim:
     """Claim a run folder, which is made where there is none. Raises StoreError where it can't be
     made, is no run, or is another process's.
     """
-    with explained(f"{path}: can't make the run folder", "choose another --out"):
+    with wrap_os_error(f"{path}: can't make the run folder", "choose another --out"):
         path.mkdir(parents=True, exist_ok=True)
         check_vacant(path)
 
@@ -202,7 +202,7 @@ def _check_vacant_url(mirror: Mirror) -> None:
 
 def _worker_name(path: Path) -> str:
     """Return a name of this machine and user for one URL, drawn once."""
-    with explained(f"{path}: can't keep the name of this machine", "set KTDEVAL_CACHE_DIR"):
+    with wrap_os_error(f"{path}: can't keep the name of this machine", "set KTDEVAL_CACHE_DIR"):
         if not path.exists():
             write_atomic(path, secrets.token_hex(8))
         return path.read_text().strip()

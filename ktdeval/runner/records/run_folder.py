@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.calls.call_counts import EpisodeCalls
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.harness.external_acts import KeptFiles
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.registry.plugin_boundary import is_file_name
@@ -35,7 +35,7 @@ from ktdeval.runner.records.episode_journal import (
     Entry,
     Journal,
     Record,
-    compacted,
+    compact_journal,
     entry_type,
     read_journal,
     unpack_lines,
@@ -96,7 +96,7 @@ class RunFolder:
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
-        with explained(f"{claim.path}: can't write", "free space or choose another --out"):
+        with wrap_os_error(f"{claim.path}: can't write", "free space or choose another --out"):
             folder._begin(growth)
         return folder
 
@@ -136,7 +136,7 @@ class RunFolder:
         readable.
         """
         # too long a name, or no permission
-        with explained(str(path / MANIFEST), "fix that, or name another path"):
+        with wrap_os_error(str(path / MANIFEST), "fix that, or name another path"):
             if not (path / MANIFEST).exists():
                 raise StoreError(f"{path}: no run here (manifest.json is missing)")
         return cls(path, RunManifest.load(path / MANIFEST))
@@ -197,12 +197,12 @@ class RunFolder:
         give the same bytes.
         """
         folder = self._episode_folder(spec)
-        with explained(f"{folder}: can't make the episode's folder"):
+        with wrap_os_error(f"{folder}: can't make the episode's folder"):
             make_lasting_folder(folder)
 
         if self._remote is None:
-            most_unsynced = STEPS_A_GROUP if is_repeatable else 1
-            return Journal(folder / JOURNAL, entry_type, is_own, most_unsynced=most_unsynced)
+            max_unsynced = STEPS_A_GROUP if is_repeatable else 1
+            return Journal(folder / JOURNAL, entry_type, is_own, max_unsynced=max_unsynced)
 
         self._remote.begin_journal(spec.id)
         keeper = self._remote.journal_keeper(spec.id)
@@ -219,7 +219,7 @@ class RunFolder:
         after a crash at any point.
         """
         folder = self._episode_folder(spec)
-        journal = compacted(folder / JOURNAL, entry_type)
+        journal = compact_journal(folder / JOURNAL, entry_type)
         name, data = encode(journal.records)
         files = {name: data, TRANSCRIPT: journal.transcript}
 
@@ -310,7 +310,7 @@ class RunFolder:
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():
                 path = self._episode_file(spec, name)
-                with explained(f"{path}: can't read", _ANEW):
+                with wrap_os_error(f"{path}: can't read", _ANEW):
                     digest = file_sha256(path)
 
                 if digest != recorded:
@@ -325,7 +325,7 @@ class RunFolder:
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
         """Read the mark of a complete episode. Raises StoreError where it is not readable."""
         path = self.mark_path(spec)
-        with explained(f"{path}: can't read", _ANEW):
+        with wrap_os_error(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
 
         if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):

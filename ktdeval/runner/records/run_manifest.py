@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ktdeval.calls.prices import FREE, PriceEntry
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.market.rules.calendar import parse_day
 from ktdeval.runner.records.completion_marks import LogEntry
 from ktdeval.runner.records.leaderboard_registration import ContentHash
@@ -116,7 +116,7 @@ class RunManifest:
         hash to its id.
         """
         where = f"{path}: not a readable manifest"
-        with explained(where):
+        with wrap_os_error(where):
             data = read_plain(path)
 
         check_head(data, path)

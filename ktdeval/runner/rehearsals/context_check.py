@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.calls.context_window import LEAST_ROOM, Context, does_not_fit
-from ktdeval.calls.prompt_size import FEWEST_TOKENS
+from ktdeval.calls.context_window import MIN_ROOM, Context, does_not_fit
+from ktdeval.calls.prompt_size import MIN_TOKENS
 from ktdeval.errors import UsageError
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window
@@ -62,7 +62,7 @@ def ways_to_fit(
     ways = [f"give the model a context of at least {needed:,} tokens"]
     for case in _USUAL:
         left = context.tokens - largest[case]
-        if context.holds_reply and LEAST_ROOM <= left < room:
+        if context.holds_reply and MIN_ROOM <= left < room:
             suffix = "" if case == "high" else f", which leaves room in the case {case}"
             ways.append(f"lower --max-output-tokens to {left:,}{suffix}")
             break
@@ -87,7 +87,7 @@ def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
     if context.holds_reply and left < room:
         words += f" with --max-output-tokens {left:,}"
 
-    least = min(LEAST_ROOM, room) if context.holds_reply else 0
+    least = min(MIN_ROOM, room) if context.holds_reply else 0
     if left >= least:
         yield f"{words}: its prompts have about {tokens:,} tokens"
 
@@ -116,7 +116,7 @@ def _smallest_prompt(rehearsal: Sequence[FirstStep], most: int) -> int:
     smallest = sys.maxsize
     for first in by_window(rehearsal).values():
         for size in first.smallest_sizes():
-            smallest = min(smallest, round(size.largest.tokens(FEWEST_TOKENS)))
+            smallest = min(smallest, round(size.largest.tokens(MIN_TOKENS)))
             if smallest <= most:
                 return smallest
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ktdeval.calls.prompt_size import (
-    FEWEST_TOKENS,
-    MOST_TOKENS,
+    MAX_TOKENS,
+    MIN_TOKENS,
     USUAL_TOKENS,
     BytesPerToken,
     PromptBytes,
@@ -298,7 +298,7 @@ def _filler_text(length: int) -> str:
 
 
 #: Finished steps, or answered calls, from which on their own figures replace assumptions
-LEAST_OBSERVED = 5
+MIN_OBSERVED = 5
 
 
 @dataclass(frozen=True)
@@ -328,9 +328,9 @@ class Scenario:
 
 
 ASSUMED: Mapping[str, Scenario] = {
-    "low": Scenario(LOW, FEWEST_TOKENS, reply_tokens=150, call_s=2.0),
+    "low": Scenario(LOW, MIN_TOKENS, reply_tokens=150, call_s=2.0),
     "typical": Scenario(TYPICAL, USUAL_TOKENS, reply_tokens=600, call_s=8.0),
-    "high": Scenario(HIGH, MOST_TOKENS, reply_tokens=None, call_s=30.0),
+    "high": Scenario(HIGH, MAX_TOKENS, reply_tokens=None, call_s=30.0),
 }
 
 
@@ -375,7 +375,7 @@ class CallLimits:
 
     def call_s(self, scenario: Scenario) -> float:
         """Seconds of a call: as observed, else as assumed in this scenario."""
-        if len(self.latencies_s) >= LEAST_OBSERVED:
+        if len(self.latencies_s) >= MIN_OBSERVED:
             return statistics.fmean(self.latencies_s)
         return min(scenario.call_s, self.timeout_s)
 
@@ -390,13 +390,13 @@ class FinishedStep(NamedTuple):
 def observed_rates(
     assumed: Mapping[str, StepRate], steps: Sequence[FinishedStep], *, are_counted: bool
 ) -> dict[str, StepRate]:
-    """Costs of a step with the calls and tokens that finished ones had (at least `LEAST_OBSERVED`):
+    """Costs of a step with the calls and tokens that finished ones had (at least `MIN_OBSERVED`):
     mean, tenth and ninetieth percentiles. Tokens stay as assumed unless a provider counted those of
     every reply.
     """
-    calls = _spread([len(step.entry.exchanges) for step in steps])
-    tokens_in = _spread([step.record.input_tokens for step in steps])
-    tokens_out = _spread([step.record.output_tokens for step in steps])
+    calls = _describe_spread([len(step.entry.exchanges) for step in steps])
+    tokens_in = _describe_spread([step.record.input_tokens for step in steps])
+    tokens_out = _describe_spread([step.record.output_tokens for step in steps])
     rates: dict[str, StepRate] = {}
     for name, rate in assumed.items():
         observed = replace(rate, calls=calls[name])
@@ -410,7 +410,7 @@ def observed_rates(
     return rates
 
 
-def _spread(values: Sequence[float]) -> dict[str, float]:
+def _describe_spread(values: Sequence[float]) -> dict[str, float]:
     """Mean with the tenth and ninetieth percentiles, widened to include it where the values are
     skewed.
     """

@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 _MEASURED = 6  # steps of a window that are played through
 _ALIKE = 3  # the same where days show tables alone, which are of one size
-_MOST_DAYS = 400  # of a window that are looked at
-_MOST_SAMPLES = 24  # the same of a scoring task, whose samples may take long to make
+_MAX_DAYS = 400  # of a window that are looked at
+_MAX_SAMPLES = 24  # the same of a scoring task, whose samples may take long to make
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def sample_days(episode: Episode) -> SampledDays:
     them only where there is no other: nothing is held or remembered at it.
     """
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
-    looked_at = spread_over(all_steps, _most_looked_at(episode))
+    looked_at = spread_over(all_steps, _max_looked_at(episode))
     shown = {step: episode.shown_bytes(step) for step in looked_at}
     by_size = sorted(looked_at, key=lambda step: (shown[step], step))
     steps = sorted(spread_over(by_size, _MEASURED))
@@ -97,10 +97,10 @@ def sample_days(episode: Episode) -> SampledDays:
     )
 
 
-def _most_looked_at(episode: Episode) -> int:
+def _max_looked_at(episode: Episode) -> int:
     if isinstance(episode, ScoringEpisode):
-        return _MOST_SAMPLES
-    return _MOST_DAYS if episode.has_documents else _ALIKE
+        return _MAX_SAMPLES
+    return _MAX_DAYS if episode.has_documents else _ALIKE
 
 
 def spread_over(items: Sequence[T], most: int) -> list[T]:

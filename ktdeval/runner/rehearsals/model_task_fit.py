@@ -36,7 +36,7 @@ def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugin
         if problem:
             fitting = ", ".join(_fitting(first, plugins)) or "none that is built in"
             raise UsageError(
-                f"{problem}; task {task_name} {_given(first.task, requests)}; models that fit:"
+                f"{problem}; task {task_name} {_describe_inputs(first.task, requests)}; models that fit:"
                 f" {fitting}"
             )
 
@@ -96,7 +96,7 @@ def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -
     return None
 
 
-def _given(task: Any, requests: Sequence[ModelRequest]) -> str:
+def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
     """Say what a task gives: the tables of its prompt, and its research tools; of a scoring task,
     that it asks questions.
     """

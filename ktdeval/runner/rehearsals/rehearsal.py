@@ -65,7 +65,7 @@ class FirstStep:
         """Return what a model is sent, with or without the lessons of a warm-up before it."""
         has_lessons = with_lessons and self._learns
         if has_lessons not in self._shown:
-            self._shown[has_lessons] = self._played(has_lessons)
+            self._shown[has_lessons] = self._play_step(has_lessons)
         return self._shown[has_lessons]
 
     @cached_property
@@ -95,7 +95,7 @@ class FirstStep:
         """Return the sizes of these steps, with a model that behaves so."""
         if behaviour == LOW:
             return [self._low_size(step) for step in self.days.steps]
-        return self._measured(behaviour, self.days.steps)
+        return self._measure_steps(behaviour, self.days.steps)
 
     def smallest_sizes(self) -> Iterator[StepSize]:
         """Yield their sizes without research, from that of the step that shows least."""
@@ -126,7 +126,7 @@ class FirstStep:
         """Whether there may be a warm-up."""
         return self.total_steps > 0 and self._has_warm_up
 
-    def _played(self, has_lessons: bool) -> ShownStep:
+    def _play_step(self, has_lessons: bool) -> ShownStep:
         model = MeasuringModel(LOW, 0)
         episode = self._open(model)
         if isinstance(episode, TradingEpisode):
@@ -138,10 +138,10 @@ class FirstStep:
 
     def _low_size(self, step: int) -> StepSize:
         if step not in self._low:
-            (self._low[step],) = self._measured(LOW, [step])
+            (self._low[step],) = self._measure_steps(LOW, [step])
         return self._low[step]
 
-    def _measured(self, behaviour: AssumedBehaviour, steps: Sequence[int]) -> list[StepSize]:
+    def _measure_steps(self, behaviour: AssumedBehaviour, steps: Sequence[int]) -> list[StepSize]:
         return measure_steps(self.spec, self.task, self._factory, behaviour, steps)
 
 

@@ -33,11 +33,11 @@ def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> M
     """
     spec = rehearsal[0].spec
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
-    measured: MeasuredTask = call_foreign(_measured, where, rehearsal, limits)
+    measured: MeasuredTask = call_foreign(_measure_task, where, rehearsal, limits)
     return measured
 
 
-def _measured(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
+def _measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
     reference = rehearsal[0]
     means = {}
     prompts = {}
@@ -54,7 +54,7 @@ def _measured(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> Meas
         low_prompts += _prompt_tokens(sizes, _LOW)
 
     longest = max(low_prompts) / max(*prompts[_LOW], 1.0)
-    largest = _ordered(
+    largest = _order_figures(
         (min(low_prompts), statistics.fmean(prompts[_TYPICAL]), max(prompts[_HIGH]) * longest)
     )
     return MeasuredTask(rates, dict(zip(ASSUMED, map(round, largest), strict=True)))
@@ -78,13 +78,13 @@ def _carried_over(
     for own, at_low, typical, high in zip(low, *means.values(), strict=True):
         scale = own.mean / at_low.mean if at_low.mean else 1.0
         most = high.most * scale + 2 * own.error
-        figures.append(_ordered((own.least, typical.mean * scale, most)))
+        figures.append(_order_figures((own.least, typical.mean * scale, most)))
 
     rates = zip(*figures, strict=True)
     return {name: StepRate(*rate) for name, rate in zip(ASSUMED, rates, strict=True)}
 
 
-def _ordered(figures: tuple[float, ...]) -> tuple[float, ...]:
+def _order_figures(figures: tuple[float, ...]) -> tuple[float, ...]:
     """Return figures of low, typical and high with low as the least and high as the largest of
     them: seconds are measured, and an agent may do less where it has more to lose.
     """

@@ -15,8 +15,8 @@ from pathlib import Path
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import RECORD, CallDatabase, EpisodeRows, LogIdentity, read_labels
 from ktdeval.calls.stop_flag import Fence, no_fence
-from ktdeval.errors import StoreError, explained
-from ktdeval.runner.plans.plan_growth import united
+from ktdeval.errors import StoreError, wrap_os_error
+from ktdeval.runner.plans.plan_growth import unite_episodes
 from ktdeval.runner.records.completion_marks import LogEntry
 from ktdeval.runner.records.run_folder import (
     CANARY,
@@ -55,9 +55,9 @@ def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_
     recorded = None
     if (target / MANIFEST).exists():
         recorded = RunFolder.load(target).manifest
-        manifest = replace(manifest, specs=united(manifest.specs, recorded.specs))
+        manifest = replace(manifest, specs=unite_episodes(manifest.specs, recorded.specs))
 
-    with explained(f"{target}: can't gather the run", "free space or choose another --out"):
+    with wrap_os_error(f"{target}: can't gather the run", "free space or choose another --out"):
         for name in ("episodes", "cards"):
             (target / name).mkdir(parents=True, exist_ok=True)
 

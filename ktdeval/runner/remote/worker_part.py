@@ -59,7 +59,7 @@ def episode_progress(folder: Path, episode: str) -> Progress:
     """
     own = folder / "episodes" / episode
     return Progress(
-        (own / MARK).exists(), _journalled(own / JOURNAL), recorded_calls(folder, episode)
+        (own / MARK).exists(), _count_lines(own / JOURNAL), recorded_calls(folder, episode)
     )
 
 
@@ -69,7 +69,7 @@ def recorded_calls(folder: Path, label: str) -> int:
     return count_calls(path, label) if path.exists() else 0
 
 
-def _journalled(path: Path) -> int:
+def _count_lines(path: Path) -> int:
     """Return the number of whole lines of a journal; 0 without one."""
     try:
         return read_plain(path).count(b"\n")

@@ -24,7 +24,7 @@ from ktdeval.errors import DataError
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.decompression_limits import open_parquet, open_unpacked
 from ktdeval.values.strict_json import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     JsonValue,
     is_nested_within,
     loads_data,
@@ -44,10 +44,10 @@ from ktdeval.values.tables.text_encoding import (
 )
 
 LARGEST_JSON = 256 << 20  #: characters of a JSON list, which is read whole
-MOST_FIELDS_SHOWN = 12
+MAX_FIELDS_SHOWN = 12
 NO_HEADER = "is empty; write the names of its columns into the first line"
 BATCH = 10_000  #: rows that are decoded together
-_MOST_SHAPES = 1_000
+_MAX_SHAPES = 1_000
 _KIND_WORDS: Mapping[Kind, str] = {
     "csv": "text",
     "lines": "JSON objects in lines",
@@ -137,7 +137,7 @@ class TableShape:
         for name in dict.fromkeys(filter(None, fields)):
             own = [column for column, other in zip(columns, fields, strict=True) if other == name]
             if len(set(own)) > 1:
-                problems.append(f"columns {_quoted(own)} are all {name}; keep one")
+                problems.append(f"columns {_quote_names(own)} are all {name}; keep one")
             elif len(own) > 1:
                 problems.append(f"column {own[0]!r} appears twice; keep one")
 
@@ -145,7 +145,7 @@ class TableShape:
 
     def _unknown(self, column: str) -> str:
         known = near_matches(column, self.fields)
-        if not known and len(self.fields) <= MOST_FIELDS_SHOWN:
+        if not known and len(self.fields) <= MAX_FIELDS_SHOWN:
             known = f"; fields: {', '.join(self.fields)}"
         return f"column {column[:40]!r} is not a field: {self.advice}{known}"
 
@@ -293,7 +293,7 @@ def read_exact_json(text: str) -> JsonValue:
     """
     try:
         value: JsonValue = _EXACT.decode(text)
-        if not is_nested_within(text, MOST_LEVELS):
+        if not is_nested_within(text, MAX_LEVELS):
             raise RecursionError
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
@@ -378,7 +378,7 @@ def _object_rows(
                     report(TableFault(line, words, in_rows=False))
 
             reported.update(problems)
-            if len(shapes) >= _MOST_SHAPES:
+            if len(shapes) >= _MAX_SHAPES:
                 shapes.clear()
 
             named = [(key, table.shape.field_of(key)) for key in keys]
@@ -452,5 +452,5 @@ def _columns_in_words(columns: Sequence[str]) -> str:
     return f"its columns: {', '.join(column[:40] for column in columns)[:300]}"
 
 
-def _quoted(names: Sequence[str]) -> str:
+def _quote_names(names: Sequence[str]) -> str:
     return ", ".join(repr(name[:40]) for name in names)

@@ -98,7 +98,7 @@ def encodings(file: Path) -> tuple[str, ...]:
     if other:
         raise ValueError(f"by its first bytes it is {other}")
 
-    marked = _marked(head)
+    marked = _read_mark(head)
     if marked:
         return (marked,)
 
@@ -115,10 +115,10 @@ def encodings(file: Path) -> tuple[str, ...]:
 def marked_encoding(file: Path) -> str | None:
     """Return the encoding that a file's byte order mark states; None without one."""
     with open_unpacked(file) as stream:
-        return _marked(stream.read(len(codecs.BOM_UTF8)))
+        return _read_mark(stream.read(len(codecs.BOM_UTF8)))
 
 
-def _marked(head: bytes) -> str | None:
+def _read_mark(head: bytes) -> str | None:
     for mark, encoding in _BOMS:
         if head.startswith(mark):
             return encoding

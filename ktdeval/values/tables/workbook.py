@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
-from ktdeval.values.decompression_limits import MOST_TIMES_OF_TEXT, most_bytes, too_large
+from ktdeval.values.decompression_limits import MAX_TIMES_OF_TEXT, max_bytes, too_large
 from ktdeval.values.installation import install_command
 
 Note = Callable[[str], None]
@@ -69,8 +69,8 @@ def _check_size(file: Path) -> None:
         held = sum(part.file_size for part in archive.infolist())
 
     size = file.stat().st_size
-    if held > most_bytes(size, MOST_TIMES_OF_TEXT):
-        raise DataError(f"{file}: {too_large(held, size, MOST_TIMES_OF_TEXT)}")
+    if held > max_bytes(size, MAX_TIMES_OF_TEXT):
+        raise DataError(f"{file}: {too_large(held, size, MAX_TIMES_OF_TEXT)}")
 
 
 def _first_sheet(file: Path, note: Note) -> list[tuple[Any, ...]]:

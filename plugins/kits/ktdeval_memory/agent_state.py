@@ -70,7 +70,7 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
                 change = today.changes.get(label)
                 if label in today.resting:
                     change = 0.0
-                decision.moves[label] = _added(move, change, missed)
+                decision.moves[label] = _add_change(move, change, missed)
 
     def momentum(self, label: str, days: int) -> float | None:
         """Return the cumulative log return of an asset over its latest sessions; None if one of them
@@ -83,7 +83,7 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
         return math.fsum(known)
 
 
-def _added(move: float | None, change: float | None, missed: int) -> float | None:
+def _add_change(move: float | None, change: float | None, missed: int) -> float | None:
     if move is None or change is None or missed:
         return None
     return move + change

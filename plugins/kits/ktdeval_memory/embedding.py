@@ -56,7 +56,7 @@ _READ = {".json", ".txt", ".model", ".safetensors"}  # files of a model
 _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 # of a request to a server
 _TIMEOUT_S = 60.0
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 _RETRIES = RetryPolicy(max_retries=6, max_wait_s=120.0)
 _LOG = logging.getLogger(__name__)
 _ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one text at a time
@@ -79,10 +79,10 @@ class HashingEmbedder(_CachingEmbedder):
     """Signed hashing of words and pairs of words to 256 floats of unit length."""
 
     def __init__(self) -> None:
-        super().__init__(_hashed)
+        super().__init__(_hash_words)
 
 
-def _hashed(text: str) -> Vectors:
+def _hash_words(text: str) -> Vectors:
     words = _WORD.findall(text.lower())
     pairs = [" ".join(pair) for pair in itertools.pairwise(words)]
     encoded = [gram.encode("utf-8", "replace") for gram in (*words, *pairs)]
@@ -112,9 +112,9 @@ class SentenceEmbedder(_CachingEmbedder):
 
     def __init__(self, name: str, weights: str) -> None:
         self._model = _load_model(name, weights)
-        super().__init__(self._encoded)
+        super().__init__(self._encode_text)
 
-    def _encoded(self, text: str) -> Vectors:
+    def _encode_text(self, text: str) -> Vectors:
         with _ENCODING:
             encoded = self._model.encode([text], show_progress_bar=False)
 
@@ -279,10 +279,10 @@ class RemoteEmbedding:
 
         try:
             with build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_S) as answer:
-                content = answer.read(_MOST_BYTES + 1)
+                content = answer.read(_MAX_BYTES + 1)
         except HTTPError as error:
             names = {name.lower(): value for name, value in error.headers.items()}
-            raise http_error(error.code, error.read(_MOST_BYTES), names, caller, body) from None
+            raise http_error(error.code, error.read(_MAX_BYTES), names, caller, body) from None
         except (OSError, ValueError, HTTPException) as error:
             raise network_error(caller, str(error), isinstance(error, TimeoutError)) from None
 

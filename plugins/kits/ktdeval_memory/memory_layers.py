@@ -30,9 +30,9 @@ from ktdeval_memory.embedding import Embedder, HashingEmbedder, Vectors
 
 Layer = Literal["short", "mid", "long", "reflection", "stream"]
 
-LEAST_RECENCY = 0.05
-LEAST_IMPORTANCE = 5.0
-MOST_IMPORTANCE = 100.0
+MIN_RECENCY = 0.05
+MIN_IMPORTANCE = 5.0
+MAX_IMPORTANCE = 100.0
 NEAR_EQUAL = 0.95  #: cosine from which a reflection is a repetition
 #: layers that memories move between, the shallowest first
 ORDER: tuple[Layer, ...] = ("short", "mid", "long")
@@ -139,7 +139,7 @@ def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability:
     """
     total = (
         np.exp(-ages / np.float32(stability))
-        + np.minimum(importances, MOST_IMPORTANCE) / MOST_IMPORTANCE
+        + np.minimum(importances, MAX_IMPORTANCE) / MAX_IMPORTANCE
         + relevancies
     )
     rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
@@ -155,13 +155,13 @@ def scaled_scores(
     recencies = np.exp(-ages / np.float32(stability))
     total = np.zeros(len(ages), np.float32)
     for part in (recencies, importances, np.round(relevancies, _DIGITS)):
-        total += _scaled(part)
+        total += _scale_values(part)
 
     rounded: Vectors = np.round(total, _DIGITS).astype(np.float32)
     return rounded
 
 
-def _scaled(values: Vectors) -> Vectors:
+def _scale_values(values: Vectors) -> Vectors:
     """Return values scaled to [0, 1]; all 0 if they are equal."""
     if not len(values):
         return values
@@ -190,7 +190,7 @@ def best(values: Vectors, count: int) -> list[int]:
     return largest
 
 
-def _drawn(initial: Draws, drawn: float) -> float:
+def _draw_importance(initial: Draws, drawn: float) -> float:
     """Return the importance that a draw from [0, 1) gives."""
     chances = itertools.accumulate(chance for _, chance in initial)
     index = bisect.bisect_right(list(chances), drawn)
@@ -243,7 +243,7 @@ class LayeredMemory:
         number = self.state.made
         initial = self.rules.importance.get(layer, self.rules.layers[home].importance)
         drawn = derive_seed("importance", self._seed, layer, number, text, bits=53) / 2**53
-        memory = Memory(f"M{number}", text, _drawn(initial, drawn), assets=list(assets))
+        memory = Memory(f"M{number}", text, _draw_importance(initial, drawn), assets=list(assets))
         self.state.layers[home].append(memory)
         self._count("added")
 
@@ -318,7 +318,7 @@ class LayeredMemory:
                 self._flow()
 
     def _decay(self) -> None:
-        for rule, memory in self._ruled():
+        for rule, memory in self._pair_with_rules():
             memory.age += 1
             memory.importance *= rule.decay
 
@@ -330,8 +330,8 @@ class LayeredMemory:
             memories = self.state.layers[layer]
             remaining = []
             for memory in memories:
-                is_recent = recency(memory.age, rule.stability) >= LEAST_RECENCY
-                if is_recent and memory.importance >= LEAST_IMPORTANCE:
+                is_recent = recency(memory.age, rule.stability) >= MIN_RECENCY
+                if is_recent and memory.importance >= MIN_IMPORTANCE:
                     remaining.append(memory)
 
             self._count("purged", len(memories) - len(remaining))
@@ -360,7 +360,7 @@ class LayeredMemory:
 
             self.state.layers[layer] = remaining
 
-    def _ruled(self) -> Iterator[tuple[LayerRule, Memory]]:
+    def _pair_with_rules(self) -> Iterator[tuple[LayerRule, Memory]]:
         """Yield each memory with the rule of its layer."""
         for layer, rule in self.rules.layers.items():
             for memory in self.state.layers[layer]:

@@ -21,7 +21,7 @@ from ktdeval.harness import (
     StepSession,
     ask_in_words,
     decide_in_phases,
-    joined,
+    join_parts,
     offered_tools,
     two_phases,
 )
@@ -79,7 +79,7 @@ class MemoryStep:
         record = self.record
         today = MemoryDay.of(observation.state, f"step {number}")
         role = role_text(self.params, self.memory.rules, today.state)
-        system = joined(observation.rules, role)
+        system = join_parts(observation.rules, role)
         if is_first:
             self._warm_up(system, today)
             record.histories = {}
@@ -101,7 +101,7 @@ class MemoryStep:
 
         asking = MemorySession(self.session, self.name, state)
         submission = observation.submission_with(two_phases(observation, self.session))
-        request = joined(submission, observation.request, self._request(today))
+        request = join_parts(submission, observation.request, self._request(today))
         messages = _with_words(messages, request)
         decision = decide_in_phases(messages, asking, None)
         self._settle(number, today)
@@ -169,7 +169,7 @@ class MemoryStep:
         """
         state = self._shown_state(today)
         text = self._day_text(today, lesson.text, state, shown)
-        question = joined(text, wordings()["explain"])
+        question = join_parts(text, wordings()["explain"])
         messages = (Message("system", system), Message("user", question))
         return self._answer(messages, WARM_UP, state)
 
@@ -201,7 +201,7 @@ class MemoryStep:
         if today.state.sections:
             text = text.replace(today.state.text, state.text)
 
-        return joined(
+        return join_parts(
             section(words["profile"], *profile_lines(today, self.record.histories)),
             text,
             section(words["momentum"], *momentum_lines(self.params, today, self.record)),
@@ -257,11 +257,11 @@ class MemoryStep:
             day=document.day,
             kind=document.kind,
             sentiment=document.sentiment.lower(),
-            text=self._line(f"{document.title} {self._shortened(document)}"),
+            text=self._line(f"{document.title} {self._shorten_text(document)}"),
         )
         return self.memory.add(layer, _one_line(line), document.labels)
 
-    def _shortened(self, document: ObservedDocument) -> str:
+    def _shorten_text(self, document: ObservedDocument) -> str:
         """Return a document's text, or if it is too long the model's summary, if requested and
         answered; it is cut otherwise.
         """
@@ -402,7 +402,7 @@ def _with_words(messages: Sequence[Message], text: str) -> list[Message]:
     """
     *earlier, last = messages
     if last.role == "user":
-        return [*earlier, Message("user", joined(last.content, text))]
+        return [*earlier, Message("user", join_parts(last.content, text))]
     return [*messages, Message("user", text)]
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.harness import Decision, joined, label_key, submission_object
+from ktdeval.harness import Decision, join_parts, label_key, submission_object
 from ktdeval.observation import ObservedAsset, ObservedOutcome, ObservedState
 from ktdeval.values import load_yaml
 from ktdeval_memory.agent_state import AgentRecord, Pending
@@ -32,7 +32,7 @@ def _profiles() -> Mapping[str, str]:
 
 def section(title: str, *lines: str) -> str:
     """Return lines under a heading; empty without any."""
-    return joined(f"# {title}", "\n".join(lines)) if lines else ""
+    return join_parts(f"# {title}", "\n".join(lines)) if lines else ""
 
 
 # ---- role
@@ -54,7 +54,7 @@ def role_text(params: MemoryParams, rules: ParameterSet, state: ObservedState) -
     if params.character != "self_adaptive":
         parts.append(words[params.character])
 
-    return joined(*parts)
+    return join_parts(*parts)
 
 
 def _memory_text(rules: ParameterSet, with_news: bool) -> str:
@@ -188,12 +188,12 @@ class ShownMemories:
         for query, by_layer in zip(self.queries, self.recalled, strict=True):
             layers = [self._layer(layer, held, seen) for layer, held in by_layer.items() if held]
             if layers:
-                parts.append(joined(f"# {self._title(query)}", *layers))
+                parts.append(join_parts(f"# {self._title(query)}", *layers))
 
         if not parts:
             words = wordings()
             return section(words["memories"], words["nothing"])
-        return joined(*parts)
+        return join_parts(*parts)
 
     def _title(self, query: MemoryQuery) -> str:
         words = wordings()
@@ -203,7 +203,7 @@ class ShownMemories:
 
     def _layer(self, layer: Layer, memories: Sequence[Memory], seen: set[str]) -> str:
         lines = [f"- {memory.id}: {self._line(memory, seen)}" for memory in memories]
-        return joined(f"## {wordings()['layers'][layer]}", "\n".join(lines))
+        return join_parts(f"## {wordings()['layers'][layer]}", "\n".join(lines))
 
     def _line(self, memory: Memory, seen: set[str]) -> str:
         if memory.id in self.in_news:

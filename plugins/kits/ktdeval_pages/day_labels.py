@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-MOST_DATES = 4
+MAX_DATES = 4
 #: Least distance of two dates as a share of the axis: the first begins at its day, the next lies on
 #: both sides of its own, and a date takes a fifth of the narrowest chart
-_LEAST_DISTANCE = 0.32
+_MIN_DISTANCE = 0.32
 
 
 def dated_positions(days: int) -> list[int]:
@@ -18,10 +18,10 @@ def dated_positions(days: int) -> list[int]:
         dated_positions(5)  # [0, 2, 4]
     """
     last = days - 1
-    for count in range(MOST_DATES, 2, -1):
+    for count in range(MAX_DATES, 2, -1):
         positions = [round(last * index / (count - 1)) for index in range(count)]
         distances = [right - left for left, right in pairwise(positions)]
-        if min(distances) >= _LEAST_DISTANCE * last and min(distances) > 0:
+        if min(distances) >= _MIN_DISTANCE * last and min(distances) > 0:
             return positions
 
     return sorted({0, last})

@@ -26,7 +26,7 @@ SOLID = (1, 0)  #: strokes and gaps of a whole line
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class LegendEntry:
     """A name in a legend, and how its marks look."""
 
     name: str
@@ -52,22 +52,22 @@ def settings() -> Spec:
     """Return the look of axes, legends and titles."""
     where = Path(__file__).with_name("figure_settings.yaml")
     colours = {name: colour.light for name, colour in TOKENS.items()}
-    look: Spec = _coloured(load_yaml(where), colours)
+    look: Spec = _colour_tokens(load_yaml(where), colours)
     return look
 
 
-def _coloured(part: Any, colours: Mapping[str, str]) -> Any:
+def _colour_tokens(part: Any, colours: Mapping[str, str]) -> Any:
     """Return settings with the colour of each token in the place of its name."""
     if isinstance(part, dict):
-        return {name: _coloured(value, colours) for name, value in part.items()}
+        return {name: _colour_tokens(value, colours) for name, value in part.items()}
     if isinstance(part, str) and part.startswith("$"):
         return colours[part[1:]]
     return part
 
 
-def series_of(names: Iterable[str]) -> list[Series]:
+def series_of(names: Iterable[str]) -> list[LegendEntry]:
     """Return names in the colours of series, in their order."""
-    return [Series(name, token) for name, token in zip(names, SERIES, strict=False)]
+    return [LegendEntry(name, token) for name, token in zip(names, SERIES, strict=False)]
 
 
 def finite(value: float | None, scale: float = 1.0) -> float | None:
@@ -109,38 +109,38 @@ def layer(kind: str, encoding: Spec, rows: Rows | None = None, **style: Any) -> 
     return drawn
 
 
-def lines(rows: Rows, x: Spec, y: Spec, series: Sequence[Series], width: float = 1.6) -> Spec:
+def lines(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], width: float = 1.6) -> Spec:
     """Return lines with a legend. Rows of one `name`, which is that of a series, are one line, or
     one for each `part`. `width`: of the lines, in pixels.
     """
     encoding = {
         "x": x,
         "y": y,
-        "stroke": named(series),
-        "strokeDash": dashed(series),
+        "stroke": colour_series(series),
+        "strokeDash": dash_series(series),
         "detail": {"field": "part"},
     }
     return layer("line", encoding, rows, strokeWidth=width)
 
 
-def areas(rows: Rows, x: Spec, y: Spec, series: Sequence[Series], **style: Any) -> Spec:
+def areas(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], **style: Any) -> Spec:
     """Return areas between `low` and `high` with a legend. Rows of one `name` are one area, or one
     for each `part`.
     """
     encoding = {
         **interval(y, "y"),
         "x": x,
-        "fill": named(series, "square"),
+        "fill": colour_series(series, "square"),
         "detail": {"field": "part"},
     }
     return layer("area", encoding, rows, **style)
 
 
-def curves(rows: Rows, x: Spec, y: Spec, series: Sequence[Series]) -> list[Spec]:
+def curves(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry]) -> list[Spec]:
     """Return lines with their points, over areas of their intervals: rows of `x`, `y`, `low`, `high`
     and `name`, ends None where there is no interval.
     """
-    fill = named(series)
+    fill = colour_series(series)
     band = layer("area", {**interval(y, "y"), "x": x, "fill": fill}, rows, opacity=0.12)
     band["transform"] = [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
     points = layer("point", {"x": x, "y": y, "fill": fill}, rows, size=18, strokeWidth=0)
@@ -211,7 +211,7 @@ def legend(columns: int = 3, symbol: str = "stroke") -> Spec:
     }
 
 
-def named(series: Sequence[Series], symbol: str = "stroke") -> Spec:
+def colour_series(series: Sequence[LegendEntry], symbol: str = "stroke") -> Spec:
     """Return the colours of the names of series."""
     names = [one.name for one in series]
     return {
@@ -222,7 +222,7 @@ def named(series: Sequence[Series], symbol: str = "stroke") -> Spec:
     }
 
 
-def dashed(series: Sequence[Series]) -> Spec:
+def dash_series(series: Sequence[LegendEntry]) -> Spec:
     """Return the dashes of the names of series, in the legend of their colours."""
     names = [one.name for one in series]
     return {

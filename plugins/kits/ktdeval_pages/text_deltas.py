@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 _COMMA = ","  #: End of a piece, as of members of JSON; `kt.restored` divides texts likewise
 
-LEAST_RUN = 4
+MIN_RUN = 4
 """Pieces of a run that is copied from the base: shorter ones pack better as they are."""
 
 _BLOCK = 16  #: Pieces that are compared at once
@@ -58,7 +58,7 @@ class BaseText:
                 continue
 
             count = self._run(start, pieces, index)
-            if count < LEAST_RUN:
+            if count < MIN_RUN:
                 literal += pieces[index : index + count]
             else:
                 if literal:
@@ -105,7 +105,7 @@ class BaseText:
         return count
 
 
-def restored(base: BaseText, delta: Delta) -> str:
+def restore_text(base: BaseText, delta: Delta) -> str:
     """Return the text of a delta; the inverse of `BaseText.delta`."""
     parts = []
     for part in delta:

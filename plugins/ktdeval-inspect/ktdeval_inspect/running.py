@@ -108,7 +108,7 @@ class InspectRun:
         run covers all episodes so far. Raises EpisodeFailure: it did not finish; KtdevalError.
         """
         name = f"inspect/{model}"
-        with self._opened(name) as part:
+        with self._open_part(name) as part:
             spec = _spec_of(part, wanted)
             outcome = part.run(spec)
             if outcome.error is not None:
@@ -123,7 +123,7 @@ class InspectRun:
             return make_card(alone, self._task, self._snapshot, plugins, {})
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[RunPart]:
+    def _open_part(self, name: str) -> Iterator[RunPart]:
         """Open the run's folder with the first user and close it after the last."""
         with self._lock:
             if self._part is None:

@@ -44,13 +44,13 @@ class StepModel(ModelAPI):
         """Ask; where the step takes no further call, a text without calls ends the agent."""
         acting = current_step.get()
         if acting.is_over:
-            return _said(_OVER)
+            return _make_output(_OVER)
 
         request = to_request(input, tools, tool_choice, config)
         try:
             reply = await in_thread(acting.ask, request)
         except RefusedAct as refused:
-            return _said(str(refused))
+            return _make_output(str(refused))
 
         return to_output(reply, MODEL)
 
@@ -59,7 +59,7 @@ class StepModel(ModelAPI):
         return _MANY
 
 
-def _said(text: str) -> ModelOutput:
+def _make_output(text: str) -> ModelOutput:
     output = ModelOutput.from_content(MODEL, text)
     output.usage = ModelUsage()
     return output

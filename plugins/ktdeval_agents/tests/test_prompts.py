@@ -17,7 +17,7 @@ from ktdeval.harness import NO_TOOL, ROLE_HEADING, SIGNALS, ModelRequest, Reply,
 from ktdeval.runner.rehearsals.conversation_size import example
 from ktdeval_agents import TEAMS
 from ktdeval_agents.analyst_selection import CHOOSE
-from ktdeval_agents.prompts import bounded
+from ktdeval_agents.prompts import shorten_text
 from loops import not_empty
 from planned_tasks import planned
 
@@ -277,7 +277,7 @@ def test_research_and_submission_share_their_beginning(agent: str, least: float)
 
 def test_a_long_report_keeps_its_beginning_and_its_end_and_says_what_is_left_out() -> None:
     text = "Begin. " + "word " * 1000 + '{"OTHERS": "Bullish"}'
-    cut = bounded(text, 900)
+    cut = shorten_text(text, 900)
 
     assert cut.startswith("Begin. word")
     assert cut.endswith('word {"OTHERS": "Bullish"}')
@@ -287,5 +287,5 @@ def test_a_long_report_keeps_its_beginning_and_its_end_and_says_what_is_left_out
 
     assert kept + int(count) == len(text)
     assert kept <= 900
-    assert bounded("Short.", 900) == "Short."
-    assert bounded("x" * 1000, 900).startswith("x" * 600)
+    assert shorten_text("Short.", 900) == "Short."
+    assert shorten_text("x" * 1000, 900).startswith("x" * 600)

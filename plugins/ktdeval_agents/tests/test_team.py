@@ -40,7 +40,7 @@ from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS, TeamParams, VoteParams
 from ktdeval_agents.analyst_selection import CHOOSE
-from ktdeval_agents.majority_rule import elected
+from ktdeval_agents.majority_rule import elect_submission
 from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.roles_command import usage_by_role
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
@@ -740,7 +740,7 @@ def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expec
     for items in given:
         ballots.append({"orders": [order(*one) for one in items], "overall_reason": "x"})
 
-    result = elected(ballots, voters)
+    result = elect_submission(ballots, voters)
     wanted = [order(*one) for one in expected]
 
     assert result["orders"] == [
@@ -758,7 +758,11 @@ def test_decisions_without_a_majority_are_hold() -> None:
 
     hold = {"stock_id": "b", "decision": "HOLD", "confidence": 0.5, "reason": REASON}
 
-    assert elected(ballots, 3)["decisions"] == [decision("a", "BUY"), hold, decision("c", "SELL")]
+    assert elect_submission(ballots, 3)["decisions"] == [
+        decision("a", "BUY"),
+        hold,
+        decision("c", "SELL"),
+    ]
 
 
 def test_one_asset_in_several_spellings_has_one_majority() -> None:
@@ -769,15 +773,15 @@ def test_one_asset_in_several_spellings_has_one_majority() -> None:
         {"decisions": [decision(spelled, "BUY")]} for spelled in ("600519.SH", "sh600519", "600519")
     ]
 
-    assert elected(codes, 3)["decisions"] == [decision("600519.SH", "BUY")]
-    assert elected(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
+    assert elect_submission(codes, 3)["decisions"] == [decision("600519.SH", "BUY")]
+    assert elect_submission(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
 
     ballots[1]["decisions"] = [decision("asset_1", "SELL")]
     ballots[2]["decisions"] = [decision("ASSET_1", "HOLD")]
 
-    assert [(one["stock_id"], one["decision"]) for one in elected(ballots, 3)["decisions"]] == [
-        ("Asset_1", "HOLD")
-    ]
+    assert [
+        (one["stock_id"], one["decision"]) for one in elect_submission(ballots, 3)["decisions"]
+    ] == [("Asset_1", "HOLD")]
 
 
 @pytest.mark.parametrize("bought", [(100, 900, 300), (100, 900, 300, 500)], ids=["odd", "even"])
@@ -789,7 +793,7 @@ def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lowe
         orders = [{**order("BUY", None), "shares": shares}]
         ballots.append({"orders": orders, "overall_reason": "x"})
 
-    (combined,) = elected(ballots, len(bought))["orders"]
+    (combined,) = elect_submission(ballots, len(bought))["orders"]
 
     assert combined["shares"] == 300
 
@@ -807,15 +811,15 @@ def test_of_limits_the_lower_median_is_taken_and_none_where_a_voter_gave_none(
         orders = [{**order("BUY", 0.1), **limited}]
         ballots.append({"orders": orders, "overall_reason": "x"})
 
-    (combined,) = elected(ballots, len(limits))["orders"]
+    (combined,) = elect_submission(ballots, len(limits))["orders"]
 
     assert combined.get("limit") == expected
     assert combined["target_weight"] == pytest.approx(0.1)
 
 
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
-    assert elected([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
-    assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}
+    assert elect_submission([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
+    assert elect_submission([{"x": 1}, {"x": 2}], 2) == {"x": 1}
 
 
 def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_fallback_with_each_voters_memory() -> (

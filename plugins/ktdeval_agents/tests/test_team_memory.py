@@ -16,7 +16,7 @@ from ktdeval.harness import Decision
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Order
 from ktdeval_agents.role_graph import MemoryRule, load_team
-from ktdeval_agents.team_memory import MOST_ASSETS, REFLECTION_CHARACTERS, TeamMemory
+from ktdeval_agents.team_memory import MAX_ASSETS, REFLECTION_CHARACTERS, TeamMemory
 from paths import REPOSITORY
 
 RULE = MemoryRule(same=5, cross=3)
@@ -147,7 +147,7 @@ def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets
         for entry in memory.entries:
             entry.reflection = "r" * REFLECTION_CHARACTERS
 
-    assert len(memory.entries) <= RULE.same * MOST_ASSETS
+    assert len(memory.entries) <= RULE.same * MAX_ASSETS
 
     entries = RULE.assets * RULE.same + RULE.cross
     text = memory.shown(RULE, state_of(8, labels))

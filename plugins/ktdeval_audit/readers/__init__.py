@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ktdeval.errors import UsageError
 from ktdeval.values import near_matches
-from ktdeval_audit.log_files import Record, read_records
+from ktdeval_audit.log_files import LogRecord, read_records
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import (
     atif,
@@ -26,10 +26,10 @@ class LogReader(Protocol):
 
     name: str
 
-    def recognises(self, records: Sequence[Record]) -> bool:
+    def recognises(self, records: Sequence[LogRecord]) -> bool:
         """Whether records have the keys of this kind."""
 
-    def read(self, records: Sequence[Record], source: str) -> AgentLog:
+    def read(self, records: Sequence[LogRecord], source: str) -> AgentLog:
         """Return the log."""
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values import JsonValue
-from ktdeval_audit.log_files import Record, objects_in
-from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.log_files import LogRecord, objects_in
+from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
 
 name = "atif"
@@ -18,15 +18,15 @@ _SOURCES = {"system": "system", "user": "user", "agent": "assistant"}
 _Trajectory = Mapping[str, JsonValue]
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Sequence[LogRecord]) -> bool:
     """Whether the first record names a version of ATIF and has steps."""
     first = next(_trajectories(records[:1]), None)
     return first is not None and str(first.get("schema_version", "")).startswith("ATIF-")
 
 
-def read(records: Sequence[Record], source: str) -> AgentLog:
+def read(records: Sequence[LogRecord], source: str) -> AgentLog:
     """Return each trajectory as a decision."""
-    decisions: list[Decision] = []
+    decisions: list[LoggedDecision] = []
     notes: dict[str, None] = {}
     for record in records:
         for trajectory in _trajectories([record]):
@@ -39,7 +39,7 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
     return AgentLog(kind=name, source=source, decisions=tuple(decisions), notes=tuple(notes))
 
 
-def _trajectories(records: Sequence[Record]) -> Iterator[_Trajectory]:
+def _trajectories(records: Sequence[LogRecord]) -> Iterator[_Trajectory]:
     for record in records:
         for item in objects_in(record.value):
             if isinstance(item.get("steps"), list):
@@ -55,10 +55,10 @@ class _TrajectoryReader:
         self._subagents: dict[str, _Trajectory] = {}  # those that are not read yet
         self.notes: list[str] = []
 
-    def decision(self, trajectory: _Trajectory, number: int) -> Decision:
+    def decision(self, trajectory: _Trajectory, number: int) -> LoggedDecision:
         texts = list(self._texts(trajectory, ""))
         extra = trajectory.get("extra")
-        return Decision(
+        return LoggedDecision(
             name=_identity(trajectory) or f"trajectory {number}",
             texts=tuple(texts),
             # not those of agents' steps, which hold what tools returned

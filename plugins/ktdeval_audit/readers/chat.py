@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values import JsonValue
-from ktdeval_audit.log_files import Record
-from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText
+from ktdeval_audit.log_files import LogRecord
+from ktdeval_audit.log_types import AgentLog, LogFill, LoggedDecision, LogText
 from ktdeval_audit.readers.claude_code import is_event
 from ktdeval_audit.readers.messages import (
     flat_fields,
@@ -24,7 +24,7 @@ _LISTS = ("messages", "conversation", "conversations", "history", "input", "tran
 _THREADS = ("conversation_id", "thread_id", "session_id", "episode_id", "trace_id", "run_id")
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Sequence[LogRecord]) -> bool:
     """Whether the first record is a message, or holds a list of them, and is no run or span."""
     if not records:
         return False
@@ -43,18 +43,18 @@ def recognises(records: Sequence[Record]) -> bool:
     return is_message(first) or bool(_messages(first))
 
 
-def read(records: Sequence[Record], source: str) -> AgentLog:
+def read(records: Sequence[LogRecord], source: str) -> AgentLog:
     """Return each conversation as a decision; single messages are joined by their thread."""
     values = list(_values(records))
-    decisions: list[Decision] = []
-    threads: dict[str, list[tuple[int, Record]]] = {}
+    decisions: list[LoggedDecision] = []
+    threads: dict[str, list[tuple[int, LogRecord]]] = {}
     for number, record in enumerate(values):
         if is_message(record.value):
             threads.setdefault(_thread_of(record.value), []).append((number, record))
         elif _messages(record.value):
             decisions.append(_conversation(record, number))
 
-    decisions += [_joined(thread, members) for thread, members in threads.items()]
+    decisions += [_join_thread(thread, members) for thread, members in threads.items()]
     left_out = len(values) - len(decisions) - sum(map(len, threads.values())) + len(threads)
     notes: tuple[str, ...] = ()
     if left_out:
@@ -64,16 +64,16 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
     return AgentLog(kind=name, source=source, decisions=with_texts, notes=notes)
 
 
-def _values(records: Sequence[Record]) -> Iterator[Record]:
+def _values(records: Sequence[LogRecord]) -> Iterator[LogRecord]:
     """Yield records, of a JSON list its items. A list of messages is one conversation."""
     for record in records:
         if not isinstance(record.value, list):
             yield record
         elif record.value and is_message(record.value[0]):
-            yield Record({"messages": record.value}, record.line)
+            yield LogRecord({"messages": record.value}, record.line)
         else:
             for item in record.value:
-                yield Record(item, record.line)
+                yield LogRecord(item, record.line)
 
 
 def _messages(value: JsonValue) -> Sequence[JsonValue]:
@@ -95,7 +95,7 @@ def _messages(value: JsonValue) -> Sequence[JsonValue]:
     return ()
 
 
-def _conversation(record: Record, number: int) -> Decision:
+def _conversation(record: LogRecord, number: int) -> LoggedDecision:
     value = record.value
     assert isinstance(value, Mapping)
     texts = [*_system(value, record.line)]
@@ -103,7 +103,7 @@ def _conversation(record: Record, number: int) -> Decision:
         texts += message_texts(message, f"message {index}", record.line)
 
     texts += _response(value, record.line)
-    return Decision(
+    return LoggedDecision(
         name=_name_of(value) or f"conversation {number}",
         texts=tuple(texts),
         fields=flat_fields(value),
@@ -178,7 +178,7 @@ def _thread_of(value: JsonValue) -> str:
     return ""
 
 
-def _joined(thread: str, members: Sequence[tuple[int, Record]]) -> Decision:
+def _join_thread(thread: str, members: Sequence[tuple[int, LogRecord]]) -> LoggedDecision:
     """Return the messages of one thread as a decision."""
     texts: list[LogText] = []
     models: list[str] = []
@@ -193,7 +193,7 @@ def _joined(thread: str, members: Sequence[tuple[int, Record]]) -> Decision:
             if len(members) == 1:
                 fields = flat_fields(record.value)
 
-    return Decision(
+    return LoggedDecision(
         name=thread or "conversation",
         texts=tuple(texts),
         fields=fields,

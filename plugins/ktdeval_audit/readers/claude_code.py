@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values import JsonValue
-from ktdeval_audit.log_files import Record, objects_in
-from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.log_files import LogRecord, objects_in
+from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.readers.messages import message_texts
 
 name = "claude-code"
@@ -20,7 +20,7 @@ _TURNS = ("user", "assistant")
 _REPEATS = ("stream_event",)  # parts of messages that follow whole
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Sequence[LogRecord]) -> bool:
     """Whether an event begins a session, or is a turn of one."""
     return any(is_event(event) for event, _ in _events(records))
 
@@ -39,7 +39,7 @@ def is_event(value: JsonValue) -> bool:
     return is_turn and bool(keys & value.keys())
 
 
-def read(records: Sequence[Record], source: str) -> AgentLog:
+def read(records: Sequence[LogRecord], source: str) -> AgentLog:
     """Return each session as a decision."""
     sessions: dict[str, list[tuple[Mapping[str, JsonValue], int | None]]] = {}
     current = ""
@@ -63,7 +63,7 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
 
 
 def _events(
-    records: Sequence[Record],
+    records: Sequence[LogRecord],
 ) -> Iterator[tuple[Mapping[str, JsonValue], int | None]]:
     for record in records:
         for item in objects_in(record.value):
@@ -83,7 +83,7 @@ def _decision(
     session: str,
     events: Sequence[tuple[Mapping[str, JsonValue], int | None]],
     unread: Counter[str],
-) -> Decision:
+) -> LoggedDecision:
     texts: list[LogText] = []
     models: dict[str, None] = {}
     for number, (event, line) in enumerate(events):
@@ -100,7 +100,7 @@ def _decision(
                 models[str(holder["model"])] = None
 
     models.pop("<synthetic>", None)  # its own words on an error, of no model
-    return Decision(
+    return LoggedDecision(
         name=session or "session", texts=tuple(texts), models=tuple(models), line=events[0][1]
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values import JsonValue
-from ktdeval_audit.log_files import Record
-from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.log_files import LogRecord
+from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
 
 name = "inspect"
@@ -14,7 +14,7 @@ _ATTACHMENT = "attachment://"
 _SAMPLES = "samples/"
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Sequence[LogRecord]) -> bool:
     """Whether records are the members of an `.eval` file, or one log with samples."""
     if any(record.member.startswith(_SAMPLES) for record in records):
         return True
@@ -23,7 +23,7 @@ def recognises(records: Sequence[Record]) -> bool:
     return isinstance(first, Mapping) and {"eval", "samples"} <= first.keys()
 
 
-def read(records: Sequence[Record], source: str) -> AgentLog:
+def read(records: Sequence[LogRecord], source: str) -> AgentLog:
     """Return each sample as a decision, with the messages that it ended with."""
     model = ""
     samples: list[JsonValue] = []
@@ -50,7 +50,7 @@ def _model(facts: JsonValue) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _decision(sample: Mapping[str, JsonValue], model: str) -> Decision:
+def _decision(sample: Mapping[str, JsonValue], model: str) -> LoggedDecision:
     identity = str(sample.get("id", ""))[:80]
     attachments = sample.get("attachments")
     texts: list[LogText] = []
@@ -63,7 +63,7 @@ def _decision(sample: Mapping[str, JsonValue], model: str) -> Decision:
 
     fills = [*recorded_fills(sample.get("metadata"), f"sample {identity}/metadata", None)]
     fills += recorded_fills(sample.get("store"), f"sample {identity}/store", None)
-    return Decision(
+    return LoggedDecision(
         name=f"sample {identity}",
         texts=tuple(texts),
         fields=flat_fields(sample.get("metadata"), "metadata."),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.values import JsonValue, dumps_compact
-from ktdeval_audit.log_files import Record, objects_in
-from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
+from ktdeval_audit.log_files import LogRecord, objects_in
+from ktdeval_audit.log_types import AgentLog, LogFill, LoggedDecision, LogText, Role
 from ktdeval_audit.readers.messages import (
     flat_fields,
     is_message,
@@ -18,13 +18,13 @@ name = "langsmith"
 _TOOLS = ("tool", "retriever")
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Sequence[LogRecord]) -> bool:
     """Whether the first record is a run with a type, inputs and outputs."""
     first = next(_runs(records), None)
     return first is not None and {"run_type", "inputs"} <= first[0].keys()
 
 
-def read(records: Sequence[Record], source: str) -> AgentLog:
+def read(records: Sequence[LogRecord], source: str) -> AgentLog:
     """Return each trace as a decision, its runs in their dotted order."""
     traces: dict[str, list[tuple[Mapping[str, JsonValue], int | None]]] = {}
     for run, line in _runs(records):
@@ -40,7 +40,7 @@ def read(records: Sequence[Record], source: str) -> AgentLog:
     return AgentLog(kind=name, source=source, decisions=tuple(decisions))
 
 
-def _runs(records: Sequence[Record]) -> Iterator[tuple[Mapping[str, JsonValue], int | None]]:
+def _runs(records: Sequence[LogRecord]) -> Iterator[tuple[Mapping[str, JsonValue], int | None]]:
     for record in records:
         value = record.value
         if isinstance(value, Mapping) and isinstance(value.get("runs"), list):
@@ -55,7 +55,9 @@ def _order(item: tuple[Mapping[str, JsonValue], int | None]) -> tuple[str, str]:
     return str(run.get("dotted_order", "")), str(run.get("start_time", ""))
 
 
-def _decision(trace: str, runs: Sequence[tuple[Mapping[str, JsonValue], int | None]]) -> Decision:
+def _decision(
+    trace: str, runs: Sequence[tuple[Mapping[str, JsonValue], int | None]]
+) -> LoggedDecision:
     texts: list[LogText] = []
     fields: dict[str, JsonValue] = {}
     models: list[str] = []
@@ -75,7 +77,7 @@ def _decision(trace: str, runs: Sequence[tuple[Mapping[str, JsonValue], int | No
                 seen.add((text.role, text.text))
                 texts.append(text)
 
-    return Decision(
+    return LoggedDecision(
         name=f"trace {trace}",
         texts=tuple(texts),
         fields=fields,

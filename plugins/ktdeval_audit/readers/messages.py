@@ -42,7 +42,7 @@ def is_message(value: JsonValue) -> bool:
     if not isinstance(value, Mapping):
         return False
 
-    inner = _unwrapped(value)
+    inner = _unwrap_message(value)
     has_text = any(key in inner for key in ("content", "parts", "tool_calls", "text", "contents"))
     return has_text and role_of(inner) is not None
 
@@ -65,7 +65,7 @@ def message_texts(value: JsonValue, place: str, line: int | None) -> Iterator[Lo
     if not isinstance(value, Mapping):
         return
 
-    message = _unwrapped(value)
+    message = _unwrap_message(value)
     role = role_of(message) or "prompt"
     fields = flat_fields(value)
     for part_role, text in _parts(message, role):
@@ -73,7 +73,7 @@ def message_texts(value: JsonValue, place: str, line: int | None) -> Iterator[Lo
             yield LogText(role=part_role, text=text, place=place, line=line, fields=fields)
 
 
-def _unwrapped(message: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+def _unwrap_message(message: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     """Return the inner message of LangChain's two forms of JSON."""
     for key in ("kwargs", "data", "message"):
         inner = message.get(key)

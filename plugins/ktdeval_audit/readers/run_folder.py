@@ -9,7 +9,7 @@ from typing import Any
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RunFolder
 from ktdeval.values import JsonValue
-from ktdeval_audit.log_types import AgentLog, Decision, LogText
+from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.readers.messages import message_texts
 
 name = "ktdeval"
@@ -18,7 +18,7 @@ name = "ktdeval"
 def read(path: Path) -> AgentLog:
     """Return each step of the trading episodes of a run. Raises StoreError: it is no run."""
     run = RunFolder.load(path)
-    decisions: list[Decision] = []
+    decisions: list[LoggedDecision] = []
     others = 0
     for spec in run.manifest.specs:
         records, transcript = run.load_recorded(spec)
@@ -34,12 +34,12 @@ def read(path: Path) -> AgentLog:
     return AgentLog(kind=name, source=path.name, decisions=tuple(decisions), notes=notes)
 
 
-def _decision(record: Any, entry: TranscriptEntry, title: str, model: str) -> Decision:
+def _decision(record: Any, entry: TranscriptEntry, title: str, model: str) -> LoggedDecision:
     texts: list[LogText] = []
     for number, exchange in enumerate(entry.exchanges):
         texts += _exchange_texts(exchange, f"{title}/call {number}")
 
-    return Decision(
+    return LoggedDecision(
         name=title,
         texts=tuple(texts),
         fields={"decided_on": record.decided_on},

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktdeval.values import JsonValue, loads_untrusted
-from ktdeval_audit.log_files import MOST_LEVELS, Record, objects_in
-from ktdeval_audit.log_types import AgentLog, Decision, LogFill, LogText, Role
+from ktdeval_audit.log_files import MAX_LEVELS, LogRecord, objects_in
+from ktdeval_audit.log_types import AgentLog, LogFill, LoggedDecision, LogText, Role
 from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
 
 name = "spans"
@@ -45,7 +45,7 @@ class _Span:
     line: int | None
 
 
-def recognises(records: Sequence[Record]) -> bool:
+def recognises(records: Sequence[LogRecord]) -> bool:
     """Whether the first record is an OTLP export, or a span with a trace and attributes."""
     if not records or not isinstance(records[0].value, Mapping | list):
         return False
@@ -58,7 +58,7 @@ def recognises(records: Sequence[Record]) -> bool:
     return "resourceSpans" in first or "resource_spans" in first or _is_span(first)
 
 
-def read(records: Sequence[Record], source: str) -> AgentLog:
+def read(records: Sequence[LogRecord], source: str) -> AgentLog:
     """Return each trace as a decision, its spans in the order in which they began."""
     traces: dict[str, list[_Span]] = {}
     for record in records:
@@ -86,7 +86,7 @@ def _is_span(value: Mapping[str, JsonValue]) -> bool:
     return has_trace and "attributes" in value
 
 
-def _spans(record: Record) -> Iterator[_Span]:
+def _spans(record: LogRecord) -> Iterator[_Span]:
     for item in objects_in(record.value):
         if _is_span(item):
             yield _span(item, record.line)
@@ -162,7 +162,7 @@ def _otlp_value(value: JsonValue) -> JsonValue:
 # ---- a trace as a decision
 
 
-def _decision(trace: str, spans: Sequence[_Span]) -> Decision:
+def _decision(trace: str, spans: Sequence[_Span]) -> LoggedDecision:
     texts: list[LogText] = []
     fields: dict[str, JsonValue] = {}
     models: list[str] = []
@@ -173,7 +173,9 @@ def _decision(trace: str, spans: Sequence[_Span]) -> Decision:
         fields |= _fields(span)
         models += [str(span.attributes[key]) for key in _MODELS if key in span.attributes]
         for key in _JSON_FIELDS:
-            fills += recorded_fills(_parsed(span.attributes.get(key)), f"span {span.id}", span.line)
+            fills += recorded_fills(
+                _parse_attribute(span.attributes.get(key)), f"span {span.id}", span.line
+            )
 
         # Each call repeats the messages before it, and a chain repeats those of its calls.
         for text in _span_texts(span):
@@ -181,7 +183,7 @@ def _decision(trace: str, spans: Sequence[_Span]) -> Decision:
                 seen.add((text.role, text.text))
                 texts.append(text)
 
-    return Decision(
+    return LoggedDecision(
         name=f"trace {trace}",
         texts=tuple(texts),
         fields=fields,
@@ -195,7 +197,7 @@ def _fields(span: _Span) -> dict[str, JsonValue]:
     fields: dict[str, JsonValue] = {}
     for key, value in span.attributes.items():
         if key in _JSON_FIELDS:
-            fields |= flat_fields(_parsed(value), f"{key}.")
+            fields |= flat_fields(_parse_attribute(value), f"{key}.")
         elif not _INDEXED.fullmatch(key):
             fields |= flat_fields({key: value})
     return fields
@@ -204,7 +206,7 @@ def _fields(span: _Span) -> dict[str, JsonValue]:
 def _span_texts(span: _Span) -> Iterator[LogText]:
     yield from _indexed_texts(span)
     for key, _ in _MESSAGE_LISTS:
-        for index, message in enumerate(_listed(span.attributes.get(key))):
+        for index, message in enumerate(_list_objects(span.attributes.get(key))):
             role = {"role": "system"} if key == "gen_ai.system_instructions" else {}
             place = f"span {span.id}/{key}[{index}]"
             yield from message_texts({**role, **message}, place, span.line)
@@ -260,7 +262,7 @@ def _event_texts(span: _Span, event: str, attributes: Mapping[str, JsonValue]) -
     role = "assistant" if words[1] == "choice" else words[1]
     for key in ("content", "gen_ai.event.content"):
         value = attributes.get(key)
-        parsed = _parsed(value)
+        parsed = _parse_attribute(value)
         if isinstance(parsed, Mapping):
             yield from message_texts({"role": role, **parsed}, place, span.line)
         elif isinstance(value, str):
@@ -271,19 +273,19 @@ def _text(span: _Span, role: Role, text: str, key: str) -> LogText:
     return LogText(role=role, text=text, place=f"span {span.id}/{key}", line=span.line)
 
 
-def _listed(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    parsed = _parsed(value)
+def _list_objects(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
+    parsed = _parse_attribute(value)
     if isinstance(parsed, list):
         for item in parsed:
             if isinstance(item, Mapping):
                 yield item
 
 
-def _parsed(value: JsonValue) -> JsonValue:
+def _parse_attribute(value: JsonValue) -> JsonValue:
     """Return the JSON in an attribute; the value itself where it is none."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
-        return loads_untrusted(value, MOST_LEVELS)
+        return loads_untrusted(value, MAX_LEVELS)
     except ValueError:
         return value

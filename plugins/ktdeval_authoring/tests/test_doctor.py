@@ -113,7 +113,7 @@ def test_a_cache_that_can_not_be_written_is_broken(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
     check = doctor._folder("disk", tmp_path)
     assert (check.state, check.fix) == ("broken", "free space, or `ktdeval files prune`")
 

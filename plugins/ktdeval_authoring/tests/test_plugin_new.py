@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.values import parse_yaml, requirement
-from ktdeval_authoring.plugin_templates import check_name, parts, rendered
+from ktdeval_authoring.plugin_templates import check_name, parts, render_package
 
 ALL = tuple(parts())
 CHOICES = [*combinations(ALL, 1), *combinations(ALL, 2), ALL]
@@ -26,7 +26,7 @@ def hooks_in(source: str) -> list[str]:
 def test_every_choice_of_parts_gives_whole_files_and_one_hook_for_each(
     names: tuple[str, ...],
 ) -> None:
-    files = rendered("my-lab", names)
+    files = render_package("my-lab", names)
     hooks = hooks_in(files["src/my_lab/__init__.py"])
     hook_of = {"data": "ktdeval_data"}
 
@@ -50,7 +50,7 @@ def test_every_choice_of_parts_gives_whole_files_and_one_hook_for_each(
 
 
 def test_the_ci_file_installs_tests_and_checks() -> None:
-    steps = parse_yaml(rendered("my-lab", ("task",))[".github/workflows/test.yml"], "ci")
+    steps = parse_yaml(render_package("my-lab", ("task",))[".github/workflows/test.yml"], "ci")
     run = [step["run"] for step in steps["jobs"]["test"]["steps"] if "run" in step]
     assert run == [
         f"pip install '{requirement()}'",

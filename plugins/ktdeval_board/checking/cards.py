@@ -37,7 +37,7 @@ from ktdeval_board.registrations import NONE_FILED, Registrations
 from ktdeval_board.rules import Division, Rules
 
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_MOST_METRICS = 200
+_MAX_METRICS = 200
 _CALL_FIELDS = {field.name for field in dataclasses.fields(CallParams)}
 _PLACEBO = "placebo"
 _SYNTHETIC = "synthetic"
@@ -242,7 +242,7 @@ def _mask_key(inputs: CardInputs) -> Iterator[str]:
 
 
 @rule("registered", Stage.CARD)
-def _registered(inputs: CardInputs) -> Iterator[str]:
+def _check_registered(inputs: CardInputs) -> Iterator[str]:
     division = inputs.division
     card = inputs.card
     yield from card_problems(card, division, inputs.registrations)
@@ -301,8 +301,8 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
                 " underscores)"
             )
 
-    if len(figures) > _MOST_METRICS:
-        yield f"has {len(figures)} metrics; at most {_MOST_METRICS} are taken"
+    if len(figures) > _MAX_METRICS:
+        yield f"has {len(figures)} metrics; at most {_MAX_METRICS} are taken"
 
 
 @rule("size", Stage.CARD)

@@ -198,7 +198,7 @@ class _RecordsChecker:
 
         used = 0
         for candidate in candidates:
-            recorded = self._recorded(candidate)
+            recorded = self._find_records(candidate)
             again = None
             if not options.only or candidate.card_id in options.only:
                 again = matching_run(recorded, own)
@@ -220,7 +220,7 @@ class _RecordsChecker:
                 " agent"
             )
 
-    def _recorded(self, candidate: Candidate) -> RecordedCard:
+    def _find_records(self, candidate: Candidate) -> RecordedCard:
         assert candidate.records is not None  # a candidate of a check has a list of records
         return RecordedCard(
             self._folder,
@@ -388,9 +388,9 @@ class OpenedMarkets:
         self._plugins = plugins
         self._opened: dict[str, MarketSnapshot | str] = {}
         self._described: dict[str, Market] = {}
-        self.rules = rules if data is None else self._moved(rules, data)
+        self.rules = rules if data is None else self._move_rules(rules, data)
 
-    def _moved(self, rules: Rules, data: str) -> Rules:
+    def _move_rules(self, rules: Rules, data: str) -> Rules:
         snapshot = open_snapshot(self._plugins, data, {})
         rule = next((rule for rule in rules.snapshots if rule.id == snapshot.id), None)
         if rule is None:

@@ -166,7 +166,7 @@ class _DocumentChecker:
         sound = []
         for each in filed:
             inputs = RegistrationInputs(each.where, self._rules, each, registrations, self._today)
-            if not self._found(Stage.REGISTRATION, inputs):
+            if not self._check_found(Stage.REGISTRATION, inputs):
                 sound.append(each)
 
         self.registrations = registrations_on(self._rules, sound)
@@ -202,7 +202,7 @@ class _DocumentChecker:
             # Tables show who registered, so that these texts must not be formulas.
             shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
             submitter = ReadDocument(self._board.relative(path), shown, is_table=True)
-            if self._found(Stage.JSON, submitter):
+            if self._check_found(Stage.JSON, submitter):
                 return None
 
         registration = self.decode(path, value, Registration)
@@ -230,7 +230,7 @@ class _DocumentChecker:
             twin = "" if earlier == where else earlier
             inputs = KeyInputs(where, names_registration(path), drawn, written.get(drawn.id), twin)
 
-            if not self._found(Stage.KEY, inputs):
+            if not self._check_found(Stage.KEY, inputs):
                 keys[drawn.id] = drawn
 
         return keys
@@ -248,8 +248,8 @@ class _DocumentChecker:
         is_new = verdict is None or self._every
 
         most = rules.limits.bytes_of("card_mb")
-        most_files = _FILES_OF_EPISODE * rules.limits.episodes + _FILES_OF_RUN
-        list_bytes = min(_LIST_BYTES * most_files, most)
+        max_files = _FILES_OF_EPISODE * rules.limits.episodes + _FILES_OF_RUN
+        list_bytes = min(_LIST_BYTES * max_files, most)
         value = self.read(files.card, most, schemes=("https", "http"), is_known=not is_new)
         submission_json = self.read(files.submission, _SUBMISSION_BYTES, is_table=True)
         records_json = self.read(files.records, list_bytes)
@@ -267,7 +267,7 @@ class _DocumentChecker:
             inputs = CardInputs(
                 where, rules, card, certified, self.registrations, market, self._plugins
             )
-            self._found(Stage.CARD, inputs)
+            self._check_found(Stage.CARD, inputs)
 
         if submission is not None:
             claimed = SubmissionInputs(
@@ -279,7 +279,7 @@ class _DocumentChecker:
                 self._today if is_new else None,
                 self.registrations,
             )
-            self._found(Stage.SUBMISSION, claimed)
+            self._check_found(Stage.SUBMISSION, claimed)
             self._check_card_signature(files, submission.submitter, verdict is None)
 
         if records is not None:
@@ -287,7 +287,7 @@ class _DocumentChecker:
             listed = ListInputs(
                 relative(files.records), rules, files.card_id, card, records, has_folder
             )
-            self._found(Stage.LIST, listed)
+            self._check_found(Stage.LIST, listed)
 
         division = division_of(rules, card)
         if len(self.findings) > before or division is None or submission is None or records is None:
@@ -398,7 +398,7 @@ class _DocumentChecker:
 
         if faults or not is_known:
             read = ReadDocument(self._board.relative(path), value, tuple(faults), **more)
-            if self._found(Stage.JSON, read):
+            if self._check_found(Stage.JSON, read):
                 return None
 
         return value if isinstance(value, dict) else None
@@ -456,14 +456,14 @@ class _DocumentChecker:
 
         return False
 
-    def _found(self, stage: Stage, inputs: StageInputs) -> bool:
+    def _check_found(self, stage: Stage, inputs: StageInputs) -> bool:
         findings = findings_of(stage, inputs)
         self.findings += findings
         return bool(findings)
 
     def _refuse(self, path: Path, rule: str, message: str) -> None:
         where = self._board.relative(path)
-        self._found(Stage.DOCUMENTS, FileFaults(where, [(rule, FileMessage(where, message))]))
+        self._check_found(Stage.DOCUMENTS, FileFaults(where, [(rule, FileMessage(where, message))]))
 
 
 def _message_without_path(error: KtdevalError, path: Path) -> str:

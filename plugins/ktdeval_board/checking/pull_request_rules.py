@@ -86,13 +86,13 @@ def _foreign_file(change: FileChange) -> Iterator[str]:
             " rest"
         )
     elif not _is_below_submitted(change) and not _is_answer(change):
-        yield _added()
+        yield _say_added()
 
 
 @rule("verdict", Stage.CHANGES)
 def _verdict(change: FileChange) -> Iterator[str]:
     if change.how == "A" and _is_verdict(change):
-        yield _added()
+        yield _say_added()
 
 
 @rule("drawn-key", Stage.CHANGES)
@@ -122,7 +122,7 @@ def _is_verdict(change: FileChange) -> bool:
     return change.where.startswith(f"{VERDICTS}/")
 
 
-def _added() -> str:
+def _say_added() -> str:
     return (
         f"the submission adds this file; it may add to {', '.join(SUBMITTED)} alone, maintainers"
         " change the rest"

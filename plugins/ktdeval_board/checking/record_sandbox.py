@@ -173,7 +173,7 @@ def _without_run_path(text: str, run: Path) -> str:
 # -- how large a packed record would become, measured before anything reads it whole
 
 
-def lines_problem(path: Path, most_bytes: int) -> str | None:
+def lines_problem(path: Path, max_bytes: int) -> str | None:
     """Return why compressed lines must not be unpacked, or None.
 
     The size in the frame's header is checked first. Then everything is unpacked once, a block at a
@@ -184,8 +184,8 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
             stated = zstandard.frame_content_size(stream.read(_BLOCK))
             if stated < 0:
                 return "its header does not state the size that it has unpacked"
-            if stated > most_bytes:
-                return f"would have {stated:,} bytes unpacked; at most {most_bytes:,} are taken"
+            if stated > max_bytes:
+                return f"would have {stated:,} bytes unpacked; at most {max_bytes:,} are taken"
 
             stream.seek(0)
             unpacked = 0
@@ -209,7 +209,7 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
     return None
 
 
-def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
+def table_problem(path: Path, max_bytes: int, max_rows: int) -> str | None:
     """Return why a Parquet file must not be read, or None, by its footer.
 
     A footer may be false, and states no lengths of lists, so that reading still needs a limit of
@@ -220,14 +220,14 @@ def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
     except (OSError, pa.ArrowException) as error:
         return f"is not a Parquet file: {' '.join(str(error).split())}"
 
-    if footer.num_rows > most_rows:
-        return f"has {footer.num_rows:,} rows; the longest window has {most_rows:,} days"
+    if footer.num_rows > max_rows:
+        return f"has {footer.num_rows:,} rows; the longest window has {max_rows:,} days"
 
     stated = [footer.row_group(group) for group in range(footer.num_row_groups)]
     unpacked = sum(max(group.total_byte_size, 0) for group in stated)
     size = max(unpacked, footer.num_rows * footer.num_columns * _BYTES_OF_VALUE)
-    if size > most_bytes:
-        return f"would have {size:,} bytes unpacked; at most {most_bytes:,} are taken"
+    if size > max_bytes:
+        return f"would have {size:,} bytes unpacked; at most {max_bytes:,} are taken"
 
     return None
 

@@ -71,7 +71,7 @@ which take more than their text.
 
 _SPARE_SECONDS = 300
 _SECONDS_OF_EPISODE = 120
-_MOST_RESULT_BYTES = 1_000_000_000
+_MAX_RESULT_BYTES = 1_000_000_000
 _VARIABLES = (
     "PATH",
     "HOME",
@@ -162,7 +162,7 @@ def check_records(recorded: RecordedCard) -> Evidence:
             return Evidence(findings)
 
         out.mkdir()
-        return _executed(recorded, run, out)
+        return _execute_copy(recorded, run, out)
 
 
 def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
@@ -187,7 +187,7 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     for file in listed.values():
         target = run / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        for rule, message in _copied(recorded, file, target):
+        for rule, message in _copy_record(recorded, file, target):
             faults.append((rule, FileMessage(file.path, message)))
 
     card = run / "cards" / CARD
@@ -205,7 +205,9 @@ def _present(source: Path) -> Iterator[str]:
             yield os.path.relpath(os.path.join(folder, name), source)  # noqa: PTH118
 
 
-def _copied(recorded: RecordedCard, file: RecordFile, target: Path) -> Iterator[tuple[str, str]]:
+def _copy_record(
+    recorded: RecordedCard, file: RecordFile, target: Path
+) -> Iterator[tuple[str, str]]:
     """Copy one record; yield what is wrong with it, if anything is."""
     is_json = file.path.endswith(".json")
     most = recorded.limits.bytes_of("card_mb" if is_json else "file_mb")
@@ -246,7 +248,7 @@ def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
+def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     """Execute the copy in a process of its own, and read its results."""
     changes: dict[str, Any] = {}
     market = recorded.rules.snapshot_of(recorded.division)
@@ -265,7 +267,7 @@ def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
         rows=max((window.days for window in recorded.card.windows), default=0),
         memory_bytes=_SPARE_MEMORY + _MEMORY_TIMES_UNPACKED * unpacked,
         seconds=_SPARE_SECONDS + _SECONDS_OF_EPISODE * len(recorded.card.episodes),
-        file_bytes=_MOST_RESULT_BYTES,
+        file_bytes=_MAX_RESULT_BYTES,
     )
     problem = _run_job(job)
     if problem is not None:
@@ -278,8 +280,8 @@ def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
         return Evidence(findings)
 
     try:
-        series = _derived(out / SERIES, Series)
-        decisions = _derived(out / DECISIONS, Decisions)
+        series = _read_derived(out / SERIES, Series)
+        decisions = _read_derived(out / DECISIONS, Decisions)
     except CardError as error:
         reason = str(error).removeprefix(f"{out}/")
         return Evidence(
@@ -387,12 +389,12 @@ def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
             yield "records", FileMessage("", line)
 
 
-def _derived(path: Path, type_: type[T]) -> T | None:
+def _read_derived(path: Path, type_: type[T]) -> T | None:
     """Read a derived document; None if there is none, as for a task that does not trade."""
     if not path.is_file():
         return None
 
-    return read_untrusted(path, type_, _MOST_RESULT_BYTES)
+    return read_untrusted(path, type_, _MAX_RESULT_BYTES)
 
 
 _REPLACE = msgspec.structs.replace

@@ -117,7 +117,7 @@ def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
     if not isinstance(registration.question, UnsetType):
         yield from question_problems(registration.question, registration.windows)
 
-    asked = _asked(rules, division, registration.system)
+    asked = _make_asked_plan(rules, division, registration.system)
     for name in registration_differences(registration, asked):
         yield f"{name}: is not that of division {division.id}; register again"
 
@@ -138,7 +138,9 @@ def question_problems(question: Question, windows: Iterable[RegisteredWindow]) -
         )
 
 
-def _asked(rules: Rules, division: Division, system: RegisteredSystem) -> Mapping[str, object]:
+def _make_asked_plan(
+    rules: Rules, division: Division, system: RegisteredSystem
+) -> Mapping[str, object]:
     """Return the plan that a division asks for, as `registration_differences` takes it."""
     snapshot = rules.snapshot_of(division)
     return {

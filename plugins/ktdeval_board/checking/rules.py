@@ -26,7 +26,7 @@ from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Finding,
 
 __all__ = ["RULES", "FileFaults", "Rule", "Stage", "StageInputs", "findings_of", "rules_table"]
 
-MOST_FINDINGS = 20  #: Findings of one rule on one document that are reported
+MAX_FINDINGS = 20  #: Findings of one rule on one document that are reported
 
 
 class StageInputs(Protocol):
@@ -82,7 +82,7 @@ _MET_IN_READING = {
 """Rules whose breaches are met while a file is read or executed (`FileFaults`)."""
 
 
-def _met(rule_id: str, inputs: FileFaults) -> Iterator[str | FileMessage]:
+def _check_rule(rule_id: str, inputs: FileFaults) -> Iterator[str | FileMessage]:
     for broken, message in inputs.faults:
         if broken == rule_id:
             yield message
@@ -90,7 +90,7 @@ def _met(rule_id: str, inputs: FileFaults) -> Iterator[str | FileMessage]:
 
 for _stage, _ids in _MET_IN_READING.items():
     for _id in _ids:
-        rule(_id, _stage)(partial(_met, _id))
+        rule(_id, _stage)(partial(_check_rule, _id))
 
 
 def _load_rules() -> Iterator[Rule]:
@@ -111,7 +111,7 @@ def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
         if stage not in each.checks:
             continue
 
-        for reported in islice(each.checks[stage](inputs), MOST_FINDINGS):
+        for reported in islice(each.checks[stage](inputs), MAX_FINDINGS):
             if isinstance(reported, FileMessage):
                 findings.append(Finding(reported.path, each.id, reported.message))
             else:

@@ -109,7 +109,7 @@ def _baseline_words(candidate: Candidate) -> str:
 
 
 @rule("copy", Stage.TOGETHER)
-def _copied(together: SoundCards) -> Iterator[FileMessage]:
+def _find_copies(together: SoundCards) -> Iterator[FileMessage]:
     first: dict[str, Candidate] = {}
     for candidate in together.standing:
         for key, what in _fingerprints(candidate):
@@ -145,14 +145,14 @@ def _is_one_run(one: Candidate, other: Candidate) -> bool:
     """Return whether two cards may be of one run: of the same episodes, or submitted together for
     one model and agent.
     """
-    if _submitted(one) == _submitted(other):
+    if _identify_submission(one) == _identify_submission(other):
         return True
 
     ids = {episode.id for episode in one.card.episodes}
     return any(episode.id in ids for episode in other.card.episodes)
 
 
-def _submitted(candidate: Candidate) -> tuple[str, str, Submitter, str]:
+def _identify_submission(candidate: Candidate) -> tuple[str, str, Submitter, str]:
     submission = candidate.submission
     return candidate.model, candidate.agent, submission.submitter, submission.submitted_on
 

@@ -21,7 +21,7 @@ from ktdeval.cli import (
     open_plugins,
     options_of,
 )
-from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError, explained
+from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError, wrap_os_error
 from ktdeval.runner import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT, RunFolder, run_file
 from ktdeval.values import dumps_pretty, file_sha256, read_plain, to_plain, write_atomic
 from ktdeval_board.board_entries import VERDICT
@@ -96,7 +96,7 @@ def _add_certificate(file: Path, options: ImportOptions) -> None:
         certificate=sha256, checked_on=day, suite_version=ktdeval.__version__, runs=names
     )
 
-    with explained(f"{folder}: can't write the certificate"):
+    with wrap_os_error(f"{folder}: can't write the certificate"):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / CERTIFICATE, read_plain(file))
         _copy_runs(options.runs, [folder / name for name in names])

@@ -188,7 +188,7 @@ def metric_columns(name: str, unit: str) -> tuple[Column, ...]:
     )
 
 
-def _fixed() -> dict[Frame, tuple[Column, ...]]:
+def _read_fixed_columns() -> dict[Frame, tuple[Column, ...]]:
     """Read the columns of each frame that do not depend on the cards' metrics."""
     columns: dict[Frame, list[Column]] = {frame: [] for frame in FRAMES}
     for row in csv_rows(Path(__file__).with_name("columns.csv")):
@@ -206,7 +206,7 @@ def _fixed() -> dict[Frame, tuple[Column, ...]]:
     return {frame: tuple(own) for frame, own in columns.items()}
 
 
-_FIXED = _fixed()
+_FIXED = _read_fixed_columns()
 
 
 @dataclass(frozen=True)

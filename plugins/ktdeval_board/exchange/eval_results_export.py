@@ -274,9 +274,9 @@ def _generation(card: Card) -> dict[str, JsonValue]:
     if isinstance(temperature, int | float):
         arguments["temperature"] = temperature
 
-    most_tokens = call.get("max_output_tokens")
-    if isinstance(most_tokens, int) and most_tokens >= 1:
-        arguments["max_tokens"] = most_tokens
+    max_request_tokens = call.get("max_output_tokens")
+    if isinstance(max_request_tokens, int) and max_request_tokens >= 1:
+        arguments["max_tokens"] = max_request_tokens
 
     if reasoning_settings(card):
         arguments["reasoning"] = True

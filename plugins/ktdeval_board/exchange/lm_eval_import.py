@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from ktdeval.errors import CardError
 from ktdeval.values import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     JsonValue,
     bounded_int,
     from_plain,
@@ -35,8 +35,8 @@ from ktdeval_board.layout import path_segment
 from ktdeval_board.read_documents import read_text
 
 LONGEST_LINE = 300
-MOST_RESULTS = 20_000
-MOST_NOTES = 1_000
+MAX_RESULTS = 20_000
+MAX_NOTES = 1_000
 
 NO_FILTER = "none"
 _NO_METRICS = {"alias", "name", "samples", "sample_len", "sample_count", ""}
@@ -87,7 +87,7 @@ class _ResultsFile:
 
     def note(self, text: str) -> None:
         """Note once that something was excluded."""
-        if text not in self.notes and len(self.notes) < MOST_NOTES:
+        if text not in self.notes and len(self.notes) < MAX_NOTES:
             self.notes.append(text)
 
 
@@ -109,8 +109,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
             f"{path}: no task of its results has a figure; expected results_*.json of `lm_eval"
             " --output_path`"
         )
-    if len(rows) > MOST_RESULTS:
-        raise CardError(f"{path}: has {len(rows):,} figures; at most {MOST_RESULTS:,} are taken")
+    if len(rows) > MAX_RESULTS:
+        raise CardError(f"{path}: has {len(rows):,} figures; at most {MAX_RESULTS:,} are taken")
 
     config = source.part("config")
     backend = None
@@ -153,7 +153,7 @@ def _parse_results(text: str, where: str) -> Mapping[str, JsonValue]:
         content = json.loads(
             text, object_pairs_hook=unique_fields, parse_constant=float, parse_int=bounded_int
         )
-        if not is_nested_within(text, MOST_LEVELS):
+        if not is_nested_within(text, MAX_LEVELS):
             raise RecursionError
     except RecursionError as error:
         raise CardError(f"{where}: is nested too deeply") from error

@@ -106,7 +106,7 @@ class EpisodeSamples:
                 chosen.append(number)
 
         if not chosen:
-            return self._undefined()
+            return self._make_undefined()
 
         value = self.grid.value[:, chosen]
         reason = self.grid.reason[:, chosen]
@@ -149,7 +149,7 @@ class EpisodeSamples:
         asked = np.full(len(self.entries), len(chosen))
         return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
 
-    def _undefined(self) -> ScopeFigures:
+    def _make_undefined(self) -> ScopeFigures:
         """Return the figures over no window at all."""
         shape = (len(self.entries), len(self.columns))
         none = np.full(shape, math.nan)
@@ -162,7 +162,7 @@ class EpisodeSamples:
         )
 
 
-def stacked(parts: Sequence[ScopeFigures]) -> ScopeFigures:
+def stack_figures(parts: Sequence[ScopeFigures]) -> ScopeFigures:
     """Return the figures of several groups of entries, one below the other."""
     return ScopeFigures(
         value=np.concatenate([part.value for part in parts]),
@@ -254,7 +254,7 @@ def _samples(
             if at is None:
                 continue
 
-            decided[row, at] = _decided(episode)
+            decided[row, at] = _count_decided(episode)
             for column, name in enumerate(columns):
                 if name in EXTRA:
                     figure = _extra(name, entry.trading, episode, benchmark, series)
@@ -266,7 +266,7 @@ def _samples(
     return EpisodeSamples(entries, cells, columns, grid, decided, planned, windows)
 
 
-def _decided(episode: TradingEpisode) -> int:
+def _count_decided(episode: TradingEpisode) -> int:
     """Return how many steps of an episode the model decided."""
     return episode.decisions.model + episode.decisions.model_after_retry
 
@@ -292,7 +292,7 @@ def _extra(
     if name == "tokens":
         return episode_tokens(episode)
     if name == "decided":
-        return _some(_decided(episode) / episode.steps)
+        return _some(_count_decided(episode) / episode.steps)
     if facts is None:
         return _none(NO_SERIES)
 

@@ -68,12 +68,12 @@ def known_until(entry: Entry, rules: Rules) -> KnownUntil:
     nobody gains a window by a claim.
     """
     models = [entry.model, *(further.name for further in entry.card.further_models)]
-    listed = [_listed(model, rules) for model in models]
+    listed = [_read_listed_cutoff(model, rules) for model in models]
     for each in listed:
         if each.cutoff == "unknown":
             return each
 
-    said = [*listed, *_claimed(entry)]
+    said = [*listed, *_list_claims(entry)]
     dated = [each for each in said if each.last_day is not None]
     if not dated:
         return listed[0]
@@ -86,11 +86,11 @@ def _last_day(known: KnownUntil) -> np.datetime64:
     return known.last_day
 
 
-def _listed(model: str, rules: Rules) -> KnownUntil:
+def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
     """Return the end of one model's training data by the board's list, else the suite's."""
     own = rules.cutoff_of(model)
     if own is not None:
-        return _parsed(own.cutoff, f"{own.source} ({own.as_of})")
+        return _parse_cutoff(own.cutoff, f"{own.source} ({own.as_of})")
 
     # Without the model's arguments: they are the card's word.
     listed = listed_cutoff(model, {})
@@ -101,24 +101,24 @@ def _listed(model: str, rules: Rules) -> KnownUntil:
     if listed.is_lower_bound:
         return KnownUntil("unknown", ONLY_A_BOUND, None)
 
-    return _parsed(listed.date, listed.source)
+    return _parse_cutoff(listed.date, listed.source)
 
 
-def _claimed(entry: Entry) -> list[KnownUntil]:
+def _list_claims(entry: Entry) -> list[KnownUntil]:
     """Return what submitter and card say."""
     claims = []
     model = entry.submission.model
     if model.cutoff_day is not None:
-        claims.append(_parsed(model.cutoff_day, f"the submitter: {model.cutoff_source}"))
+        claims.append(_parse_cutoff(model.cutoff_day, f"the submitter: {model.cutoff_source}"))
 
     recorded = recorded_cutoff(entry.card)
     if recorded is not None:
-        claims.append(_parsed(recorded.date, f"the card: {recorded.source}"))
+        claims.append(_parse_cutoff(recorded.date, f"the card: {recorded.source}"))
 
     return claims
 
 
-def _parsed(cutoff: str, source: str) -> KnownUntil:
+def _parse_cutoff(cutoff: str, source: str) -> KnownUntil:
     if cutoff == "none":
         return KnownUntil("none", source, None)
 

@@ -25,7 +25,7 @@ from ktdeval_board.ranking.fresh_windows import counted_windows
 from ktdeval_board.ranking.rows import Row
 from ktdeval_board.rules import Division, WindowRule
 
-MOST_PAIRED = 40
+MAX_PAIRED = 40
 """Cards of a division that are tested against each other: baselines and the best. Time and size grow
 with the square.
 """
@@ -56,7 +56,7 @@ class PairingTest(NamedTuple):
 FIELDS = PairingTest._fields
 
 _SEED = 0
-_MOST_BLOCKS = 12
+_MAX_BLOCKS = 12
 _NOT_HERE = (
     "windows share days, and some of them do not differ or have no figure: `ktdeval compare` works"
     " it out"
@@ -127,7 +127,7 @@ def paired_cards(rows: Sequence[Row]) -> list[str]:
     for _, group in groupby(by_choice, key=lambda card: card[1] or card[0]):
         groups.append([card_id for card_id, _, _ in group])
 
-    chosen = set(first_of(groups, MOST_PAIRED))
+    chosen = set(first_of(groups, MAX_PAIRED))
     return [card_id for card_id, _, _ in cards if card_id in chosen]
 
 
@@ -184,13 +184,13 @@ def pair_tests(
         figures = _figure_array(entries, metric, names)
         figures = np.where(counts[:, None, :], figures, math.nan)
         differences = medians(figures[first] - figures[second])[0]
-        rows = _tests(stats.levelled(differences), windows)
+        rows = _tests(stats.level_sizes(differences), windows)
         for one, other, row in zip(first.tolist(), second.tolist(), rows, strict=True):
             here = entries[one]
             there = entries[other]
             if metric in here.trading.metrics and metric in there.trading.metrics:
                 tests[here.card_id].setdefault(there.card_id, {})[metric] = row
-                tests[there.card_id].setdefault(here.card_id, {})[metric] = _turned(row)
+                tests[there.card_id].setdefault(here.card_id, {})[metric] = _turn_test(row)
 
     return tests
 
@@ -215,17 +215,17 @@ def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str])
     return values
 
 
-def _turned(test: PairingTest) -> PairingTest:
+def _turn_test(test: PairingTest) -> PairingTest:
     """Return a test of the second card less the first."""
     return test._replace(
-        effect=_negated(test.effect),
-        value=_negated(test.value),
-        low=_negated(test.high),
-        high=_negated(test.low),
+        effect=_negate(test.effect),
+        value=_negate(test.value),
+        low=_negate(test.high),
+        high=_negate(test.low),
     )
 
 
-def _negated(value: float | None) -> float | None:
+def _negate(value: float | None) -> float | None:
     # less than 0.0, as minus zero would show
     return None if value is None else 0.0 - value
 
@@ -240,7 +240,7 @@ def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
         & (sizes[:, :1] > 0).all(axis=1)
         & (np.diff(sizes, axis=1) > 0).all(axis=1)
     )
-    plain &= 0 < windows.blocks.max(initial=-1) + 1 <= _MOST_BLOCKS
+    plain &= 0 < windows.blocks.max(initial=-1) + 1 <= _MAX_BLOCKS
     together: list[PairingTest] = []
     if plain.any():
         together = _plain_tests(differences[plain], windows)

@@ -25,7 +25,7 @@ from ktdeval.stats import (
 )
 from ktdeval.values import JsonValue, Value, content_hash, to_plain
 from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_to_none
-from ktdeval_board.document_types import rounded, rounded_or_none, to_object
+from ktdeval_board.document_types import round_floats, rounded_or_none, to_object
 from ktdeval_board.look_alike_names import Party, pair_of
 from ktdeval_board.ranking.column_texts import ALPHA, system_labels
 from ktdeval_board.ranking.daily_summaries import Cell, Vector
@@ -88,7 +88,7 @@ def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[s
         "of": ranked,
         "attribution": {name: _attribution_line(line) for name, line in lines.items()},
         "exposures": mean_exposures(card),
-        "cost": {"value": rounded(card.cost.value), "reason": unset_to_none(card.cost.reason)},
+        "cost": {"value": round_floats(card.cost.value), "reason": unset_to_none(card.cost.reason)},
         "decisions": to_plain(card.decisions),
         "failures": to_plain(card.failures),
     }
@@ -212,7 +212,7 @@ def _mask_effects(
     cards: Mapping[str, TradingCard], metric: str, system: str
 ) -> Iterator[MaskEffect]:
     """Yield each effect that the masks allow."""
-    values, windows, undefined = _paired(cards, metric)
+    values, windows, undefined = _pair_windows(cards, metric)
     first = cards["blinded"]
     covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}
     correlation = overlap_correlation([covered[window] for window in windows])
@@ -245,7 +245,7 @@ def _text_or_none(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _paired(
+def _pair_windows(
     cards: Mapping[str, TradingCard], metric: str
 ) -> tuple[dict[str, Vector], list[str], int]:
     """Return mask -> mean over seeds by window; the windows; and how many (window, seed) are

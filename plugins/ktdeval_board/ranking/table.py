@@ -40,7 +40,7 @@ from ktdeval_board.ranking.division_figures import (
     nullable,
     reference_rows,
     score_figures,
-    stacked,
+    stack_figures,
 )
 from ktdeval_board.ranking.fresh_windows import (
     FreshFacts,
@@ -56,7 +56,7 @@ _FRESH_NOTE = (
     "figures of an entrant: over the windows after its own training data; tie groups: over the"
     " windows after the training data of all ranked; baselines and the benchmark: over all"
 )
-MOST_TESTED = 40
+MAX_TESTED = 40
 """Entrants that take part in the tie test, the best by rank: time and memory grow with the square of
 their number.
 """
@@ -210,7 +210,7 @@ class _DivisionTables:
             return score_figures(self.entries, self.columns)
 
         windows = self.windows_of(scope)
-        return stacked([group.over(windows) for group in self.samples])
+        return stack_figures([group.over(windows) for group in self.samples])
 
     def check_rank_by(self) -> None:
         """Raise ConfigError for rules by which nothing can be ranked."""
@@ -295,12 +295,12 @@ class _DivisionTables:
         )
         notes = [*returns.notes, *alpha.notes, *self._notes(why)]
 
-        table["rows"] = self._sorted(rows, figures)
+        table["rows"] = self._sort_rows(rows, figures)
         table["notes"] = list(dict.fromkeys(notes))
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
 
-    def _sorted(self, rows: list[Row], figures: ScopeFigures) -> list[Row]:
+    def _sort_rows(self, rows: list[Row], figures: ScopeFigures) -> list[Row]:
         """Sort rows by the division's figure, those without a place in the ranking last."""
         column = self.columns.index(self.division.rank_by)
         sign = -1.0 if self.better == "higher" else 1.0
@@ -373,16 +373,16 @@ class _DivisionTables:
             none = _TieGroups({}, _no_ties("scores of a scoring task have no daily returns"))
             return none, none
 
-        alpha = self._tested(scope, ranks[1], "selection", "tie groups by selection")
+        alpha = self._test_ties(scope, ranks[1], "selection", "tie groups by selection")
         if by == ALPHA:
             return alpha, alpha
         if by != "total_return":
             reason = f"ranks use {by}, but tie groups compare mean daily returns"
             return _TieGroups({}, _no_ties(reason)), alpha
 
-        return self._tested(scope, ranks[0], "returns", "tie groups by return"), alpha
+        return self._test_ties(scope, ranks[0], "returns", "tie groups by return"), alpha
 
-    def _tested(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _TieGroups:
+    def _test_ties(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _TieGroups:
         """Test ranked cards for ties. `attribute`: daily returns of `EpisodeDays` to test; `what`: words
         for notes.
         """
@@ -405,7 +405,7 @@ class _DivisionTables:
             cards = [card_id for _, card_id in sharing]
             whole = dict(self._whole_days(cards, cells, attribute, chosen))
             # Cards that share a rank take part all or none.
-            if len(chosen) + len(whole) > MOST_TESTED:
+            if len(chosen) + len(whole) > MAX_TESTED:
                 why = f"the best {len(chosen)} were tested"
                 break
 

@@ -42,7 +42,7 @@ from ktdeval_board.site.card_documents import (
     CardDocuments,
     Document,
     card_documents,
-    decoded,
+    decode_document,
     file_document,
 )
 from ktdeval_board.site.data import (
@@ -165,7 +165,7 @@ def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
     if series.card != entry.card_id:
         raise _of_another_card(path)
 
-    parts.series.put(entry, decoded(data, path))
+    parts.series.put(entry, decode_document(data, path))
     return series
 
 
@@ -184,7 +184,7 @@ def _copy_decisions(board: Board, parts: _Parts, entry: Entry) -> None:
     if not data.startswith(f'{{"card":"{entry.card_id}",'.encode()) or not data.endswith(b"}"):
         raise _of_another_card(path)
 
-    parts.decisions.put(entry, decoded(data, path))
+    parts.decisions.put(entry, decode_document(data, path))
 
 
 def _of_another_card(path: Path) -> CardError:
@@ -289,7 +289,7 @@ def _card_text(
     reader's browser hands it out as the file that was submitted.
     """
     facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
-    card = decoded(_card_bytes(board, entry), entry.files.card)
+    card = decode_document(_card_bytes(board, entry), entry.files.card)
     facts["card_length"] = len(card.encode("utf-16-le")) // 2  # as browsers count letters
     return f'{{"card":{card},{dumps_canonical(facts)[1:]}'
 
@@ -381,7 +381,7 @@ def _key_notes(board: Board) -> Iterator[str]:
 
 Result = TypeVar("Result")
 
-_MOST_WORKERS = 8
+_MAX_WORKERS = 8
 
 _jobs: Sequence[Callable[[], Any]] = ()
 """Jobs of the open pool; forked processes inherit them."""
@@ -393,7 +393,7 @@ def usable_workers() -> int:
     """
     if sys.platform != "linux":  # elsewhere libraries may not be used after a fork
         return 1
-    return min(_MOST_WORKERS, cores())
+    return min(_MAX_WORKERS, cores())
 
 
 def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Result]:

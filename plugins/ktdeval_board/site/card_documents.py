@@ -35,10 +35,10 @@ class Document:
 
 def file_document(path: Path, card_id: str) -> Document:
     """Return a document that is a file of the board."""
-    return Document(path.stat().st_size, card_id, lambda: decoded(path.read_bytes(), path))
+    return Document(path.stat().st_size, card_id, lambda: decode_document(path.read_bytes(), path))
 
 
-def decoded(data: bytes, path: Path) -> str:
+def decode_document(data: bytes, path: Path) -> str:
     """Return the text of a document. Raises CardError: it is not UTF-8."""
     try:
         return data.decode("utf-8")

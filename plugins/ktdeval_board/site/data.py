@@ -238,7 +238,7 @@ def registrations_data(board: Board) -> list[JsonValue]:
     )
     rows: list[JsonValue] = []
     for each in ordered:
-        row = _registered(each)
+        row = _list_registered(each)
         row["model"] = each.registration.system.model
         row["agent"] = each.registration.system.agent
         row["division"] = each.division
@@ -250,7 +250,7 @@ def registrations_data(board: Board) -> list[JsonValue]:
     return rows
 
 
-def _registered(filed: FiledRegistration) -> dict[str, JsonValue]:
+def _list_registered(filed: FiledRegistration) -> dict[str, JsonValue]:
     return {
         "id": filed.id,
         "submitter": filed.registration.submitter.name,
@@ -274,7 +274,7 @@ def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
     registration.
     """
     filed = board.registrations.by_id.get(entry.card.registration or "")
-    return None if filed is None else _registered(filed)
+    return None if filed is None else _list_registered(filed)
 
 
 def _absence(rules: Rules, entry: Entry) -> list[str]:

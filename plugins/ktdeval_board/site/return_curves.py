@@ -17,7 +17,7 @@ from ktdeval_board.document_types import (
     EpisodeDecisions,
     EpisodeSeries,
     Series,
-    rounded,
+    round_floats,
 )
 from ktdeval_board.rules import Division
 
@@ -70,7 +70,7 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
                 decided = [decisions_of[episode.id] for episode in episodes]
                 cards.setdefault(series.card, {})[window] = _card_curves(episodes, decided)
 
-    return {"division": division.id, "windows": windows, "cards": rounded(cards)}
+    return {"division": division.id, "windows": windows, "cards": round_floats(cards)}
 
 
 def _episode_days(episode: EpisodeSeries) -> list[str]:
@@ -100,10 +100,10 @@ def _card_curves(
 
     curves: dict[str, JsonValue] = {
         "seeds": len(episodes),
-        "after": _spread([episode.nav for episode in episodes]),
-        "before": _spread([episode.gross_nav for episode in episodes]),
+        "after": _find_range([episode.nav for episode in episodes]),
+        "before": _find_range([episode.gross_nav for episode in episodes]),
         "orders": orders,
-        "held": _held(steps),
+        "held": _average_weights(steps),
         "signals": _signals(decided),
     }
     for name in ("long", "short", "buy", "sell"):
@@ -112,7 +112,7 @@ def _card_curves(
     return curves
 
 
-def _held(steps: Sequence[DecisionStep]) -> dict[str, float]:
+def _average_weights(steps: Sequence[DecisionStep]) -> dict[str, float]:
     """Return the mean weight of each asset that was held on any day, by code."""
     total: Counter[str] = Counter()
     for step in steps:
@@ -131,7 +131,7 @@ def _signals(episodes: Iterable[EpisodeDecisions]) -> dict[str, JsonValue]:
     return dict(sorted(by_role.items()))
 
 
-def _spread(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
+def _find_range(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
     """Return the median of paths and, if there are several, their lowest and highest values; all
     less one.
     """

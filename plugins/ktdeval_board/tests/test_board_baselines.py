@@ -36,7 +36,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.baselines import (
-    MOST_FACTORS,
+    MAX_FACTORS,
     RIDGE,
     ridge_coefficients,
     run_baseline,
@@ -94,7 +94,7 @@ def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_
     names = [part.partition(":")[0] for part in coefficients.split()]
 
     assert names == [factor.name for factor in FACTORS if factor.name in names]
-    assert len(names) == MOST_FACTORS
+    assert len(names) == MAX_FACTORS
     assert load_plugins().make_model("builtin/linear_factor", {"coefficients": coefficients})
     assert coefficients == train_coefficients(snapshot, "2024-04-01")
 

@@ -316,8 +316,8 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
 def test_more_figures_than_a_document_may_hold_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert lm_eval_import.MOST_RESULTS == 20_000
-    monkeypatch.setattr(lm_eval_import, "MOST_RESULTS", 4)
+    assert lm_eval_import.MAX_RESULTS == 20_000
+    monkeypatch.setattr(lm_eval_import, "MAX_RESULTS", 4)
     with pytest.raises(CardError, match="has 5 figures; at most 4 are taken"):
         imported(tmp_path, NEW)
 

@@ -32,7 +32,7 @@ from ktdeval_board.document_types import Rerun
 from ktdeval_board.errata import Erratum, Excuse
 from ktdeval_board.ranking.head_to_head import (
     FIELDS,
-    MOST_PAIRED,
+    MAX_PAIRED,
     pair_tests,
     paired_cards,
     pairs_index,
@@ -52,7 +52,7 @@ from ktdeval_board.registrations import (
 from ktdeval_board.rules import WindowRule
 from ktdeval_compare.masks.mask_effects import EffectsOptions as EffectOptions, effects
 from ktdeval_compare.pairs.compare import CompareOptions, compare
-from ktdeval_compare.pairs.compared_cards import Entrant
+from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 # -- pairs of windows
 
@@ -92,7 +92,8 @@ def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
         cards.append(make_card(by_cell, f"house/{number}", windows))
 
     entrants = [
-        Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)
+        EntrantCard(Path(f"{number}"), typed(card), f"{number}")
+        for number, card in enumerate(cards)
     ]
     test = to_plain(compare(entrants, CompareOptions()).tests[0])
     entries = [full_entry(card) for card in cards]
@@ -206,7 +207,7 @@ def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
     chosen = paired_cards(rows)
 
     assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
-    assert len(chosen) == MOST_PAIRED
+    assert len(chosen) == MAX_PAIRED
 
 
 def row_of(card: str, rank: int | None, baseline: str | None = None) -> dict:
@@ -300,7 +301,7 @@ def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **chang
 @pytest.mark.slow
 def test_mask_effects_match_the_effects_command() -> None:
     entries = mask_cards()
-    entrants = [Entrant(Path(each.card_id), each.card) for each in entries]
+    entrants = [EntrantCard(Path(each.card_id), each.card) for each in entries]
     theirs = to_plain(effects(entrants, EffectOptions()).effects)
     ours = [row for row in mask_effects(entries) if row["metric"] == "total_return"]
 

@@ -21,7 +21,7 @@ from ktdeval.cards import NEVER_TRADED
 from ktdeval.values import from_plain, to_plain
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
-from ktdeval_board.checking.rules import MOST_FINDINGS, Stage, findings_of
+from ktdeval_board.checking.rules import MAX_FINDINGS, Stage, findings_of
 from ktdeval_board.document_types import RecordFile, Records
 from ktdeval_board.read_documents import read_untrusted
 from ktdeval_board.rules import Rules
@@ -822,4 +822,4 @@ def test_a_rule_reports_at_most_20_findings_on_a_document(
     small: Board, trading: Entry, unknown: int
 ) -> None:
     fields = {f"unknown_{index:02}": 1 for index in range(unknown)}
-    assert len(found_of_card(small, trading, part("call", **fields))) == MOST_FINDINGS == 20
+    assert len(found_of_card(small, trading, part("call", **fields))) == MAX_FINDINGS == 20

@@ -30,7 +30,7 @@ from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
 from ktdeval.values import from_plain, to_plain
 from ktdeval_board.derived_documents import (
-    asked,
+    describe_order,
     make_decisions,
     make_market,
     make_series,
@@ -39,7 +39,7 @@ from ktdeval_board.derived_documents import (
     signal_counts,
     windows_of,
 )
-from ktdeval_board.document_types import Decisions, Series, rounded
+from ktdeval_board.document_types import Decisions, Series, round_floats
 from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule, load_rules
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import render_pages
@@ -262,7 +262,9 @@ def test_an_order_states_the_requested_weight_or_shares() -> None:
 
     for weight, shares, words in cases:
         assert (
-            asked(from_plain(order_dict(target_weight=weight, shares=shares), OrderRecord, "order"))
+            describe_order(
+                from_plain(order_dict(target_weight=weight, shares=shares), OrderRecord, "order")
+            )
             == words
         )
 
@@ -383,7 +385,7 @@ def test_figures_have_six_significant_digits_and_no_sign_on_zero() -> None:
     }
 
     assert (
-        json.dumps(rounded(value))
+        json.dumps(round_floats(value))
         == '{"a": [1.23457, 0.0, 12345700.0, 1e-12, null, 3, true, null, "x"], "b": [0.3]}'
     )
 

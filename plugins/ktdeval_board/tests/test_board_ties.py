@@ -16,7 +16,7 @@ from compare_cards import make_card, save_run
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
 from ktdeval_board.ranking.rows import place_cards
-from ktdeval_board.ranking.table import MOST_TESTED
+from ktdeval_board.ranking.table import MAX_TESTED
 from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
 from loops import not_empty
 
@@ -276,7 +276,7 @@ def skilled(names: int, rank_by: str = "total_return", **more):
 
 
 def test_the_best_forty_by_rank_take_part() -> None:
-    board, series = skilled(MOST_TESTED + 5)
+    board, series = skilled(MAX_TESTED + 5)
     for table in not_empty(ranked_tables(board, series).values()):
         groups = {row["rank"]: row["tie"] for row in table["rows"] if row["ranked"]}
         assert [rank for rank, group in groups.items() if group is None] == list(range(41, 46))

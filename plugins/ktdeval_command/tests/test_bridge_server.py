@@ -630,12 +630,14 @@ def test_a_call_is_restored_only_with_equal_arguments() -> None:
     memory.keep(Reply(tool_calls=(other,)))
 
     for arguments in ('{"y":[2],"x":1}', '{"x": 1.0, "y": [2]}'):
-        assert memory.restored(assistant(ToolCall("a", "look", arguments))) == assistant(signed)
-    assert memory.restored(assistant(ToolCall("a", "look", ""))) == assistant(other)
+        assert memory.restore_messages(assistant(ToolCall("a", "look", arguments))) == assistant(
+            signed
+        )
+    assert memory.restore_messages(assistant(ToolCall("a", "look", ""))) == assistant(other)
 
     for foreign in (
         ToolCall("a", "look", '{"x": 2}'),
         ToolCall("a", "sell", "{}"),
         ToolCall("b", "look", "{}"),
     ):
-        assert memory.restored(assistant(foreign)) == assistant(foreign)
+        assert memory.restore_messages(assistant(foreign)) == assistant(foreign)

@@ -6,7 +6,7 @@ import pytest
 
 from ktdeval.calls import USUAL_TOKENS
 from ktdeval.runner.rehearsals.conversation_size import TYPICAL, MeasuringModel
-from ktdeval_command.planned_step import Measured, planned
+from ktdeval_command.planned_step import Measured, plan_decision
 from ktdfin_market import small_market
 from ktdfin_play import PLUGINS, Play
 
@@ -17,7 +17,7 @@ RESEARCH_CALLS = 6
 def played(measured: Measured | None, task: str = "blinded_open_research") -> MeasuringModel:
     model = MeasuringModel(TYPICAL, RESEARCH_CALLS)
     observation, session = Play(PLUGINS.make_task(task), model, MARKET).session(0)
-    decision = planned((observation.system, observation.user), session, None, measured)
+    decision = plan_decision((observation.system, observation.user), session, None, measured)
     assert decision.provenance == "model"
     return model
 

@@ -11,10 +11,10 @@ import pytest
 from ktdeval.errors import ConfigError
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import (
-    Prepared,
+    PreparedProgram,
     Profile,
     load_profile,
-    prepared,
+    prepare_start,
     profile_hash,
     profile_of,
     run_words,
@@ -39,8 +39,8 @@ TOOLS = {
 }
 
 
-def ready(name: str, *words: str) -> Prepared:
-    return prepared(load_profile(shipped_profiles()[name]), words, VALUES)
+def ready(name: str, *words: str) -> PreparedProgram:
+    return prepare_start(load_profile(shipped_profiles()[name]), words, VALUES)
 
 
 def own(tmp_path: Path, text: str) -> Path:
@@ -53,7 +53,7 @@ def own(tmp_path: Path, text: str) -> Path:
 
 
 def test_default_gives_each_name_of_an_address_and_a_key() -> None:
-    assert ready("default", "agent", "--fast") == Prepared(
+    assert ready("default", "agent", "--fast") == PreparedProgram(
         argv=("agent", "--fast"),
         environment={
             "OPENAI_BASE_URL": "http://127.0.0.1:1001/v1",
@@ -111,7 +111,7 @@ def test_claude() -> None:
 
 
 def test_codex() -> None:
-    assert ready("codex", "codex", "--search") == Prepared(
+    assert ready("codex", "codex", "--search") == PreparedProgram(
         argv=(
             "codex",
             "exec",
@@ -223,7 +223,10 @@ def test_no_token_and_no_address_of_a_step_is_written_into_the_folder(name: str)
     elsewhere = replace(VALUES, bridge="http://127.0.0.1:9", tools_url="http://127.0.0.1:8/mcp")
 
     assert not any(b"TOKEN}" not in data and b"-TOKEN" in data for data in step.files.values())
-    assert prepared(load_profile(shipped_profiles()[name]), (name,), elsewhere).files == step.files
+    assert (
+        prepare_start(load_profile(shipped_profiles()[name]), (name,), elsewhere).files
+        == step.files
+    )
 
 
 def test_a_subcommand_of_the_user_is_not_repeated() -> None:
@@ -260,7 +263,7 @@ def test_the_name_of_the_program_chooses(run: str, profile: str, expected: str) 
 
 def test_a_file_of_the_user_is_a_profile(tmp_path: Path) -> None:
     path = own(tmp_path, "arguments: [--task, '{task_file}']\nstdin: ''\n")
-    step = prepared(profile_of("agent", str(path))[0], ("agent",), VALUES)
+    step = prepare_start(profile_of("agent", str(path))[0], ("agent",), VALUES)
 
     assert step.argv == ("agent", "--task", "task.md")
     assert step.stdin == b""
@@ -291,7 +294,7 @@ def test_a_command_line_is_split_and_not_expanded(run: str, words: tuple[str, ..
 def test_braces_of_a_command_line_are_the_programs_own() -> None:
     words = run_words("sh -c 'x=${prompt}; echo {tools_token}' {tools_stdio}")
 
-    assert prepared(Profile(), words, VALUES).argv == (
+    assert prepare_start(Profile(), words, VALUES).argv == (
         "sh",
         "-c",
         "x=${prompt}; echo {tools_token}",
@@ -331,7 +334,7 @@ def test_values_are_filled_once() -> None:
     values = replace(VALUES, prompt="{bridge_token} {prompt}")
     profile = Profile(arguments=("{prompt}", "{model}/{folder}", "{A}", "$x"), stdin="<{prompt}>")
 
-    with_braces = prepared(profile, ("agent",), values)
+    with_braces = prepare_start(profile, ("agent",), values)
     assert with_braces.argv == (
         "agent",
         "{bridge_token} {prompt}",
@@ -347,7 +350,7 @@ def test_the_tool_server_over_stdio_is_several_words() -> None:
         arguments=("--tools", "{tools_stdio}", "--end"),
         files={"mcp.json": {"command": "/usr/bin/env", "args": ["-S", "{tools_stdio}"]}},
     )
-    step = prepared(profile, ("agent",), VALUES)
+    step = prepare_start(profile, ("agent",), VALUES)
 
     assert step.argv == ("agent", "--tools", "/usr/bin/python3", "-c", "RELAY", "--end")
     assert json.loads(step.files["mcp.json"]) == {
@@ -360,7 +363,7 @@ def test_json_is_written_whatever_a_value_contains() -> None:
     values = replace(VALUES, prompt='"},\n\\', model="ü")
     profile = Profile(files={"a/b.json": {"{prompt}": ["{prompt}", 1, None, {"m": "{model}"}]}})
 
-    written = prepared(profile, ("agent",), values).files["a/b.json"]
+    written = prepare_start(profile, ("agent",), values).files["a/b.json"]
     assert json.loads(written) == {values.prompt: ['"},\n\\', 1, None, {"m": "ü"}]}
 
 
@@ -389,7 +392,7 @@ def test_values_that_the_system_can_not_pass_on(
     profile: Profile, prompt: str, message: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        prepared(profile, ("agent",), replace(VALUES, prompt=prompt))
+        prepare_start(profile, ("agent",), replace(VALUES, prompt=prompt))
     assert str(error.value) == message
 
 
@@ -564,7 +567,7 @@ def test_folder_and_temporary_folder_are_where_a_program_finds_them(
     profile = Profile(
         arguments=("-c", "cd {folder} && pwd -P && cd {temporary} && pwd -P && ls -A")
     )
-    step = prepared(profile, ("sh",), VALUES)
+    step = prepare_start(profile, ("sh",), VALUES)
     script = 'echo "$(cd "$HOME" && pwd -P)"; echo "$(cd "$TMPDIR" && pwd -P)"'
 
     by_placeholder = run_program(Start(step.argv), sandbox, workspaces)

@@ -17,12 +17,12 @@ from textwrap import dedent
 import pytest
 
 from ktdeval_command.program import (
-    Finished,
+    FinishedProgram,
     ProgramLimits,
     Start,
     read_outcome,
     run_program,
-    started,
+    start_program,
 )
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError
 from ktdeval_command.workspace import WorkspaceError, WorkspaceLimits, Workspaces
@@ -41,7 +41,7 @@ def shell(text: str, **start: object) -> Start:
     return replace(Start(("sh", "-c", text), limits=LIMITS), **start)
 
 
-def run(start: Start, sandbox: Sandbox, workspaces: Workspaces) -> Finished:
+def run(start: Start, sandbox: Sandbox, workspaces: Workspaces) -> FinishedProgram:
     return run_program(start, sandbox, workspaces)
 
 
@@ -114,7 +114,7 @@ def test_a_program_that_is_stopped_keeps_what_it_wrote(
         connection = socket.create_connection(("127.0.0.1", {port}))
         time.sleep(1000)
         """
-        with started(python(code, ports=(port,)), sandbox, workspaces, None) as program:
+        with start_program(python(code, ports=(port,)), sandbox, workspaces, None) as program:
             server.accept()
             threading.Thread(target=program.stop).start()
             done = program.wait(workspaces)
@@ -207,7 +207,7 @@ def test_daemons_are_ended_with_the_program(
         port = server.getsockname()[1]
         start = python(DAEMON, ports=(port,))
         start = replace(start, argv=(*start.argv, str(port), ends))
-        with started(start, sandbox, workspaces, None) as program:
+        with start_program(start, sandbox, workspaces, None) as program:
             daemon, _ = server.accept()
             if ends == "stop":
                 program.stop()
@@ -259,7 +259,7 @@ def test_nothing_is_left_when_ktdeval_is_killed(sandbox: Sandbox, tmp_path: Path
 
 
 def test_a_sandbox_that_is_killed_is_a_lost_program(bwrap: Sandbox, workspaces: Workspaces) -> None:
-    with started(shell("sleep 1000"), bwrap, workspaces, None) as program:
+    with start_program(shell("sleep 1000"), bwrap, workspaces, None) as program:
         os.killpg(program.process_group, signal.SIGKILL)
         done = program.wait(workspaces)
 
@@ -286,7 +286,7 @@ def test_a_program_that_kills_its_supervisor_is_lost_and_nothing_waits(
         os.kill(supervisor, signal.SIGKILL)
         time.sleep(1000)
         """
-        with started(python(code), NoSandbox(), workspaces, None) as program:
+        with start_program(python(code), NoSandbox(), workspaces, None) as program:
             daemon, _ = server.accept()
             done = program.wait(workspaces)
         daemon.close()  # ends it

@@ -9,7 +9,7 @@ import pytest
 from ktdeval_command.profiles import Profile
 from ktdeval_command.program_trial import try_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.shown_parts import Part
+from ktdeval_command.shown_parts import SourcePart
 from outside_programs import Place, provider
 from run_support import ktdeval
 
@@ -22,7 +22,7 @@ def walls(request: pytest.FixtureRequest, readable_folder: Path) -> Sandbox:
     if request.param == "none":
         return NoSandbox()
     request.getfixturevalue("bwrap")
-    return open_sandbox("bwrap", [Part(readable_folder, "folder")])
+    return open_sandbox("bwrap", [SourcePart(readable_folder, "folder")])
 
 
 def program(folder: Path, text: str, mode: int = 0o755) -> str:

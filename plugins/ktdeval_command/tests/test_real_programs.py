@@ -15,7 +15,7 @@ import pytest
 from ktdeval.stores import LocalStore
 from ktdeval_command.profiles import Profile, profile_of
 from ktdeval_command.sandbox import open_sandbox
-from ktdeval_command.shown_parts import Part
+from ktdeval_command.shown_parts import SourcePart
 from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 from program_steps import (
     ACCEPTED,
@@ -75,7 +75,7 @@ class Program:
     name: str
     path: str
     profile: Profile
-    parts: tuple[Part, ...]  #: of its installation
+    parts: tuple[SourcePart, ...]  #: of its installation
 
     def shell(self, command: str) -> Call:
         """A call by which its model runs a command."""

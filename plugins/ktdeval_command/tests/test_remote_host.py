@@ -17,7 +17,7 @@ from ktdeval.errors import BudgetError, ConfigError, ProviderError
 from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec
 from ktdeval_command import remote_host
 from ktdeval_command.remote_host import Hosts, RemoteHost, kept_token
-from ktdeval_command.remote_params import RemoteParams
+from ktdeval_command.remote_params import RemoteAgentParams
 from remote_clients import HOLD, TOKEN, Client, free_port, token_file
 from tool_clients import INITIALIZE, Tools, request, told
 
@@ -328,13 +328,13 @@ def test_a_listener_is_shared_by_episodes_with_its_token(tmp_path: Path) -> None
     token = str(token_file(tmp_path))
     port = free_port()
     hosts = Hosts()
-    first = hosts.open(RemoteParams(port=port, token=token))
-    second = hosts.open(RemoteParams(port=port, token=token))
+    first = hosts.open(RemoteAgentParams(port=port, token=token))
+    second = hosts.open(RemoteAgentParams(port=port, token=token))
     with pytest.raises(ProviderError, match=f"port {port}: another run of this process"):
-        hosts.open(RemoteParams(port=port, token=str(tmp_path / "other")))
+        hosts.open(RemoteAgentParams(port=port, token=str(tmp_path / "other")))
     hosts.close(first)
     hosts.close(second)
-    third = hosts.open(RemoteParams(port=port, token=str(tmp_path / "other")))
+    third = hosts.open(RemoteAgentParams(port=port, token=str(tmp_path / "other")))
     hosts.close(third)
     hosts.close_idle()
 

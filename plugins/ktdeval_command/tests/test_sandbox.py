@@ -30,9 +30,9 @@ from msgspec import UNSET
 from ktdeval.errors import UsageError
 from ktdeval_command import sandbox as sandbox_module
 from ktdeval_command.installed_program import installation_of
-from ktdeval_command.program import Finished, Start, run_program
+from ktdeval_command.program import FinishedProgram, Start, run_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.shown_parts import Part, ShownError
+from ktdeval_command.shown_parts import ShownError, SourcePart
 from ktdeval_command.syscall_filter import ABSENT, CHECKED, REFUSED, filter_program
 from ktdeval_command.workspace import Workspaces
 
@@ -295,7 +295,7 @@ def answer(udp: socket.socket) -> None:
 
 def tried(
     body: str, facts: dict[str, Any], sandbox: Sandbox, workspaces: Workspaces, **start: Any
-) -> Finished:
+) -> FinishedProgram:
     code = HEAD.replace("{body}", indent(body.strip(), "    "))
     argv = ("/usr/bin/python3", "-I", "-c", code)
     return run_program(Start(argv, stdin=json.dumps(facts).encode(), **start), sandbox, workspaces)
@@ -473,7 +473,7 @@ def test_a_program_in_a_folder_that_the_sandbox_hides_is_named_as_that(
     bwrap: Sandbox, folder: Path
 ) -> None:
     program = script(folder, "echo hello")
-    part = Part(folder, "folder")
+    part = SourcePart(folder, "folder")
     hiding = replace(bwrap, parts=(part,), hidden=(folder,))  # type: ignore[type-var]
 
     with pytest.raises(SandboxError, match=r"lies in a package of ktdeval .* hides"):
@@ -489,7 +489,7 @@ def test_a_folder_where_the_sandbox_has_its_own_is_named_with_whose_it_is(
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         path = Path(made)
-        parts = [Part(path, "packages")] if installed else []
+        parts = [SourcePart(path, "packages")] if installed else []
         named = [path] if readable else []
         with pytest.raises(UsageError, match=f"{made}: {why}, and the sandbox has its own /tmp"):
             open_sandbox("bwrap", parts, named)

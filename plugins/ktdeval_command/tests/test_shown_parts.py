@@ -13,13 +13,13 @@ import pytest
 from ktdeval.values import dumps_pretty
 from ktdeval_command.installed_program import installation_of
 from ktdeval_command.shown_parts import (
-    Part,
     PrivateFiles,
     ShownError,
+    SourcePart,
     check_copied,
     named_parts,
     private_files,
-    searched,
+    search_part,
 )
 
 NOTHING = PrivateFiles(())
@@ -42,10 +42,10 @@ def tool(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_shown_with_the_number_and_the_hash_of_its_files(tool: Path) -> None:
-    before = searched(Part(tool, "folder"), NOTHING).shown
+    before = search_part(SourcePart(tool, "folder"), NOTHING).shown
     (tool / "lib" / "more.py").write_text("x = 1")
-    searched.cache_clear()
-    after = searched(Part(tool, "folder"), NOTHING).shown
+    search_part.cache_clear()
+    after = search_part(SourcePart(tool, "folder"), NOTHING).shown
 
     assert (before.kind, before.files, after.files) == ("folder", 1, 2)
     assert before.sha256 != after.sha256
@@ -132,14 +132,14 @@ def test_a_folder_is_refused_that_holds(
     change(tool, data)
 
     with pytest.raises(ShownError, match=rf"the program would be shown {what} \({tool}/.+\); move"):
-        searched(Part(tool, "folder"), private_files((data,)))
+        search_part(SourcePart(tool, "folder"), private_files((data,)))
 
 
 def test_a_market_of_another_run_is_known_by_its_manifest(tool: Path, market: Path) -> None:
     shutil.copy(market / "manifest.json", tool)
 
     with pytest.raises(ShownError, match=r"would be shown a market \("):
-        searched(Part(tool, "folder"), NOTHING)
+        search_part(SourcePart(tool, "folder"), NOTHING)
 
 
 @pytest.mark.parametrize("inside", [True, False])
@@ -147,7 +147,7 @@ def test_a_place_of_the_run_is_refused_whatever_lies_there(tool: Path, inside: b
     place = tool / "lib" if inside else tool.parent
 
     with pytest.raises(ShownError, match="what belongs to the run"):
-        searched(Part(tool, "folder"), PrivateFiles((place,)))
+        search_part(SourcePart(tool, "folder"), PrivateFiles((place,)))
 
 
 def test_a_link_shows_nothing(tool: Path, data: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_link_shows_nothing(tool: Path, data: Path) -> None:
     (tool / "lib" / "csi300").symlink_to(data)
     (tool / "lib" / "bars").symlink_to(data / "bars.parquet")
 
-    assert searched(Part(tool, "folder"), private_files((data,))).shown.files == 3
+    assert search_part(SourcePart(tool, "folder"), private_files((data,))).shown.files == 3
 
 
 @pytest.mark.parametrize("name", ["site-packages", "node_modules"])
@@ -167,7 +167,7 @@ def test_packages_may_have_keys_for_their_tests_and_files_of_any_name(
     put(f"{name}/@icons/fork.json", "{}")(tool, tool)
     put(f"{name}/web/manifest.json", '{"name": "app"}')(tool, tool)
 
-    assert searched(Part(tool, "folder"), NOTHING).shown.files == 5
+    assert search_part(SourcePart(tool, "folder"), NOTHING).shown.files == 5
 
 
 def test_packages_of_ktdeval_are_hidden_since_they_make_the_embedded_market(tool: Path) -> None:
@@ -175,7 +175,7 @@ def test_packages_of_ktdeval_are_hidden_since_they_make_the_embedded_market(tool
     for name in ("ktdeval", "ktdeval_data", "numpy"):
         (packages / name).mkdir(parents=True)
 
-    hidden = searched(Part(tool, "folder"), NOTHING).hidden
+    hidden = search_part(SourcePart(tool, "folder"), NOTHING).hidden
     assert set(hidden) == {packages / "ktdeval", packages / "ktdeval_data"}
 
 
@@ -216,7 +216,7 @@ def test_an_environment_in_the_root_of_a_project_does_not_show_its_market(
 
     parts = installation_of("bin/agent").parts
     for part in parts:
-        searched(part, private_files((data,)))
+        search_part(part, private_files((data,)))
 
     assert [part.path.name for part in parts] == ["bin", "lib", "pyvenv.cfg"]
 

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.values import sha256_hex
-from ktdeval_command.workspace import Refused, WorkspaceError, WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import UnarchivedEntry, WorkspaceError, WorkspaceLimits, Workspaces
 
 FILES = {"notes.md": b"buy low\n", "data/a.bin": bytes(range(256)), "data/b/empty": b""}
 
@@ -171,7 +171,7 @@ def test_what_is_no_plain_file_is_refused_by_name(
 
     archived = workspaces.from_folder(folder)
 
-    assert archived.refused == (Refused(path="data/odd", why=why),)
+    assert archived.refused == (UnarchivedEntry(path="data/odd", why=why),)
     assert archived.listing == without.listing
 
 
@@ -181,7 +181,7 @@ def test_a_device_is_refused(folder: Path, workspaces: Workspaces) -> None:
     except PermissionError:
         pytest.skip("making a device needs root")
 
-    assert workspaces.from_folder(folder).refused == (Refused(path="null", why="device"),)
+    assert workspaces.from_folder(folder).refused == (UnarchivedEntry(path="null", why="device"),)
 
 
 def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: Workspaces) -> None:
@@ -189,7 +189,7 @@ def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: Workspace
 
     archived = workspaces.from_folder(folder)
 
-    assert archived.refused == (Refused(path="\\xff\\xfe", why="name is not UTF-8"),)
+    assert archived.refused == (UnarchivedEntry(path="\\xff\\xfe", why="name is not UTF-8"),)
 
 
 def test_a_path_that_is_too_long_is_refused(folder: Path, workspaces: Workspaces) -> None:

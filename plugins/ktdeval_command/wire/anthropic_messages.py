@@ -17,15 +17,15 @@ from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
     arguments_object,
     arguments_text,
-    checked,
+    check_request,
     cut_at_stop,
     required_choice,
 )
 from ktdeval_command.wire.events import event
 from ktdeval_command.wire.own_settings import SettingsReader
-from ktdeval_command.wire.refusals import Refusal, RefusalKind
+from ktdeval_command.wire.refusals import RefusalKind, WireRefusal
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
-from ktdeval_command.wire.thoughts import mark_of, marked
+from ktdeval_command.wire.thoughts import mark_of, parse_mark
 
 _UNCARRIED = {
     "container": "requests without a container",
@@ -112,7 +112,7 @@ def _read(body: bytes, needs_limit: bool) -> BridgeRequest:
         stop=fields.texts("stop_sequences"),
         streams=fields.flag("stream"),
     )
-    return checked(request, fields)
+    return check_request(request, fields)
 
 
 def _own_settings(
@@ -204,7 +204,7 @@ def _assistant(turn: Fields) -> Message:
             name = block.needed_name("name")
             calls.append(ToolCall(call_id, name, arguments_text(block.mapping("input") or {})))
         elif kind in _THOUGHTS:
-            thoughts = thoughts or marked(block.text("signature"))
+            thoughts = thoughts or parse_mark(block.text("signature"))
             block.take("thinking")
             block.take("data")
         block.ignore_rest()
@@ -359,7 +359,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def write_error(refusal: Refusal) -> tuple[int, JsonObject]:
+def write_error(refusal: WireRefusal) -> tuple[int, JsonObject]:
     """Return the HTTP status and the body of a refusal."""
     status, kind = _ERRORS[refusal.kind]
     message = refusal.message

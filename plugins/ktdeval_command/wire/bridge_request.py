@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec
 from ktdeval.values import JsonObject, dumps_compact, loads_untrusted
 from ktdeval_command.wire.refusals import WireError
-from ktdeval_command.wire.request_fields import MOST_LEVELS, Fields
+from ktdeval_command.wire.request_fields import MAX_LEVELS, Fields
 
 INVALID_JSON = "INVALID_JSON"
 """Field in which the bridge writes arguments that are not a JSON object, where a format takes objects
@@ -16,8 +16,8 @@ only.
 """
 NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 ANY_OBJECT: JsonObject = {"type": "object"}
-MOST_MESSAGES = 10_000
-MOST_TOOLS = 1_000
+MAX_MESSAGES = 10_000
+MAX_TOOLS = 1_000
 
 _BYTES_PER_TOKEN = 3  #: fewer than English text has, so that the estimate is rather too high
 
@@ -61,7 +61,7 @@ class BridgeRequest:
         return self.wire_tools.get(name, WireTool(name))
 
 
-def checked(request: BridgeRequest, fields: Fields) -> BridgeRequest:
+def check_request(request: BridgeRequest, fields: Fields) -> BridgeRequest:
     """Return a request with its leading system texts joined; fields that were not taken are named
     as ignored. Raises WireError: it has no message, a result without its call, a call without its
     result, a tool twice, or too many of them.
@@ -70,10 +70,10 @@ def checked(request: BridgeRequest, fields: Fields) -> BridgeRequest:
     messages = _joined_system(request.messages)
     if all(message.role == "system" for message in messages):
         raise WireError("bad_request", "the request has no message of a user")
-    if len(messages) > MOST_MESSAGES:
-        raise WireError("bad_request", f"expected at most {MOST_MESSAGES:,} messages")
-    if len(request.tools) > MOST_TOOLS:
-        raise WireError("bad_request", f"expected at most {MOST_TOOLS:,} tools")
+    if len(messages) > MAX_MESSAGES:
+        raise WireError("bad_request", f"expected at most {MAX_MESSAGES:,} messages")
+    if len(request.tools) > MAX_TOOLS:
+        raise WireError("bad_request", f"expected at most {MAX_TOOLS:,} tools")
 
     _check_results(messages)
     _check_tools(request)
@@ -159,7 +159,7 @@ def allowed_only(
 def arguments_object(call: ToolCall) -> JsonObject:
     """Return the arguments of a call for a format that takes objects only."""
     try:
-        value = loads_untrusted(call.arguments or "{}", MOST_LEVELS)
+        value = loads_untrusted(call.arguments or "{}", MAX_LEVELS)
     except ValueError:
         return {INVALID_JSON: call.arguments}
     if not isinstance(value, dict):

@@ -15,7 +15,7 @@ from ktdeval.values import JsonObject
 from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
     allowed_only,
-    checked,
+    check_request,
     cut_at_stop,
 )
 from ktdeval_command.wire.events import event
@@ -27,7 +27,7 @@ from ktdeval_command.wire.openai_forms import (
 )
 from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
-from ktdeval_command.wire.thoughts import mark_of_words, marked
+from ktdeval_command.wire.thoughts import mark_of_words, parse_mark
 
 __all__ = ["read", "stream", "write", "write_error"]
 
@@ -71,9 +71,9 @@ def read(body: bytes) -> BridgeRequest:
     for name, supported in _UNCARRIED.items():
         fields.refuse([name], supported)
     if fields.count("n") not in (None, 1):
-        fields.unsupported("n", "one reply a request")
+        fields.refuse_field("n", "one reply a request")
     if fields.texts("modalities") not in ((), ("text",)):
-        fields.unsupported("modalities", "text")
+        fields.refuse_field("modalities", "text")
 
     model = fields.needed_name("model")
     messages = []
@@ -108,7 +108,7 @@ def read(body: bytes) -> BridgeRequest:
         streams=fields.flag("stream"),
         streams_usage=options is not None and options.flag("include_usage"),
     )
-    return checked(request, fields)
+    return check_request(request, fields)
 
 
 def _message(turn: Fields) -> Message:
@@ -146,7 +146,7 @@ def _assistant(turn: Fields) -> Message:
         calls.append(
             ToolCall(call_id, function.needed_name("name"), function.text("arguments") or "")
         )
-    thoughts = marked(mark_of_words(turn.text("reasoning_content") or ""))
+    thoughts = parse_mark(mark_of_words(turn.text("reasoning_content") or ""))
     turn.ignore_rest()
 
     return Message("assistant", content or refusal, tuple(calls), opaque=thoughts)

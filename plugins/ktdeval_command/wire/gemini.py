@@ -21,15 +21,15 @@ from ktdeval_command.wire.bridge_request import (
     allowed_only,
     arguments_object,
     arguments_text,
-    checked,
+    check_request,
     cut_at_stop,
     required_choice,
 )
 from ktdeval_command.wire.events import event
 from ktdeval_command.wire.own_settings import SettingsReader
-from ktdeval_command.wire.refusals import Refusal, RefusalKind, WireError
+from ktdeval_command.wire.refusals import RefusalKind, WireError, WireRefusal
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
-from ktdeval_command.wire.thoughts import mark_of, marked
+from ktdeval_command.wire.thoughts import mark_of, parse_mark
 
 _UNCARRIED = {"cachedContent": "the whole conversation in `contents`; the bridge caches none"}
 _UNCARRIED_CONFIG = {
@@ -127,16 +127,16 @@ def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
 
     tools = []
     for tool in _objects(fields, "tools"):
-        tools += _declared(tool)
+        tools += _read_declarations(tool)
     offered, choice = _choice(fields, tuple(tools))
 
     config = _child(fields, "generationConfig") or Fields({}, "generationConfig", fields.ignored)
     for name, supported in _UNCARRIED_CONFIG.items():
         config.refuse([name], supported)
     if config.count("candidateCount") not in (None, 1):
-        config.unsupported("candidateCount", "one candidate a request")
+        config.refuse_field("candidateCount", "one candidate a request")
     if any(each.upper() != "TEXT" for each in config.texts("responseModalities")):
-        config.unsupported("responseModalities", "TEXT")
+        config.refuse_field("responseModalities", "TEXT")
 
     limit = config.count("maxOutputTokens")
     temperature = config.temperature("temperature")
@@ -164,7 +164,7 @@ def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
         streams=streams,
     )
     config.ignore_rest()  # such as `seed`, which is the run's
-    return checked(request, fields)
+    return check_request(request, fields)
 
 
 def _system(fields: Fields) -> list[Message]:
@@ -208,7 +208,7 @@ class _ContentReader:
                 self._open.append(self._call(part))
             elif kind == "text" and not part.take("thought"):
                 texts.append(part.needed_text("text"))
-            thoughts = thoughts or marked(part.text("thoughtSignature"))
+            thoughts = thoughts or parse_mark(part.text("thoughtSignature"))
         return Message("assistant", "".join(texts), tuple(self._open), opaque=thoughts)
 
     def _call(self, part: Fields) -> ToolCall:
@@ -239,7 +239,7 @@ class _ContentReader:
         name = response.needed_name("name")
         call_id = response.text("id") or self._id_of(name, response.where)
         if response.take("parts"):
-            response.unsupported("parts", "results of text in `response`")
+            response.refuse_field("parts", "results of text in `response`")
         result = response.mapping("response") or {}
         response.ignore_rest()
 
@@ -262,7 +262,7 @@ def _check_part(part: Fields, kinds: Sequence[str]) -> str | None:
     names = [name for name in part.names() if name not in _BESIDE_PART]
     for name in names:
         if name not in kinds:
-            part.unsupported(name, ", ".join(kinds))
+            part.refuse_field(name, ", ".join(kinds))
     if len(names) > 1:
         part.wrong(names[1], f"one kind of part, has {names[0]} too")
     return names[0] if names else None
@@ -278,7 +278,7 @@ def _result_text(result: JsonObject) -> str:
     return dumps_compact(result)
 
 
-def _declared(tool: Fields) -> list[ToolSpec]:
+def _read_declarations(tool: Fields) -> list[ToolSpec]:
     specs = []
     for function in _objects(tool, "functionDeclarations"):
         name = function.needed_name("name")
@@ -291,7 +291,7 @@ def _declared(tool: Fields) -> list[ToolSpec]:
         specs.append(ToolSpec(name, description, schema))
 
     for name in tool.names():
-        tool.unsupported(name, f"functionDeclarations{SWITCH_OFF}")
+        tool.refuse_field(name, f"functionDeclarations{SWITCH_OFF}")
     return specs
 
 
@@ -323,7 +323,7 @@ def _response_schema(config: Fields) -> JsonObject | None:
     if kind == "text/plain":
         return None
     if kind != "application/json":
-        config.unsupported("responseMimeType", "text/plain, application/json")
+        config.refuse_field("responseMimeType", "text/plain, application/json")
     if schema is not None:
         return schema
     return ANY_OBJECT if openapi is None else json_schema(openapi)
@@ -441,7 +441,7 @@ def _usage(usage: Usage) -> JsonObject:
     }
 
 
-def write_error(refusal: Refusal) -> tuple[int, JsonObject]:
+def write_error(refusal: WireRefusal) -> tuple[int, JsonObject]:
     """Return the HTTP status and the body of a refusal."""
     status, word = _ERRORS[refusal.kind]
     return status, {"error": {"code": status, "message": refusal.message, "status": word}}

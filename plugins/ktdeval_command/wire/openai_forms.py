@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ktdeval.harness import NO_TOOL, ToolSpec
 from ktdeval.values import JsonObject
 from ktdeval_command.wire.bridge_request import ANY_OBJECT, NO_PARAMETERS, required_choice
-from ktdeval_command.wire.refusals import Refusal, RefusalKind
+from ktdeval_command.wire.refusals import RefusalKind, WireRefusal
 from ktdeval_command.wire.request_fields import Fields
 
 # HTTP status, `type` and `code` of an error, by kind. A used-up budget is what the API calls
@@ -33,7 +33,7 @@ _ERRORS: dict[RefusalKind, tuple[int, str, str | None]] = {
 }
 
 
-def write_error(refusal: Refusal) -> tuple[int, JsonObject]:
+def write_error(refusal: WireRefusal) -> tuple[int, JsonObject]:
     """Return the HTTP status and the body of a refusal."""
     status, kind, code = _ERRORS[refusal.kind]
     error = {

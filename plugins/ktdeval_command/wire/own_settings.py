@@ -10,7 +10,7 @@ from ktdeval.values import JsonObject, JsonValue, dumps_compact
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import Fields
 
-MOST_CHARS = 4_000  #: of all settings of a request, as JSON
+MAX_CHARS = 4_000  #: of all settings of a request, as JSON
 _EFFORTS: Mapping[str, str] = {
     "none": "none",
     "minimal": "minimal",
@@ -79,10 +79,8 @@ class SettingsReader:
         if not (self._fields or self._withheld):
             return None
         fields: JsonObject = dict(sorted(self._fields.items()))
-        if len(dumps_compact([fields, self._withheld])) > MOST_CHARS:
-            raise WireError(
-                "bad_request", f"expected settings of at most {MOST_CHARS:,} characters"
-            )
+        if len(dumps_compact([fields, self._withheld])) > MAX_CHARS:
+            raise WireError("bad_request", f"expected settings of at most {MAX_CHARS:,} characters")
         return OwnSettings(
             api=self._api,
             fields=fields,

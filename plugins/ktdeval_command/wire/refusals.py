@@ -32,7 +32,7 @@ RefusalKind = Literal[
 failed for any other reason.
 """
 
-MOST_SHOWN = 400  #: characters of a message
+MAX_SHOWN = 400  #: characters of a message
 
 _OF_MODEL_ERROR: dict[str, RefusalKind] = {
     "timeout": "timeout",
@@ -44,7 +44,7 @@ _OF_MODEL_ERROR: dict[str, RefusalKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class WireRefusal:
     """One refusal: what kind it is, one line that says why, and the field that is to blame, such as
     `messages[0].content`; empty where it is no field's fault.
     """
@@ -60,16 +60,16 @@ class WireError(KtdevalError):
     def __init__(self, kind: RefusalKind, message: str, field: str = "") -> None:
         message = one_line(message)
         super().__init__(message)
-        self.refusal = Refusal(kind, message, one_line(field))
+        self.refusal = WireRefusal(kind, message, one_line(field))
 
 
 def one_line(text: str) -> str:
     """Return a text of a program, or of a message about one, as one line that can be shown."""
-    words = " ".join(text[: 4 * MOST_SHOWN].split())
-    return "".join(sign if sign.isprintable() else "?" for sign in words)[:MOST_SHOWN]
+    words = " ".join(text[: 4 * MAX_SHOWN].split())
+    return "".join(sign if sign.isprintable() else "?" for sign in words)[:MAX_SHOWN]
 
 
-def refusal_of(error: KtdevalError) -> Refusal:
+def refusal_of(error: KtdevalError) -> WireRefusal:
     """Return the refusal that an error of the bridge or of the run's model call is."""
     if isinstance(error, WireError):
         return error.refusal
@@ -85,4 +85,4 @@ def refusal_of(error: KtdevalError) -> Refusal:
     elif isinstance(error, ModelError):
         kind = _OF_MODEL_ERROR.get(error.kind, "failed")
 
-    return Refusal(kind, message)
+    return WireRefusal(kind, message)

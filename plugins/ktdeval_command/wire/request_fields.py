@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from ktdeval.values import JsonObject, JsonValue, loads_untrusted
 from ktdeval_command.wire.refusals import WireError, one_line
 
-MOST_LEVELS = 150  #: of a request's JSON: those of a tool's schema, and of what is around it
-MOST_NAME_CHARS = 200  #: of a model, a tool, an id
-MOST_IGNORED = 200  #: paths of ignored fields that are named
+MAX_LEVELS = 150  #: of a request's JSON: those of a tool's schema, and of what is around it
+MAX_NAME_CHARS = 200  #: of a model, a tool, an id
+MAX_IGNORED = 200  #: paths of ignored fields that are named
 
 SWITCH_OFF = "; switch other tools off in the program's settings"
 
@@ -55,7 +55,7 @@ class Fields:
         path = self.path(name)
         raise WireError("bad_request", f"{path}: expected {expected}", path)
 
-    def unsupported(self, name: str, supported: str) -> NoReturn:
+    def refuse_field(self, name: str, supported: str) -> NoReturn:
         """Raise WireError for a field that the bridge can't carry."""
         path = self.path(name)
         raise WireError(
@@ -136,8 +136,8 @@ class Fields:
     def needed_name(self, name: str) -> str:
         """Take a name or an id: a short text that is not empty."""
         value = self.needed_text(name)
-        if not 0 < len(value) <= MOST_NAME_CHARS:
-            self.wrong(name, f"1 to {MOST_NAME_CHARS} characters, has {len(value)}")
+        if not 0 < len(value) <= MAX_NAME_CHARS:
+            self.wrong(name, f"1 to {MAX_NAME_CHARS} characters, has {len(value)}")
         return value
 
     def word(self, name: str, words: Collection[str]) -> str | None:
@@ -225,7 +225,7 @@ class Fields:
         """Name what is accepted and changes nothing: a field that is there, or how one is used."""
         if as_what or self.has(name):
             self.take(name)
-            if len(self.ignored) < MOST_IGNORED:
+            if len(self.ignored) < MAX_IGNORED:
                 self.ignored[one_line(_INDEX.sub("", self.path(name)) + as_what)] = None
 
     def ignore_rest(self) -> None:
@@ -239,7 +239,7 @@ class Fields:
         """
         for name in names:
             if self.take(name):
-                self.unsupported(name, supported)
+                self.refuse_field(name, supported)
 
 
 def request_fields(body: bytes) -> Fields:
@@ -253,7 +253,7 @@ def read_json(body: bytes) -> JsonValue:
     """Return the value of a body. Raises WireError: it is not strict JSON in UTF-8."""
     try:
         text = body.decode("utf-8")
-        value = loads_untrusted(text, MOST_LEVELS)
+        value = loads_untrusted(text, MAX_LEVELS)
     except UnicodeDecodeError:
         raise WireError("bad_request", "the body is not UTF-8") from None
     except ValueError as error:

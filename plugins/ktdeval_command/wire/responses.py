@@ -17,7 +17,7 @@ from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
     WireTool,
     allowed_only,
-    checked,
+    check_request,
     cut_at_stop,
 )
 from ktdeval_command.wire.events import event
@@ -29,7 +29,7 @@ from ktdeval_command.wire.openai_forms import (
 )
 from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
-from ktdeval_command.wire.thoughts import mark_of, marked
+from ktdeval_command.wire.thoughts import mark_of, parse_mark
 
 __all__ = ["read", "stream", "write", "write_error"]
 
@@ -117,7 +117,7 @@ def read(body: bytes) -> BridgeRequest:
         streams=fields.flag("stream"),
         wire_tools=tools.wire_tools,
     )
-    return checked(request, fields)
+    return check_request(request, fields)
 
 
 def _own_settings(
@@ -217,7 +217,7 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
 
 def _add_thoughts(messages: list[Message], item: Fields) -> None:
     """Begin a turn with the mark of its thoughts, if the item has one."""
-    thoughts = marked(item.text("encrypted_content"))
+    thoughts = parse_mark(item.text("encrypted_content"))
     for name in ("summary", "content"):
         item.take(name)
     if thoughts is not None:

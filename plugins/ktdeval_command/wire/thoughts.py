@@ -29,7 +29,7 @@ def mark_of_words(words: str) -> str:
     return _mark(words) if words else ""
 
 
-def marked(mark: str | None) -> Opaque | None:
+def parse_mark(mark: str | None) -> Opaque | None:
     """Return a mark as a program's turn holds it; None for none."""
     return Opaque(MARKED, mark) if mark else None
 

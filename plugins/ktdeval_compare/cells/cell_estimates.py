@@ -14,8 +14,8 @@ from ktdeval_compare.pairs.compared_cards import DailyTable, Values
 
 Days = npt.NDArray[np.bool_]  #: [days] whether a day is in a cell
 
-FEWEST_WINDOWS = 3  #: of a cell; Student's t of two has one degree of freedom
-FEWEST_DAYS = 20  #: of a cell, as of every interval over days
+MIN_WINDOWS = 3  #: of a cell; Student's t of two has one degree of freedom
+MIN_DAYS = 20  #: of a cell, as of every interval over days
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class Estimate:
 def mean_of_windows(values: Values, correlation: Values) -> Estimate:
     """Mean over windows, whose shared days correlate them."""
     n = len(values)
-    if n < FEWEST_WINDOWS:
-        return Estimate(n, reason=f"fewer than {FEWEST_WINDOWS} windows")
+    if n < MIN_WINDOWS:
+        return Estimate(n, reason=f"fewer than {MIN_WINDOWS} windows")
 
-    mean = stats.estimate_mean(stats.levelled(values), correlation)
+    mean = stats.estimate_mean(stats.level_sizes(values), correlation)
     return Estimate(n, mean.value, mean.se, n - 1, mean.reason)
 
 
@@ -80,8 +80,8 @@ def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | No
         sizes.append(int(less.sum()))
 
     n = sum(sizes)
-    if min(sizes) < FEWEST_DAYS:
-        few = f"fewer than {FEWEST_DAYS} days"
+    if min(sizes) < MIN_DAYS:
+        few = f"fewer than {MIN_DAYS} days"
         return Estimate(n, reason=few if less is None else f"of a cell: {few}")
 
     lags = stats.automatic_lags(len(values))

@@ -29,7 +29,7 @@ from ktdeval_compare.pairs.compare import TaskGroup, mixed_notes, paired_differe
 from ktdeval_compare.pairs.compared_cards import (
     Cell,
     DailyTable,
-    Entrant,
+    EntrantCard,
     Values,
     daily_table,
     flag_notes,
@@ -137,11 +137,11 @@ class _Compared:
 
     group: _Group
     metric: str
-    first: Entrant
-    second: Entrant | None = None
+    first: EntrantCard
+    second: EntrantCard | None = None
 
 
-def by_cells(entrants: Sequence[Entrant], options: CellOptions) -> CellReport:
+def by_cells(entrants: Sequence[EntrantCard], options: CellOptions) -> CellReport:
     """Report figures of cards, and paired differences of those of one task, by cells of the market.
 
     Raises CardError: cards of a task and market can't be compared, a market can't be opened, or
@@ -194,8 +194,8 @@ def by_cells(entrants: Sequence[Entrant], options: CellOptions) -> CellReport:
 # ---- cards by task and market
 
 
-def _groups(entrants: Sequence[Entrant], options: CellOptions) -> list[_Group]:
-    by_place: dict[tuple[str, str], list[Entrant]] = {}
+def _groups(entrants: Sequence[EntrantCard], options: CellOptions) -> list[_Group]:
+    by_place: dict[tuple[str, str], list[EntrantCard]] = {}
     for entrant in entrants:
         place = (entrant.card.task.name, entrant.card.snapshot.id)
         by_place.setdefault(place, []).append(entrant)
@@ -228,7 +228,7 @@ def _groups(entrants: Sequence[Entrant], options: CellOptions) -> list[_Group]:
     return groups
 
 
-def _market_names(entrants: Iterable[Entrant]) -> dict[str, str]:
+def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
     """Names of snapshots by their ids; two of one name have the start of the id, too."""
     names = {entrant.card.snapshot.id: entrant.card.snapshot.name for entrant in entrants}
     counts = Counter(names.values())
@@ -238,7 +238,7 @@ def _market_names(entrants: Iterable[Entrant]) -> dict[str, str]:
     }
 
 
-def _open_markets(entrants: Sequence[Entrant], data: Sequence[str]) -> dict[str, MarketRegimes]:
+def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[str, MarketRegimes]:
     """Open the market of each card, by its id: one that is given, or the one its run recorded."""
     plugins = load_plugins()
     wanted = dict.fromkeys(entrant.card.snapshot.id for entrant in entrants)
@@ -261,7 +261,7 @@ def _open_markets(entrants: Sequence[Entrant], data: Sequence[str]) -> dict[str,
     return {identity: MarketRegimes(market) for identity, market in opened.items()}
 
 
-def _recorded_market(identity: str, entrants: Sequence[Entrant]) -> MarketSnapshot:
+def _recorded_market(identity: str, entrants: Sequence[EntrantCard]) -> MarketSnapshot:
     """Open the market that one of the runs of these cards recorded."""
     problem = (
         f"{_NO_MARKET}, and the card lies in no run folder, which says where its market is; give"
@@ -379,7 +379,7 @@ def _window_rows(
     group: _Group, known: Sequence[WindowCell], options: CellOptions
 ) -> Iterator[CellRow]:
     for metric in group.metrics:
-        for compared in _compared(group, metric, options.against_first):
+        for compared in _compare_cards(group, metric, options.against_first):
             values = _values_by_window(compared)
             for by in dict.fromkeys(one.by for one in known):
                 of_window = {one.window: one.cell for one in known if one.by == by}
@@ -387,7 +387,7 @@ def _window_rows(
                 yield from _rows_of_rule(compared, by, estimates, options.alpha)
 
 
-def _compared(group: _Group, metric: str, against_first: bool) -> Iterator[_Compared]:
+def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[_Compared]:
     """Each card alone, then each pair."""
     for entrant in group.entrants:
         yield _Compared(group, metric, entrant)
@@ -416,7 +416,7 @@ def _values_by_window(compared: _Compared) -> dict[str, float] | str:
 
 
 def _own_figures(
-    entrant: Entrant, metric: str, cells: Sequence[Cell]
+    entrant: EntrantCard, metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
     """Figures of a card by cell, and the number of cells without one, by reason. There are none
     where it never reaches the figure in some cell, as in `paired_differences`.
@@ -487,7 +487,7 @@ def _day_rows(
     rules = dict.fromkeys(by for cells in of_day.values() for by in cells)
     labels = {by: [cells[by].name for cells in of_day.values()] for by in rules}
 
-    for compared in _compared(group, DAILY, options.against_first):
+    for compared in _compare_cards(group, DAILY, options.against_first):
         series = columns[compared.first.label]
         if compared.second is not None:
             series = series - columns[compared.second.label]

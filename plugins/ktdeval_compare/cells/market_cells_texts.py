@@ -11,8 +11,8 @@ from ktdeval_compare.table_columns import (
     UNDEFINED,
     UNIT,
     VERDICT,
-    Column,
     Part,
+    ReportColumn,
     figure_of,
     grid,
     interval,
@@ -60,14 +60,14 @@ _INTERVALS = {
     "window": "Student's t, allowing for shared days",
     "day": "Newey-West",
 }
-_WHY: Column[CellRow] = Column("", lambda row: row.reason or "", is_left=True)
+_WHY: ReportColumn[CellRow] = ReportColumn("", lambda row: row.reason or "", is_left=True)
 
 
 def _row_grid(
     rows: Sequence[CellRow],
     report: CellReport,
-    names: Sequence[Column[CellRow]],
-    last: Sequence[Column[CellRow]],
+    names: Sequence[ReportColumn[CellRow]],
+    last: Sequence[ReportColumn[CellRow]],
 ) -> Part:
     shown = rows
     for key in ("task", "market"):
@@ -102,9 +102,12 @@ def _window_parts(windows: Sequence[WindowCell]) -> Iterator[Part]:
     heads = [one.by for one in next(iter(by_window.values()))]
     yield grid(
         by_window.values(),
-        *[Column(head, _first_of(head), is_left=True) for head in ("task", "market", "window")],
-        Column("decided on", lambda row: row[0].decided_on or UNDEFINED),
-        *[Column(head, _cell_of(k), is_left=True) for k, head in enumerate(heads)],
+        *[
+            ReportColumn(head, _first_of(head), is_left=True)
+            for head in ("task", "market", "window")
+        ],
+        ReportColumn("decided on", lambda row: row[0].decided_on or UNDEFINED),
+        *[ReportColumn(head, _cell_of(k), is_left=True) for k, head in enumerate(heads)],
     )
 
 

@@ -23,7 +23,7 @@ from ktdeval_compare.masks.declined_trades import Declines, declines
 from ktdeval_compare.masks.mask_effects import check_counterparts
 from ktdeval_compare.pairs.compare import TASK_FACETS
 from ktdeval_compare.pairs.compared_cards import (
-    Entrant,
+    EntrantCard,
     Values,
     check_same,
     check_windows,
@@ -79,7 +79,7 @@ class ModelRun:
 class CardEpisode:
     """An episode and the card that it is on."""
 
-    entrant: Entrant
+    entrant: EntrantCard
     episode: TradingEpisode
 
 
@@ -89,7 +89,7 @@ class CohortMember:
 
     label: str
     cohort: str
-    entrants: list[Entrant]
+    entrants: list[EntrantCard]
     #: run -> window -> episode; empty until `of_task` has chosen a task
     runs: dict[ModelRun, dict[str, CardEpisode]] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ class CohortMember:
                 selected._add(entrant, episode)
         return selected
 
-    def _add(self, entrant: Entrant, episode: TradingEpisode) -> None:
+    def _add(self, entrant: EntrantCard, episode: TradingEpisode) -> None:
         windows = self.runs.setdefault(ModelRun(training_seed(entrant), episode.seed), {})
         other = windows.get(episode.window)
         if other is not None:
@@ -223,7 +223,7 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
     tables, lacking = _exposure_tables(members, windows, list(definitions))
     notes += lacking
     compared = compare_exposures(tables, options.alpha)
-    notes += _unmeasured(tables, compared.exposures)
+    notes += _note_unmeasured(tables, compared.exposures)
 
     with_rows = {member.label for member in members}
     for member in everyone:
@@ -245,11 +245,11 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
     )
 
 
-def _formulas() -> dict[str, Callable[[Entrant], str | None]]:
+def _formulas() -> dict[str, Callable[[EntrantCard], str | None]]:
     """Facts that all cards must share: the formula of each figure of the baseline."""
 
-    def formula_of(metric: str) -> Callable[[Entrant], str | None]:
-        def formula(entrant: Entrant) -> str | None:
+    def formula_of(metric: str) -> Callable[[EntrantCard], str | None]:
+        def formula(entrant: EntrantCard) -> str | None:
             line = entrant.card.metrics.get(metric)
             return None if line is None else line.formula
 
@@ -302,7 +302,7 @@ def _exposure_tables(
     return tables, notes
 
 
-def _unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
+def _note_unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
     """Notes on style factors that some model has exposures to, but not every cohort."""
     given: set[str] = set()
     for table in tables.values():
@@ -325,7 +325,7 @@ def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[Coh
     entrants.sort(key=lambda entrant: str(entrant.path))
     check_items(definitions, entrants)
 
-    repeats: dict[System, list[Entrant]] = {}
+    repeats: dict[System, list[EntrantCard]] = {}
     for entrant in entrants:
         repeats.setdefault(entrant.system.without_seed(), []).append(entrant)
 
@@ -364,15 +364,15 @@ def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
     return files
 
 
-def _all_cards(members: Sequence[CohortMember]) -> list[Entrant]:
+def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
     """Cards of all models, by model."""
-    cards: list[Entrant] = []
+    cards: list[EntrantCard] = []
     for member in members:
         cards += member.entrants
     return cards
 
 
-def _has_any(items: Sequence[str], cards: Sequence[Entrant]) -> bool:
+def _has_any(items: Sequence[str], cards: Sequence[EntrantCard]) -> bool:
     """Whether an item of a cohort is of one of the cards."""
     return any(is_of(card, item) for item, card in itertools.product(items, cards))
 
@@ -518,7 +518,7 @@ def _over_episodes(
 
     medians = np.array([np.median(values) for values in known], dtype=np.float64)
     mean = stats.estimate_mean(medians, confidence=level)
-    low = _clipped(mean.low, column)
+    low = _clip_end(mean.low, column)
     reason = None
     if not known:
         reason = REASONS["no_figure"]
@@ -531,13 +531,13 @@ def _over_episodes(
         value=float(np.median(np.concatenate(known))) if known else None,
         mean=mean.value,
         low=low,
-        high=_clipped(mean.high, column),
+        high=_clip_end(mean.high, column),
         n=len(known),
         reason=reason,
     )
 
 
-def _clipped(end: float | None, column: BaselineColumn) -> float | None:
+def _clip_end(end: float | None, column: BaselineColumn) -> float | None:
     if end is None:
         return None
     return float(np.clip(end, column.least, column.greatest))

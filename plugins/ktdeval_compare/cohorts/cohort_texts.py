@@ -13,8 +13,8 @@ from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,
     VERDICT,
-    Column,
     Part,
+    ReportColumn,
     both,
     figure,
     figure_of,
@@ -44,8 +44,8 @@ def cohort_parts(report: CohortReport) -> Iterator[Part]:
             text("model"),
             text("mode"),
             COUNT,
-            Column("bright", lambda row: _declined(row.bright, row.n)),
-            Column("blinded", lambda row: _declined(row.blinded, row.n)),
+            ReportColumn("bright", lambda row: _describe_declined(row.bright, row.n)),
+            ReportColumn("blinded", lambda row: _describe_declined(row.blinded, row.n)),
             p_of("p"),
             text("not known", "not_known", is_left=False),
         )
@@ -59,7 +59,7 @@ def cohort_parts(report: CohortReport) -> Iterator[Part]:
 
 
 def _exposure_parts(report: CohortReport) -> Iterator[Part]:
-    columns: list[Column[FactorRow]] = [text("factor")]
+    columns: list[ReportColumn[FactorRow]] = [text("factor")]
     for summary in report.cohorts:
         columns += _cohort_columns(summary.cohort)
 
@@ -74,7 +74,7 @@ def _exposure_parts(report: CohortReport) -> Iterator[Part]:
         yield from _difference_parts(report)
 
 
-def _cohort_columns(name: str) -> list[Column[FactorRow]]:
+def _cohort_columns(name: str) -> list[ReportColumn[FactorRow]]:
     """Columns of one cohort: its mean, and how many members share the sign of it."""
 
     def mean(row: FactorRow) -> str:
@@ -84,7 +84,7 @@ def _cohort_columns(name: str) -> list[Column[FactorRow]]:
         cohort = row.cohorts[name]
         return f"{cohort.same_sign} of {cohort.members}"
 
-    return [Column(name, mean), Column("same sign", same_sign)]
+    return [ReportColumn(name, mean), ReportColumn("same sign", same_sign)]
 
 
 def _difference_parts(report: CohortReport) -> Iterator[Part]:
@@ -134,7 +134,7 @@ def _baseline_parts(report: CohortReport) -> Iterator[Part]:
     for row in report.baseline:
         lines += _lines_of(row, report.alpha)
 
-    columns: list[Column[_ReturnsLine]] = [
+    columns: list[ReportColumn[_ReturnsLine]] = [
         text("model"),
         text("cohort"),
         text("seeds", is_left=False),
@@ -143,8 +143,8 @@ def _baseline_parts(report: CohortReport) -> Iterator[Part]:
     yield grid(lines, *columns)
 
 
-def _metric_column(head: str, metric: str) -> Column[_ReturnsLine]:
-    return Column(head, lambda line: line.cells[metric].replace("+", ""))
+def _metric_column(head: str, metric: str) -> ReportColumn[_ReturnsLine]:
+    return ReportColumn(head, lambda line: line.cells[metric].replace("+", ""))
 
 
 def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_ReturnsLine]:
@@ -166,7 +166,7 @@ def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_ReturnsLine]:
 # ---- declines
 
 
-def _declined(share: DeclinedShare, n: int) -> str:
+def _describe_declined(share: DeclinedShare, n: int) -> str:
     count = f"{share.declined} of {n}"
     if share.low is None:
         return count

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from ktdeval_compare.doses.dose_response import CurveLine, DoseLine, DoseReport, LimitLine
 from ktdeval_pages.marks import (
+    LegendEntry,
     Rows,
-    Series,
     Spec,
     below_each_other,
     curves,
@@ -30,7 +30,7 @@ _DOSES = {dose: f"{100 * dose:g} %" for dose in (0.001, 0.01, 0.1, 1.0)}
 _COUNTS = {count: str(count) for count in (6, 10, 20, 50, 100, 200, 400)}
 _SHARES = {share: f"{share:g}" for share in (0.1, 1, 10, 100)}
 _LOG = {"type": "log"}
-_CHANCE = Series("by chance", "other", (4, 2))
+_CHANCE = LegendEntry("by chance", "other", (4, 2))
 
 
 def dose_svg(report: DoseReport) -> bytes | None:

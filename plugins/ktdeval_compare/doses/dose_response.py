@@ -481,7 +481,7 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
     """Yield how well studies of drawn windows at each dose are told from the controls, by the mean
     premium over its standard error.
     """
-    nulls = np.array([_standardised(study) for study in premiums.controls])
+    nulls = np.array([_standardise_mean(study) for study in premiums.controls])
     if not nulls.size:
         return
 
@@ -518,12 +518,12 @@ def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) 
     for _ in range(_STUDIES):
         rows = premiums.drawn_windows(chance)
         columns = chance.integers(table.shape[1], size=len(rows))
-        scores.append(_standardised(table[rows, columns]))
+        scores.append(_standardise_mean(table[rows, columns]))
 
     return np.array(scores)
 
 
-def _standardised(study: FloatArray) -> float:
+def _standardise_mean(study: FloatArray) -> float:
     """Mean over its standard error; infinite without any spread, 0 where all is 0."""
     sd = float(study.std(ddof=1))
     mean = float(study.mean())

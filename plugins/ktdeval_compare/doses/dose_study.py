@@ -25,7 +25,7 @@ from ktdeval_compare.doses.dose_rows import (
     DoseStudy,
     write_rows,
 )
-from ktdeval_compare.pairs.compared_cards import Entrant, load_entrants, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants, recorded_ledger
 from ktdeval_compare.pairs.rank_test import Span
 
 MODEL = "builtin/memory"
@@ -183,14 +183,16 @@ def run_units(
     return rows
 
 
-def _run(unit: DoseUnit, windows: Sequence[str], out: Path, plugins: Plugins) -> Sequence[Entrant]:
+def _run(
+    unit: DoseUnit, windows: Sequence[str], out: Path, plugins: Plugins
+) -> Sequence[EntrantCard]:
     """Run a unit, if it is not finished, and return its cards."""
     result = run_shown(unit.config(out, windows), plugins)
     check_finished(result)
     return load_entrants([result.folder])
 
 
-def _rows(unit: DoseUnit, entrants: Sequence[Entrant]) -> Iterator[DoseRow]:
+def _rows(unit: DoseUnit, entrants: Sequence[EntrantCard]) -> Iterator[DoseRow]:
     """Yield the figures of a run, an episode a row."""
     base = DoseRow(kind=unit.kind, dose=unit.dose, seed=unit.seed, mask="", window="", value=0.0)
     for entrant in entrants:
@@ -203,7 +205,9 @@ def _rows(unit: DoseUnit, entrants: Sequence[Entrant]) -> Iterator[DoseRow]:
             yield replace(base, mask=mask, window=window, value=value)
 
 
-def _bright_excess(entrants: Sequence[Entrant], plugins: Plugins) -> dict[str, dict[str, float]]:
+def _bright_excess(
+    entrants: Sequence[EntrantCard], plugins: Plugins
+) -> dict[str, dict[str, float]]:
     """Return the daily excess of a run with labels in sight, by window."""
     excess = {}
     for entrant in entrants:

@@ -13,8 +13,8 @@ from ktdeval_compare.doses.dose_response import (
     MemoryPower,
 )
 from ktdeval_compare.table_columns import (
-    Column,
     Part,
+    ReportColumn,
     figure_of,
     grid,
     interval,
@@ -37,7 +37,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
     yield "Premium of a memory: return with labels in sight less return behind the mask, a window"
     yield grid(
         report.doses,
-        Column("facts", lambda row: percent(row.dose)),
+        ReportColumn("facts", lambda row: percent(row.dose)),
         text("windows", is_left=False),
         text("seeds", is_left=False),
         figure_of("bright %", "bright", _FRACTION),
@@ -45,8 +45,8 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         figure_of("premium %", "premium", _FRACTION),
         interval(report.alpha, unit=_FRACTION),
         plain("SD", "sd", unit=_FRACTION),
-        Column("found", _found),
-        Column("power", lambda row: f"{row.power:.2f}"),
+        ReportColumn("found", _describe_finding),
+        ReportColumn("power", lambda row: f"{row.power:.2f}"),
     )
     yield (
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
@@ -59,9 +59,9 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
     yield grid(
         report.limits,
         text("detector"),
-        Column("with", lambda row: f"{row.count} {row.unit}", is_left=True),
-        Column("share of facts", limit_text),
-        Column(interval_head(report.alpha), limit_interval),
+        ReportColumn("with", lambda row: f"{row.count} {row.unit}", is_left=True),
+        ReportColumn("share of facts", limit_text),
+        ReportColumn(interval_head(report.alpha), limit_interval),
     )
     yield (
         "  probes: a memory of figures names stock and day of the facts that it remembers, and guesses"
@@ -75,22 +75,24 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         yield "How well a study is told from one of a control that knows nothing"
         yield grid(
             report.curves,
-            Column("facts", lambda row: percent(row.dose)),
+            ReportColumn("facts", lambda row: percent(row.dose)),
             text("windows", is_left=False),
-            Column("AUC", lambda row: f"{row.auc:.3f}"),
-            Column(interval_head(report.alpha), lambda row: f"{row.low:.3f} … {row.high:.3f}"),
-            Column("seen at 5 % false alarms", _seen),
+            ReportColumn("AUC", lambda row: f"{row.auc:.3f}"),
+            ReportColumn(
+                interval_head(report.alpha), lambda row: f"{row.low:.3f} … {row.high:.3f}"
+            ),
+            ReportColumn("seen at 5 % false alarms", _describe_seen),
         )
 
     for note in report.notes:
         yield f"  {note}"
 
 
-def _found(row: DoseLine) -> str:
+def _describe_finding(row: DoseLine) -> str:
     return f"{row.found} of {row.seeds}"
 
 
-def _seen(row: CurveLine) -> str:
+def _describe_seen(row: CurveLine) -> str:
     place = row.false_rates.index(0.05)
     return f"{100 * row.true_rates[place]:.0f} %"
 
@@ -147,8 +149,8 @@ def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Par
 
     yield grid(
         report.probes,
-        Column("probes with certificate", lambda row: str(row.count)),
-        Column("see, of the facts", limit_text),
+        ReportColumn("probes with certificate", lambda row: str(row.count)),
+        ReportColumn("see, of the facts", limit_text),
     )
     yield (
         f"  from {origin['command']} of {origin['date']} on {origin['market']}, task"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.calls import StopSignal
-from ktdeval.errors import DataError, ProviderError, StoreError, UsageError, explained
+from ktdeval.errors import DataError, ProviderError, StoreError, UsageError, wrap_os_error
 from ktdeval.harness import Model, Usage, model_traits
 from ktdeval.observation import EACH, CannotChangeError, InputChange, changes_of_each, parse_change
 from ktdeval.registry import Plugins
@@ -44,7 +44,7 @@ from ktdeval.values import (
     check_output,
     dumps_pretty,
     file_sha256,
-    locked,
+    lock_folder,
     near_matches,
     tell_nobody,
     to_plain,
@@ -61,7 +61,7 @@ from ktdeval_compare.forks.fork_statistics import (
 PLACEBOS = ("order=shuffled", "labels=shuffled")
 USUAL_SAMPLES = 5  #: of a model that draws; one that never does answers once
 _ALL = "all"
-_MOST_SAMPLES = 1000
+_MAX_SAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,22 +160,22 @@ def fork_run(
         raise StoreError(f"{target}: holds a run; choose another --out")
 
     draws = _draws(folder, settings, plugins)
-    if settings.samples is not None and not 1 <= settings.samples <= _MOST_SAMPLES:
-        raise UsageError(f"--samples {settings.samples}: expected 1 to {_MOST_SAMPLES}")
+    if settings.samples is not None and not 1 <= settings.samples <= _MAX_SAMPLES:
+        raise UsageError(f"--samples {settings.samples}: expected 1 to {_MAX_SAMPLES}")
 
     samples = settings.samples or (USUAL_SAMPLES if draws else 1)
 
     points = _points(folder, settings, plugins)
     plan = _Plan(points, settings.changes, samples)
     target.mkdir(parents=True, exist_ok=True)
-    with locked(target), _decisions(target, folder) as journal:
+    with lock_folder(target), _decisions(target, folder) as journal:
         asking = _Asking(plan, journal, folder)
         agree(asking.cost)
         with _access(folder, settings, plugins, target) as access:
             decisions = asking.ask(access, tell)
 
         file = _document(folder, settings, plan, decisions, draws)
-        with explained(f"{target}: can't write", "free space and run the same command again"):
+        with wrap_os_error(f"{target}: can't write", "free space and run the same command again"):
             write_atomic(target / FORK, dumps_pretty(to_plain(file)))
 
     return file, target
@@ -490,12 +490,12 @@ def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) 
 
         point = by_place[decision.place.episode, decision.place.step]
         weights, sides = point.forker.recorded(point.spec, point.step)
-        same.append(not differ(decision, replaced(decision, weights, sides)))
+        same.append(not differ(decision, replace_decision(decision, weights, sides)))
 
     return None if not same else sum(same) / len(same)
 
 
-def replaced(
+def replace_decision(
     decision: ForkedDecision, weights: dict[str, float], sides: dict[str, str]
 ) -> ForkedDecision:
     """Return a decision with other weights and sides."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.runner import AGAIN, FamilyFigures, ForkedDecision, ForkPlace, VariantFigures
-from ktdeval.stats import FEWEST_RESAMPLED, Interval, holm, studentised_mean
+from ktdeval.stats import MIN_RESAMPLED, Interval, holm, studentised_mean
 from ktdeval.values import load_yaml
 
 LEVEL = 0.05
@@ -104,7 +104,7 @@ def mean_within(decisions: Decisions) -> float:
 # ---- tests
 
 
-def _permuted(count: int, first: int, rng: np.random.Generator) -> FloatArray:
+def _permute_groups(count: int, first: int, rng: np.random.Generator) -> FloatArray:
     """Return [1 + DRAWS, count] groups: 1 of the first, 0 of the other; row 0 as they are."""
     as_is = np.zeros(count)
     as_is[:first] = 1.0
@@ -126,7 +126,7 @@ def p_of_difference(changed: ByPlace, again: ByPlace, seed: int = 0) -> float:
     for place, decisions in changed.items():
         others = again[place]
         matrix = _matrix([*decisions, *others])
-        groups = _permuted(len(matrix), len(decisions), rng)
+        groups = _permute_groups(len(matrix), len(decisions), rng)
         rest = 1.0 - groups
         n = len(decisions)
         m = len(others)
@@ -152,7 +152,7 @@ def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) 
         for decision in (*decisions, *placebo[place]):
             far.append(np.mean([turnover(decision, other) for other in again[place]]))
 
-        groups = _permuted(len(far), len(decisions), rng)
+        groups = _permute_groups(len(far), len(decisions), rng)
         n = len(decisions)
         m = len(placebo[place])
         total += groups @ np.array(far) / n - (1.0 - groups) @ np.array(far) / m
@@ -312,7 +312,7 @@ def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
     the jackknife's pseudo-values; or why there is none.
     """
     by_step = _beyond_by_step(own, again)
-    fewest = FEWEST_RESAMPLED
+    fewest = MIN_RESAMPLED
     if len(by_step) >= fewest:
         return _ends(studentised_mean(by_step, "steps", asked.seed, 1 - LEVEL))
     if not asked.draws:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.runner import FamilyFigures, ForkFile, VariantFigures
-from ktdeval_compare.table_columns import UNDEFINED, Column, Part, both, figure, grid, text
+from ktdeval_compare.table_columns import UNDEFINED, Part, ReportColumn, both, figure, grid, text
 
 _NULL = "asked again"
 
@@ -24,15 +24,15 @@ def fork_parts(file: ForkFile) -> Iterator[Part]:
         text("change", "variant"),
         text("input", "family"),
         text("steps", is_left=False),
-        Column("moved", lambda row: _share(row.moved_share)),
-        Column("turnover", lambda row: _turnover(row.turnover)),
-        Column("flips", lambda row: _plain(row.flips)),
-        Column(
+        ReportColumn("moved", lambda row: _share(row.moved_share)),
+        ReportColumn("turnover", lambda row: _turnover(row.turnover)),
+        ReportColumn("flips", lambda row: _plain(row.flips)),
+        ReportColumn(
             "direction", lambda row: UNDEFINED if row.direction is None else f"{row.direction:+.2f}"
         ),
-        Column("beyond the null [95 %]", _beyond),
-        Column("p", lambda row: _p(row, file)),
-        Column("read", _verdict, is_left=True),
+        ReportColumn("beyond the null [95 %]", _beyond),
+        ReportColumn("p", lambda row: _p(row, file)),
+        ReportColumn("read", _verdict, is_left=True),
     )
     if file.families:
         yield ""
@@ -42,7 +42,7 @@ def fork_parts(file: ForkFile) -> Iterator[Part]:
             text("input", "family"),
             text("shown", is_left=False),
             text("read", is_left=False),
-            Column("share", _family_share),
+            ReportColumn("share", _family_share),
         )
 
     reasons = [row.reason for row in file.variants if row.reason]

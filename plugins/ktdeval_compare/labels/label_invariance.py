@@ -34,7 +34,7 @@ from ktdeval_compare.forks.episode_distance import (
 from ktdeval_compare.pairs.compared_cards import (
     MARKET_FACETS,
     Cell,
-    Entrant,
+    EntrantCard,
     by_task,
     check_same,
     facets,
@@ -82,7 +82,7 @@ class InvarianceOptions:
 class EpisodePlay:
     """One episode, its mask key, and the card that it is on."""
 
-    card: Entrant
+    card: EntrantCard
     cell: Cell
     key: str | None
     course: EpisodeCourse
@@ -112,7 +112,7 @@ class KeyCard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureRow:
+class PairFigureRow:
     """How much one kind of pair differs in one figure: a mean with its interval."""
 
     task: str
@@ -178,20 +178,20 @@ class InvarianceReport:
     alpha: float
     over: str
     cards: Sequence[KeyCard]
-    figures: Sequence[FigureRow]  #: a row for each task, kind of pair and figure
+    figures: Sequence[PairFigureRow]  #: a row for each task, kind of pair and figure
     noise: Sequence[NoiseRow]
     pairs: Sequence[PairRow]  #: every pair behind them
     notes: Sequence[str]
 
 
-def invariance(entrants: Sequence[Entrant], options: InvarianceOptions) -> InvarianceReport:
+def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> InvarianceReport:
     """Set the mask keys of each task against each other.
 
     Raises CardError: the cards differ in more than the mask key, are all of one key, can't be
     paired, or have no ledgers.
     """
     cards: list[KeyCard] = []
-    figures: list[FigureRow] = []
+    figures: list[PairFigureRow] = []
     noise: list[NoiseRow] = []
     rows: list[PairRow] = []
     notes: list[str] = []
@@ -222,7 +222,7 @@ def invariance(entrants: Sequence[Entrant], options: InvarianceOptions) -> Invar
 # ---- pairs
 
 
-def _checked_groups(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
     """Return the cards by task, each group checked to differ in nothing but the mask key."""
     groups = by_task(entrants)
     for task, members in groups.items():
@@ -245,7 +245,7 @@ def _checked_groups(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
     return groups
 
 
-def _check_repeats(members: Sequence[Entrant]) -> None:
+def _check_repeats(members: Sequence[EntrantCard]) -> None:
     """Refuse a key given twice whose second run asked nothing: replies from the cache are equal
     whatever the model's chance.
     """
@@ -261,7 +261,7 @@ def _check_repeats(members: Sequence[Entrant]) -> None:
             )
 
 
-def _episode_pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
+def _episode_pairs(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
     """Every two episodes of a window that differ in the key only, in the seed only, or in
     nothing.
     """
@@ -287,7 +287,7 @@ def _episode_pairs(members: Sequence[Entrant], cells: Sequence[Cell]) -> Iterato
             )
 
 
-def _plays(members: Sequence[Entrant], cells: Sequence[Cell]) -> dict[str, list[EpisodePlay]]:
+def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, list[EpisodePlay]]:
     """Episodes by window."""
     by_window: dict[str, list[EpisodePlay]] = {}
     for member in members:
@@ -331,8 +331,8 @@ def _by_cell(
 
 
 def _figure_rows(
-    task: str, entrant: Entrant, pairs: Sequence[EpisodePair], options: InvarianceOptions
-) -> list[FigureRow]:
+    task: str, entrant: EntrantCard, pairs: Sequence[EpisodePair], options: InvarianceOptions
+) -> list[PairFigureRow]:
     """One row for each kind of pair that there is and each figure, by kind."""
     rows = []
     for name, figure in FIGURES.items():
@@ -359,7 +359,7 @@ def _figure_rows(
                 )
 
             rows.append(
-                FigureRow(
+                PairFigureRow(
                     task=task,
                     between=kind,
                     figure=name,
@@ -397,7 +397,7 @@ def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Ce
 
 
 def _mean_with_interval(
-    entrant: Entrant, cells: Mapping[Cell, float], over: str, alpha: float
+    entrant: EntrantCard, cells: Mapping[Cell, float], over: str, alpha: float
 ) -> MeanEstimate:
     """Mean with its interval over the given values, or over the means of their windows, widened for
     days that those share.
@@ -485,7 +485,7 @@ def _play_row(play: EpisodePlay) -> PlayRow:
 
 
 def _invariance_notes(
-    members: Sequence[Entrant],
+    members: Sequence[EntrantCard],
     cells: Sequence[Cell],
     pairs: Sequence[EpisodePair],
     options: InvarianceOptions,
@@ -544,7 +544,7 @@ def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
 
 
 def _label_notes(
-    entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
+    entrant: EntrantCard, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
 ) -> Iterator[str]:
     """Labels of this mask, and how much is known where nothing changed."""
     name = entrant.card.task.name
@@ -559,7 +559,7 @@ def _label_notes(
         )
 
 
-def _run_notes(member: Entrant, has_repeats: bool) -> Iterator[str]:
+def _run_notes(member: EntrantCard, has_repeats: bool) -> Iterator[str]:
     """Steps and replies of a run that are not the model's own."""
     coverage = member.card.coverage
     calls = member.card.provenance.calls

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktdeval_compare.forks.episode_distance import FIGURES, WORDS
-from ktdeval_compare.labels.label_invariance import FigureRow, InvarianceReport
+from ktdeval_compare.labels.label_invariance import InvarianceReport, PairFigureRow
 from ktdeval_compare.masks.mask_key_effect import LEVELS, KeyReport, SpreadRow
 from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,
-    Column,
     Part,
+    ReportColumn,
     figure_of,
     grid,
     interval,
@@ -22,7 +22,7 @@ from ktdeval_compare.table_columns import (
     unless_alone,
 )
 
-_DIFFERS: Column[Any] = Column(
+_DIFFERS: ReportColumn[Any] = ReportColumn(
     "what differs", lambda row: str(WORDS["between"][row.between]), is_left=True
 )
 
@@ -39,9 +39,9 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
         figures,
         text("task"),
         _DIFFERS,
-        Column("figure", lambda row: FIGURES[row.figure].label, is_left=True),
-        Column("pairs", lambda row: "" if row.pairs is None else str(row.pairs)),
-        Column("n", _value_count),
+        ReportColumn("figure", lambda row: FIGURES[row.figure].label, is_left=True),
+        ReportColumn("pairs", lambda row: "" if row.pairs is None else str(row.pairs)),
+        ReportColumn("n", _value_count),
         plain("mean", "value"),
         interval(report.alpha, is_signed=False),
     )
@@ -72,7 +72,7 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
     yield from (f"  {note}" for note in report.notes)
 
 
-def _value_count(row: FigureRow) -> str:
+def _value_count(row: PairFigureRow) -> str:
     """How many values an interval is over."""
     return str(row.cells if row.over == "episode" else row.windows)
 
@@ -93,8 +93,8 @@ def key_parts(report: KeyReport) -> Iterator[Part]:
             COUNT,
             *quantiles,
             figure_of("this key", "own"),
-            Column("rank", lambda row: f"{row.rank:.3f}"),
-            Column("first listed bought", _first_listed),
+            ReportColumn("rank", lambda row: f"{row.rank:.3f}"),
+            ReportColumn("first listed bought", _first_listed),
         )
 
     yield ""

@@ -14,7 +14,7 @@ from ktdeval import stats
 from ktdeval.cards import TradingEpisode
 from ktdeval.errors import CardError
 from ktdeval_compare.masks.mask_effects import check_variants
-from ktdeval_compare.pairs.compared_cards import Entrant, check_windows, training_seed
+from ktdeval_compare.pairs.compared_cards import EntrantCard, check_windows, training_seed
 
 BRIGHT, BLINDED = "bright", "blinded"
 MASKS = (BRIGHT, BLINDED)
@@ -77,7 +77,7 @@ class Declines:
 
 
 def declines(
-    entrants: Sequence[Entrant], model: str, cohort: str, alpha: float
+    entrants: Sequence[EntrantCard], model: str, cohort: str, alpha: float
 ) -> Iterator[Declines]:
     """Yield a row for each mode of one model with cards under both masks, of tasks whose names
     differ in the mask alone.
@@ -85,7 +85,7 @@ def declines(
     Raises CardError: cards differ in something else than the mask and the training seed, or two
     have one window and seed.
     """
-    groups: dict[tuple[str, str, str], list[Entrant]] = {}
+    groups: dict[tuple[str, str, str], list[EntrantCard]] = {}
     for entrant in entrants:
         task = entrant.card.task
         if task.mask not in MASKS:
@@ -110,7 +110,7 @@ def declines(
         )
 
 
-def _outcomes(entrants: Sequence[Entrant], mask: str) -> Outcomes:
+def _outcomes(entrants: Sequence[EntrantCard], mask: str) -> Outcomes:
     """Outcome of each episode under a mask. Raises CardError: two episodes have one key."""
     outcomes: dict[EpisodeKey, Outcome] = {}
     for entrant in entrants:

@@ -19,7 +19,7 @@ from ktdeval.values import JsonValue, option
 from ktdeval_compare.pairs.compared_cards import (
     MARKET_FACETS,
     Cell,
-    Entrant,
+    EntrantCard,
     Values,
     by_system,
     check_same,
@@ -58,12 +58,12 @@ class MaskDesign:
     """One agent's cards by mask and mode, paired."""
 
     name: str  #: the agent, as tables call it
-    cards: Mapping[Variant, Entrant]  #: mask and mode -> card
+    cards: Mapping[Variant, EntrantCard]  #: mask and mode -> card
     cells: Sequence[Cell]  #: the (window, seed) that all have
     metrics: Sequence[str]
 
     @property
-    def first(self) -> Entrant:
+    def first(self) -> EntrantCard:
         """Any of the cards, for what all share."""
         return next(iter(self.cards.values()))
 
@@ -130,7 +130,7 @@ class EffectsReport:
     notes: Sequence[str]
 
 
-def effects(entrants: Sequence[Entrant], options: EffectsOptions) -> EffectsReport:
+def effects(entrants: Sequence[EntrantCard], options: EffectsOptions) -> EffectsReport:
     """Report mask effects within each mode, and order-averaged contributions of modes and masks,
     for each agent and metric.
 
@@ -193,7 +193,7 @@ def _effect_verdict(value: float | None, p: float | None, alpha: float) -> str |
 # ---- designs
 
 
-def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
+def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
     """Cards by the label of their system. Raises CardError: of a system there is one card, and its
     counterpart differs from it in the settings of calls.
     """
@@ -204,11 +204,11 @@ def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
     return {names[system]: members for system, members in groups.items()}
 
 
-def check_counterparts(groups: Mapping[System, Sequence[Entrant]], then: str) -> None:
+def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str) -> None:
     """Refuse systems of one card each that differ in the settings of calls alone, but have other
     masks or modes: they were meant to be one. Raises CardError: with `then` as the last words.
     """
-    alone: dict[System, Entrant] = {}
+    alone: dict[System, EntrantCard] = {}
     for system, members in groups.items():
         if len(members) > 1:
             continue
@@ -223,7 +223,7 @@ def check_counterparts(groups: Mapping[System, Sequence[Entrant]], then: str) ->
             )
 
 
-def check_variants(members: Sequence[Entrant], then: str) -> None:
+def check_variants(members: Sequence[EntrantCard], then: str) -> None:
     """Refuse cards that differ in something else than mask and mode.
 
     Raises CardError: with `then` as the last words.
@@ -244,13 +244,13 @@ def check_variants(members: Sequence[Entrant], then: str) -> None:
         check_same([member for member in members if member.card.task.mode == mode], of_mode, then)
 
 
-def _config_field(name: str) -> Callable[[Entrant], JsonValue]:
+def _config_field(name: str) -> Callable[[EntrantCard], JsonValue]:
     return lambda entrant: entrant.card.task.config.get(name)
 
 
-def _design(name: str, members: Sequence[Entrant], options: EffectsOptions) -> MaskDesign:
+def _design(name: str, members: Sequence[EntrantCard], options: EffectsOptions) -> MaskDesign:
     check_variants(members, "an effect would mix that with mask and mode")
-    cards: dict[Variant, Entrant] = {}
+    cards: dict[Variant, EntrantCard] = {}
     for member in label(members):
         variant = (member.card.task.mask, member.card.task.mode)
         if variant in cards:

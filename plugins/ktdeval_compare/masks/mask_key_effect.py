@@ -27,7 +27,13 @@ from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle, trading_rules
 from ktdeval.values import derive_seed, option
-from ktdeval_compare.pairs.compared_cards import Entrant, Values, by_task, label, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import (
+    EntrantCard,
+    Values,
+    by_task,
+    label,
+    recorded_ledger,
+)
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 POOLED = "all windows"
@@ -37,7 +43,7 @@ _NO_MARKET = "the baseline trades on the run's market"
 
 
 @dataclass(frozen=True)
-class KeyOptions:
+class KeySpreadOptions:
     """Settings of the spread over keys."""
 
     keys: int = option(1000, help="mask keys to draw", minimum=20, maximum=100_000)
@@ -93,7 +99,7 @@ class KeyReport:
     notes: Sequence[str]
 
 
-def key_spread(entrants: Sequence[Entrant], options: KeyOptions) -> KeyReport:
+def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> KeyReport:
     """Set each card's mask key among many others.
 
     Raises CardError: a card has no key, lies in no run folder, or its market is not at hand.
@@ -115,7 +121,7 @@ def key_spread(entrants: Sequence[Entrant], options: KeyOptions) -> KeyReport:
     return KeyReport(keys=options.keys, positions=options.positions, spread=rows, notes=notes)
 
 
-def _market(entrant: Entrant, markets: dict[str, MarketSnapshot]) -> MarketSnapshot:
+def _market(entrant: EntrantCard, markets: dict[str, MarketSnapshot]) -> MarketSnapshot:
     """Return the market of a card's run, from `markets` where it was opened before."""
     if not entrant.card.mask_key:
         raise CardError(f"{entrant.path}: has no mask key")
@@ -136,7 +142,7 @@ def _market(entrant: Entrant, markets: dict[str, MarketSnapshot]) -> MarketSnaps
 
 
 def _card_rows(
-    entrant: Entrant, market: MarketSnapshot, keys: Sequence[str], positions: int
+    entrant: EntrantCard, market: MarketSnapshot, keys: Sequence[str], positions: int
 ) -> Iterator[SpreadRow]:
     """Rows of the windows that the card's figures pool, then that of all of them: its mean over
     windows, each that of its seeds.
@@ -169,7 +175,7 @@ def _card_rows(
 
 
 def _over_keys(
-    entrant: Entrant,
+    entrant: EntrantCard,
     specs: Sequence[EpisodeSpec],
     market: MarketSnapshot,
     profit: HoldingProfits,
@@ -195,7 +201,7 @@ def _over_keys(
 
         returns.append(profit.of_each[np.array(listed)].sum(axis=1) / profit.cash)
         codes = [market.codes[asset] for asset in listed[-1]]
-        names = len(_listed(spec, market, base_row))
+        names = len(_list_universe(spec, market, base_row))
         bought = bought.plus(_first_purchases(entrant, spec, codes, names))
 
     return np.mean(returns, axis=0), bought
@@ -203,10 +209,10 @@ def _over_keys(
 
 def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count: int) -> list[int]:
     """Return the first names that an episode's mask lists at its first decision."""
-    return _listed(spec, market, base_row)[:count]
+    return _list_universe(spec, market, base_row)[:count]
 
 
-def _listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> list[int]:
+def _list_universe(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> list[int]:
     """Return the names of the universe as an episode lists them at its first decision."""
     order = asset_order(spec.mask_seed, len(market.codes))
     if spec.mode == "memory_only" and spec.mask is not None:
@@ -233,7 +239,7 @@ def profits_of(
     """
     start, stop = window_rows(market.days, spec.span.first, spec.span.last)
     stop = stop if spec.limit is None else min(stop, start + spec.limit)
-    names = max(1, min(names, len(_listed(spec, market, start - 1))))
+    names = max(1, min(names, len(_list_universe(spec, market, start - 1))))
     weight = min(config.max_weight, INVESTED / names)
     cash = open_account(config, tape.rules.minor_per_unit)
     of_each = np.zeros(len(market.codes), dtype=np.int64)
@@ -257,7 +263,7 @@ def profits_of(
 
 
 def _spread_row(
-    entrant: Entrant, window: str, returns: Values, purchases: FirstPurchases
+    entrant: EntrantCard, window: str, returns: Values, purchases: FirstPurchases
 ) -> SpreadRow:
     """Quantiles over keys, and the last value, that of the card's own key, among them."""
     others = returns[:-1]
@@ -283,7 +289,7 @@ def _spread_row(
 
 
 def _first_purchases(
-    entrant: Entrant, spec: EpisodeSpec, listed: Sequence[str], names: int
+    entrant: EntrantCard, spec: EpisodeSpec, listed: Sequence[str], names: int
 ) -> FirstPurchases:
     """Count what an episode bought at its first step, of so many names; nothing where its ledger is
     not at hand.
@@ -297,7 +303,7 @@ def _first_purchases(
     return FirstPurchases(len(bought), len(bought & set(listed)), len(bought) * len(listed) / names)
 
 
-def _card_notes(entrant: Entrant, pooled: SpreadRow) -> Iterator[str]:
+def _card_notes(entrant: EntrantCard, pooled: SpreadRow) -> Iterator[str]:
     """A line if a card's key is among the luckiest."""
     if pooled.rank > _LUCKY:
         share = 100 * (1 - pooled.rank)

@@ -20,7 +20,7 @@ from ktdeval_compare.pairs.compared_cards import (
     MARKET_FACETS,
     Cell,
     DailyTable,
-    Entrant,
+    EntrantCard,
     Values,
     by_task,
     check_same,
@@ -89,7 +89,7 @@ class TaskGroup:
     """Cards of one task, ready to be compared."""
 
     task: str
-    entrants: list[Entrant]
+    entrants: list[EntrantCard]
     cells: list[Cell]
     metrics: list[str]
 
@@ -111,7 +111,7 @@ class TaskGroup:
 # ---- the report
 
 
-def compare(entrants: Sequence[Entrant], options: CompareOptions) -> CompareReport:
+def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> CompareReport:
     """Test every pair of cards of each task on each metric.
 
     Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a
@@ -152,7 +152,7 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> CompareRepo
 # ---- groups of cards
 
 
-def make_groups(entrants: Sequence[Entrant], options: CompareOptions) -> list[TaskGroup]:
+def make_groups(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[TaskGroup]:
     """Cards by task, each group checked to be comparable and paired."""
     if len(entrants) < 2:
         raise CardError(NEEDS_TWO)
@@ -169,7 +169,7 @@ def make_groups(entrants: Sequence[Entrant], options: CompareOptions) -> list[Ta
 
 
 def paired_group(
-    task: str, members: Sequence[Entrant], wanted: Sequence[str], common: bool, side: str | None
+    task: str, members: Sequence[EntrantCard], wanted: Sequence[str], common: bool, side: str | None
 ) -> TaskGroup:
     """Return cards of one task as a group, checked to be comparable and paired; `wanted`: metrics."""
     check_same(members, TASK_FACETS, "they can't be compared")
@@ -182,7 +182,7 @@ def paired_group(
     return TaskGroup(task, labelled, cells, metrics)
 
 
-def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
+def _refuse_alone(alone: EntrantCard, entrants: Sequence[EntrantCard]) -> NoReturn:
     """Refuse the only card of its task: by its mask or mode, where another card differs in it."""
     task = alone.card.task.name
     others = [entrant for entrant in entrants if entrant.card.task.name != task]
@@ -208,7 +208,7 @@ def _test_pair(
     differences, excluded = paired_differences(first, second, metric, group.cells)
     pairs = _pair_differences(differences, options.unit)
     values = np.array([each.value for each in pairs], dtype=np.float64)
-    sample = stats.levelled(values)
+    sample = stats.level_sizes(values)
 
     windows = [each.window for each in pairs]
     dependence = _dependence(group, windows, sample, options)
@@ -260,7 +260,7 @@ def _pair_differences(differences: Mapping[Cell, float], unit: str) -> list[Pair
 
 
 def paired_differences(
-    first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]
+    first: EntrantCard, second: EntrantCard, metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
     """First less second by cell, and the number of cells where either is undefined, by reason.
 
@@ -436,7 +436,7 @@ def _group_notes(
             yield "one seed: the chance of decoding is not averaged out, and not seen"
 
 
-def mixed_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
     """A line for each thing beside the model in which the cards differ."""
     cards = [entrant.card for entrant in entrants]
     if any(card.agent != cards[0].agent for card in cards):

@@ -76,7 +76,7 @@ class ScoringEntrant(_ComparedCard):
 
 
 @dataclass(frozen=True)
-class Entrant(_ComparedCard):
+class EntrantCard(_ComparedCard):
     """One card of a trading task."""
 
     card: TradingCard
@@ -91,7 +91,7 @@ _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
 """Labels about the mask, which compared cards share, and labels that have lines of their own."""
 
 
-def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entrant]:
+def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[EntrantCard]:
     """Return the trading cards of `load_cards`, with a warning for each scoring card of a run
     folder, which is left out. Raises UsageError: there are none; or as it.
     """
@@ -116,7 +116,7 @@ def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
 
 def load_cards(
     paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
-) -> tuple[list[Entrant], list[ScoringEntrant]]:
+) -> tuple[list[EntrantCard], list[ScoringEntrant]]:
     """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of
     trading and of scoring tasks. `kind`: that files named one by one must have. `tasks`: names or
     globs of the tasks to take; none: all.
@@ -124,7 +124,7 @@ def load_cards(
     Raises UsageError: a folder without cards, a card given twice, or a path without a card of
     `tasks`; CardError: a card is not valid.
     """
-    entrants: list[Entrant] = []
+    entrants: list[EntrantCard] = []
     scored: list[ScoringEntrant] = []
     seen: set[str] = set()
     by_path: dict[Path, list[str]] = {path: [] for path in paths}
@@ -151,7 +151,7 @@ def load_cards(
                 continue
 
             if isinstance(card, TradingCard):
-                entrants.append(Entrant(file, card))
+                entrants.append(EntrantCard(file, card))
             else:
                 scored.append(ScoringEntrant(file, card))
 
@@ -218,7 +218,7 @@ def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
     return groups
 
 
-def training_seed(entrant: Entrant) -> str:
+def training_seed(entrant: EntrantCard) -> str:
     """Seeds among the model's arguments, as canonical JSON: cards that differ in these alone are
     repeats of one model.
     """
@@ -299,7 +299,7 @@ def check_windows(entrants: Sequence[_ComparedCard]) -> None:
                 )
 
 
-def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
+def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
     Windows that do not mix with the others are left out (`left_out`). Raises CardError: there is
@@ -322,7 +322,7 @@ def paired_cells(entrants: Sequence[Entrant], common: bool) -> list[Cell]:
     return [cell for cell in entrants[0].episodes() if cell in shared and cell[0] not in excluded]
 
 
-def _check_finished(entrant: Entrant, missing: set[Cell], shared: int) -> None:
+def _check_finished(entrant: EntrantCard, missing: set[Cell], shared: int) -> None:
     """Refuse a card that has not finished a cell that another has."""
     if not missing:
         return
@@ -335,7 +335,7 @@ def _check_finished(entrant: Entrant, missing: set[Cell], shared: int) -> None:
     )
 
 
-def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
+def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
     """Windows that all cards have finished and that stand in no figure over windows, and why."""
     windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
     shared = list(windows)
@@ -347,7 +347,7 @@ def left_out(entrants: Sequence[Entrant]) -> dict[str, str]:
     return left_out_windows(covered, entrants[0].card.snapshot.days_a_year)
 
 
-def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+def left_out_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
     """A line on cells that not all cards have finished, and one for each window that is left
     out.
     """
@@ -363,15 +363,15 @@ def left_out_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
         yield f"window {window} is left out: {reason}"
 
 
-def formula_of(metric: str) -> Callable[[Entrant], str]:
+def formula_of(metric: str) -> Callable[[EntrantCard], str]:
     """Return what gives the formula of a metric on a card."""
     return lambda entrant: entrant.card.metrics[metric].formula
 
 
 def chosen_metrics(
-    entrants: Sequence[Entrant],
+    entrants: Sequence[EntrantCard],
     wanted: Sequence[str],
-    formula: Callable[[str], Callable[[Entrant], str]] = formula_of,
+    formula: Callable[[str], Callable[[EntrantCard], str]] = formula_of,
 ) -> list[str]:
     """Return the metrics asked for, by default `total_return`; each must be on every card with one
     `formula`.
@@ -392,7 +392,7 @@ def chosen_metrics(
     return names
 
 
-def spans(entrant: Entrant, windows: Iterable[str]) -> list[tuple[str, str]]:
+def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]:
     """First and last day that the episodes of each window really covered (a limit shortens
     them).
     """
@@ -437,7 +437,7 @@ def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
         yield line if len(names) == len(notes) else f"{', '.join(names)}: {line}"
 
 
-def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> list[Cell]:
+def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -> list[Cell]:
     """Cells whose windows lie wholly on one side (before, after) of the cutoff of every card that
     records one.
 
@@ -467,7 +467,7 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
     return chosen
 
 
-def card_notes(entrants: Sequence[Entrant], metrics: Sequence[str] = ()) -> Iterator[str]:
+def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> Iterator[str]:
     """A line for each window that a card leaves out of its figures, and on those of these metrics
     whose median is not over all episodes, then `flag_notes` of all but synthetic prices.
     """
@@ -507,7 +507,7 @@ def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
             )
 
 
-def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
+def recorded_ledger(entrant: EntrantCard, episode: str) -> Ledger | str:
     """Return the ledger of an episode as the card was made from it, or why there is none: bytes
     that changed since are not used.
     """
@@ -535,7 +535,7 @@ class DailyTable:
     resolution: float
 
 
-def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> DailyTable | str:
+def daily_table(entrants: Sequence[EntrantCard], cells: Sequence[Cell]) -> DailyTable | str:
     """Daily returns of cards over the same days; or why there is no such table.
 
     A return is the mean over seeds, and over windows that share the day: a day counts once however

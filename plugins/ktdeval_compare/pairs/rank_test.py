@@ -20,7 +20,7 @@ from ktdeval.stats import (
     SignedRank,
     correlated_normals,
     effective_count,
-    levelled,
+    level_sizes,
     normal_effect,
     overlap_null,
     positive_rank_sums,
@@ -60,7 +60,7 @@ def rank_test_of(values: FloatArray, correlation: FloatArray, seed: int = 0) -> 
     """Test [n] differences of windows of this [n, n] correlation. Raises ValueError: one is not
     finite.
     """
-    moving = np.flatnonzero(levelled(values))
+    moving = np.flatnonzero(level_sizes(values))
     null = None
     if len(moving):
         null = shared_null(pattern_of(correlation[np.ix_(moving, moving)]), seed)

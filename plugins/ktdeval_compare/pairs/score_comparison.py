@@ -292,7 +292,7 @@ def _test_score(
             f" {len(shared)} that both have"
         )
 
-    differences = stats.levelled(np.array([left[sample] - right[sample] for sample in shared]))
+    differences = stats.level_sizes(np.array([left[sample] - right[sample] for sample in shared]))
     flips = stats.sign_flip(differences, seed=options.seed)
     shift = stats.estimate_mean(differences, confidence=1.0 - options.alpha)
     low = shift.low

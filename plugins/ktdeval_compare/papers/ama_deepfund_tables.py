@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.cards import TradingCard, system_labels
 from ktdeval.errors import CardError
-from ktdeval_compare.pairs.compared_cards import Entrant
+from ktdeval_compare.pairs.compared_cards import EntrantCard
 from ktdeval_compare.ranking.luck import card_value
 
 VOTE = "Vote"
@@ -59,7 +59,7 @@ def _votes_over_models(card: TradingCard) -> bool:
     return is_vote(card) and over_models and len(voting_agents(card)) == 1
 
 
-def row_names(entrants: Sequence[Entrant]) -> list[RowName]:
+def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
     """Return agent and model of each card: `Vote` for one of an agent over several models."""
     models = system_labels(entrant.system.of_model for entrant in entrants)
     names = []
@@ -75,7 +75,7 @@ def row_names(entrants: Sequence[Entrant]) -> list[RowName]:
 
 
 def asset_frame(
-    entrants: Sequence[Entrant], columns: Sequence[Sequence[str]], first: Sequence[str]
+    entrants: Sequence[EntrantCard], columns: Sequence[Sequence[str]], first: Sequence[str]
 ) -> tuple[pd.DataFrame, list[Column]]:
     """[agent and model x asset and metric] of cards of single assets, and its columns: the assets
     of `first` in this order, then others as given. Raises CardError: a card is not of one asset, two
@@ -84,7 +84,7 @@ def asset_frame(
     assets = [asset_of(entrant) for entrant in entrants]
     check_asset_rules(entrants)
     cells: dict[RowName, dict[str, float | None]] = {}
-    sources: dict[tuple[RowName, str], Entrant] = {}
+    sources: dict[tuple[RowName, str], EntrantCard] = {}
 
     for entrant, asset, name in zip(entrants, assets, row_names(entrants), strict=True):
         other = sources.setdefault((name, asset), entrant)
@@ -114,7 +114,7 @@ def asset_frame(
     return pd.DataFrame(figures, index, names, float), shown
 
 
-def asset_of(entrant: Entrant) -> str:
+def asset_of(entrant: EntrantCard) -> str:
     """Return the asset of a card. Raises CardError: its task is not of one asset."""
     assets = list(entrant.card.task.config.get("assets") or [])
     if len(assets) != 1:
@@ -125,7 +125,7 @@ def asset_of(entrant: Entrant) -> str:
     return str(assets[0])
 
 
-def check_asset_rules(entrants: Sequence[Entrant]) -> None:
+def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
     """Refuse cards of single assets that trade by different rules. Raises CardError."""
     first = entrants[0]
     for entrant in entrants[1:]:
@@ -151,7 +151,7 @@ def _in_order(names: Sequence[RowName]) -> list[RowName]:
 
 
 def fund_frame(
-    entrants: Sequence[Entrant], metrics: Sequence[str], index: Mapping[str, float | None]
+    entrants: Sequence[EntrantCard], metrics: Sequence[str], index: Mapping[str, float | None]
 ) -> pd.DataFrame:
     """[model x metric] of cards of one fund, best return first, and last the index, of which
     `index` has the figures. Raises CardError: tasks differ, or two cards are of one row.

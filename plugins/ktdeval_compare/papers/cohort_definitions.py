@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ktdeval.cards import no_match, split_patterns
 from ktdeval.errors import UsageError
-from ktdeval_compare.pairs.compared_cards import Entrant
+from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 Definitions = Mapping[str, Sequence[str]]  #: Items of each cohort by its name
 
@@ -40,7 +40,7 @@ def item_path(item: str) -> Path | None:
     return path
 
 
-def is_of(entrant: Entrant, item: str) -> bool:
+def is_of(entrant: EntrantCard, item: str) -> bool:
     """Whether an item is a card's file or run folder, or a pattern that the card's system matches."""
     path = item_path(item)
     if path is not None:
@@ -48,7 +48,7 @@ def is_of(entrant: Entrant, item: str) -> bool:
     return entrant.system.matches(item)
 
 
-def check_items(definitions: Definitions, entrants: Sequence[Entrant]) -> None:
+def check_items(definitions: Definitions, entrants: Sequence[EntrantCard]) -> None:
     """Raise UsageError if an item matches no card; the message names the known systems."""
     for name, items in definitions.items():
         for item in items:

@@ -100,7 +100,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
     plugins = open_plugins(options.plugin)
     frame = figure_frame(made, runs, options.choices(plugins))
     if options.out is not None:
-        content = _drawn(made, frame, options.out.suffix)
+        content = _draw_figure(made, frame, options.out.suffix)
         make_folder(options.out.parent)
         write_atomic(options.out, content)
         click.echo(f"figure  {options.out} ({made.name}, {len(frame)} rows)")
@@ -109,7 +109,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
     _print_data(made, frame, options)
 
 
-def _drawn(made: PaperFigure, frame: pd.DataFrame, form: str) -> str | bytes:
+def _draw_figure(made: PaperFigure, frame: pd.DataFrame, form: str) -> str | bytes:
     """Return the file of a figure."""
     if form == ".svg":
         from ktdeval_compare.papers.figures.drawing import figure_svg

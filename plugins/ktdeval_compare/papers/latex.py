@@ -84,7 +84,7 @@ _ACCENTS: Mapping[str, str] = {
 }
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Return a text for LaTeX. A character without a command of LaTeX's own, such as a Chinese one,
     becomes its code point, `[U+4E2D]`: a package that shows it is the reader's choice.
 
@@ -118,7 +118,7 @@ def latex_table(
     lines = [
         PREAMBLE,
         r"\begin{table}",
-        rf"\caption{{{escaped(caption)}}}",
+        rf"\caption{{{escape_text(caption)}}}",
         rf"\begin{{tabular}}{{{layout}}}",
         r"\toprule",
         _row(heads),
@@ -133,4 +133,4 @@ def latex_table(
 
 
 def _row(cells: Sequence[str]) -> str:
-    return rf"{' & '.join(map(escaped, cells))} \\"
+    return rf"{' & '.join(map(escape_text, cells))} \\"

@@ -29,7 +29,7 @@ from ktdeval.registry import PaperTable, Plugins, TableChoices
 from ktdeval.stats import TRADING_DAYS
 from ktdeval.values import later, near_matches
 from ktdeval_compare.pairs.compared_cards import (
-    Entrant,
+    EntrantCard,
     by_task,
     card_notes,
     label,
@@ -127,7 +127,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
     return _metric_frame(entrants, table)
 
 
-def _metric_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
+def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
     """Return a table of the metrics of alike cards."""
     rows = table.rows
     if rows == "funds":
@@ -151,7 +151,7 @@ def _metric_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFram
     return _mask_frame(entrants, table.metrics)
 
 
-def _several_note(entrants: Sequence[Entrant]) -> str:
+def _several_note(entrants: Sequence[EntrantCard]) -> str:
     """Return what figures of several episodes are; empty where every card has one."""
     counts = {len(entrant.card.pooled) for entrant in entrants}
     most = max(counts)
@@ -165,7 +165,7 @@ def _several_note(entrants: Sequence[Entrant]) -> str:
     )
 
 
-def check_alike(entrants: Sequence[Entrant], first: Path) -> None:
+def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
     """Refuse cards whose figures can't stand in one table or figure. Raises CardError."""
     what = figures_differ_in(entrant.card for entrant in entrants)
     if what:
@@ -175,7 +175,7 @@ def check_alike(entrants: Sequence[Entrant], first: Path) -> None:
         )
 
 
-def _agent_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
+def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
     """Agents and models x assets; the cards of each asset must be alike, and markets may differ
     between assets.
     """
@@ -196,7 +196,7 @@ def _agent_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame
     return frame
 
 
-def _fund_frame(entrants: Sequence[Entrant], table: PaperTable) -> pd.DataFrame:
+def _fund_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
     """Models of one fund, and its index."""
     settings = table.settings
     card = entrants[0].card
@@ -217,7 +217,7 @@ def risk_free_of(bill: float, rules: str) -> float:
     return TRADING_DAYS * math.expm1(math.log1p(bill) / TRADING_DAYS)
 
 
-def _note(table: PaperTable, entrants: Sequence[Entrant]) -> str:
+def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
     """Return what differs from the paper: always, by these cards' rules, and of several episodes."""
     parts = [*table.notes]
     if entrants[0].card.rules != "paper":
@@ -267,7 +267,7 @@ def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
     }
 
 
-def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
+def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
     """One row a model, best return first, and in a table with excess returns the benchmark at its
     rank.
     """
@@ -296,7 +296,7 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
     return frame.sort_values("total_return", ascending=False, kind="stable")
 
 
-def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
+def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
     """Models and modes x masks: the median of each (`bright`) and its quartiles (`bright_low`,
     `bright_high`).
     """
@@ -319,7 +319,7 @@ def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
     return _in_order(frame.rename_axis(["Model", "Mode"]), "Mode", MODES)
 
 
-def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
+def _mask_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
     """One row a model and mask."""
     if len({entrant.card.task.mode for entrant in entrants}) > 1:
         raise CardError("a table of masks is of one mode; give cards of one, such as open_research")
@@ -335,7 +335,7 @@ def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataF
     return _in_order(frame.rename_axis(["Model", "Mask"]), "Mask", MASK_KINDS)
 
 
-def _check_new(is_new: bool, entrant: Entrant, name: str) -> None:
+def _check_new(is_new: bool, entrant: EntrantCard, name: str) -> None:
     if not is_new:
         task = entrant.card.task
         raise CardError(
@@ -352,7 +352,7 @@ def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataF
     ]
 
 
-def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.DataFrame:
+def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> pd.DataFrame:
     """Factors x models, or x cohorts and, of two, their difference."""
     rows = card_exposures(entrants)
     if not rows:
@@ -363,7 +363,7 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
 
     frame = pd.DataFrame({row.factor: row.cards for row in rows}, dtype=float).T
     frame = frame.rename_axis("Factor")
-    exposed: list[Entrant] = []
+    exposed: list[EntrantCard] = []
     for entrant in entrants:
         if entrant.label in frame and frame[entrant.label].notna().any():
             exposed.append(entrant)
@@ -394,7 +394,7 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     return columns
 
 
-def _columns_of(exposed: Sequence[Entrant], cohort: str, patterns: Sequence[str]) -> list[str]:
+def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[str]) -> list[str]:
     """Labels of the cards whose systems are of a cohort. Raises UsageError: a pattern matches
     none.
     """

@@ -14,7 +14,7 @@ from ktdeval.masking import MASK_KINDS
 from ktdeval.registry import PaperTable, Pivot
 from ktdeval.values import JsonValue
 from ktdeval_compare.papers.latex import latex_table
-from ktdeval_compare.table_columns import Part, Table, lines_of
+from ktdeval_compare.table_columns import Part, ReportTable, lines_of
 
 UNDEFINED = "-"
 #: Format of a figure by how a column shows it
@@ -61,14 +61,14 @@ def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | 
         has_names = frame.index.names != [None]
         return str(frame.to_csv(index=has_names))
 
-    cells = _pivoted(table.pivot, frame) if table.pivot else _table_cells(table, frame)
+    cells = _pivot_table(table.pivot, frame) if table.pivot else _table_cells(table, frame)
     caption = f"{table.caption} ({table.source})"
     if form == "latex":
         return _latex(cells, ". ".join([caption, *cells.notes]))
     if form == "markdown":
         return _markdown(cells, caption)
 
-    parts: list[Part] = [caption, Table(cells.heads, cells.rows, cells.words)]
+    parts: list[Part] = [caption, ReportTable(cells.heads, cells.rows, cells.words)]
     parts += [f"  {note}" for note in cells.notes]
     return "\n".join([*lines_of(parts, width), ""])
 
@@ -138,7 +138,7 @@ def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
     """
     columns = _columns_of(table, frame)
     if table.rows == "modes":
-        frame = _spelled(frame)
+        frame = _spell_quartiles(frame)
         columns = [(mask, mask, "") for mask in MASK_KINDS]
 
     shown: list[Column] = []
@@ -168,7 +168,7 @@ def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
     if _is_undefined(value):
         return UNDEFINED
     if "{" in how:
-        return clean(_formatted(fields, how))
+        return clean(_format_fields(fields, how))
     if isinstance(value, str):
         return value
 
@@ -176,7 +176,7 @@ def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
     return f"{scaled:{FORMS[how]}}"
 
 
-def _formatted(fields: Mapping[str, Any], form: str) -> str:
+def _format_fields(fields: Mapping[str, Any], form: str) -> str:
     """Return fields of a row by a format, in which `NAME_pct` is a fraction in per cent."""
     values = dict(fields)
     for name, value in fields.items():
@@ -188,7 +188,7 @@ def _formatted(fields: Mapping[str, Any], form: str) -> str:
     return form.format(**values)
 
 
-def _pivoted(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
+def _pivot_table(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
     """Return a table with one numbered column a name; the names, which are long, stand below."""
     cells: dict[str, dict[str, str]] = {}  #: first column -> name -> figure
     names: dict[str, None] = {}
@@ -196,7 +196,7 @@ def _pivoted(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
         parts = [clean(str(fields[name])) for name in pivot.names if fields[name]]
         name = " · ".join(parts)
         names[name] = None
-        cells.setdefault(fields[pivot.by], {})[name] = _formatted(fields, pivot.cell)
+        cells.setdefault(fields[pivot.by], {})[name] = _format_fields(fields, pivot.cell)
 
     rows = []
     for first in sorted(cells):
@@ -226,7 +226,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
     return "\n".join(lines)
 
 
-def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
+def _spell_quartiles(frame: pd.DataFrame) -> pd.DataFrame:
     """Median and quartiles of each mask in one text."""
     texts: dict[str, list[str]] = {}
     for mask in MASK_KINDS:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from ktdeval.cli import (
+    FiniteNumber,
     JsonOptions,
-    Number,
     complete_names,
     example,
     flag,
@@ -23,7 +23,7 @@ from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_compare.commands import RUN_PATH, LevelOptions, settings_of, show
 from ktdeval_compare.plans.published_options import PublishedOptions
 
-_spread = Number(0, 1000)
+_spread = FiniteNumber(0, 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
     )
     effect: float | None = flag(
         None,
-        type=Number(-1e6, 1e6),
+        type=FiniteNumber(-1e6, 1e6),
         metavar="X",
         help=(
             "difference in a window's figure that must be found, in the metric's unit: of a return,"
@@ -80,13 +80,13 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
     )
     days_per_year: float | None = flag(
         None,
-        type=Number(1, 1000),
+        type=FiniteNumber(1, 1000),
         metavar="N",
         help="trading days of a year [default: those of the cards' market, or 252]",
     )
     memory: float | None = flag(
         None,
-        type=Number(0.000001, 1),
+        type=FiniteNumber(0.000001, 1),
         metavar="X",
         help=(
             "instead of a difference: a memory of this share of facts, seen between bright and"
@@ -94,7 +94,7 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         ),
     )
     wanted: float = flag(
-        0.8, name="--power", type=Number(0.01, 0.999), help="wanted probability of finding it"
+        0.8, name="--power", type=FiniteNumber(0.01, 0.999), help="wanted probability of finding it"
     )
     comparisons: int = flag(
         1, type=click.IntRange(1), metavar="N", help="tests that share alpha (Bonferroni)"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ktdeval_compare.plans.power import PowerReport, SeedsRow, WindowReach
 from ktdeval_compare.table_columns import (
-    Column,
     Part,
+    ReportColumn,
     figure,
     grid,
     p_of,
@@ -16,7 +16,7 @@ from ktdeval_compare.table_columns import (
     unit_name,
 )
 
-_MOST_TESTS = 1000  #: Numbers of tests above this are not printed
+_MAX_TESTS = 1000  #: Numbers of tests above this are not printed
 
 
 def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
@@ -37,8 +37,8 @@ def _reach_parts(report: PowerReport) -> Iterator[Part]:
         report.reach,
         text("windows", is_left=False),
         p_of("smallest p", "smallest_p"),
-        Column("tests it can carry", _tests),
-        Column("found in SD", _found),
+        ReportColumn("tests it can carry", _tests),
+        ReportColumn("found in SD", _describe_finding),
     )
     yield (
         "  found: effect in standard deviations of a window's difference, with probability"
@@ -47,10 +47,10 @@ def _reach_parts(report: PowerReport) -> Iterator[Part]:
 
 
 def _tests(row: WindowReach) -> str:
-    return f"over {_MOST_TESTS}" if row.tests > _MOST_TESTS else str(row.tests)
+    return f"over {_MAX_TESTS}" if row.tests > _MAX_TESTS else str(row.tests)
 
 
-def _found(row: WindowReach) -> str:
+def _describe_finding(row: WindowReach) -> str:
     return "nothing" if row.effect_sd is None else f"{row.effect_sd:.3f}"
 
 
@@ -87,12 +87,12 @@ def _seeds_parts(report: PowerReport) -> Iterator[Part]:
 
     yield grid(
         report.by_seeds,
-        Column("seeds", seeds),
+        ReportColumn("seeds", seeds),
         plain("SD of a window's difference", "pair_sd", unit=unit),
         plain(f"{report.windows} windows find", "effect", "nothing", unit),
-        Column("", lambda _: unit_name(unit)),
+        ReportColumn("", lambda _: unit_name(unit)),
         plain("a year", "effect_per_year", "", unit),
         plain("z test a year", "effect_normal_per_year", "", unit),
-        Column(head, needed),
+        ReportColumn(head, needed),
     )
     yield "  z test: the same by the normal approximation, which few windows do not justify"

@@ -10,7 +10,16 @@ from ktdeval_compare.plans.published_power import (
     PathReport,
     PrintedModel,
 )
-from ktdeval_compare.table_columns import Column, Part, figure, grid, p_of, p_value, plain, text
+from ktdeval_compare.table_columns import (
+    Part,
+    ReportColumn,
+    figure,
+    grid,
+    p_of,
+    p_value,
+    plain,
+    text,
+)
 
 
 def designs_parts(report: DesignsReport) -> Iterator[Part]:
@@ -26,9 +35,9 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
         text("design"),
         text("systems", is_left=False),
         text("windows", is_left=False),
-        Column("effective", lambda row: f"{row.effective_windows:.3g}"),
+        ReportColumn("effective", lambda row: f"{row.effective_windows:.3g}"),
         text("days", is_left=False),
-        Column("runs", _runs),
+        ReportColumn("runs", _runs),
         p_of("smallest p", "smallest_p"),
         text("tests it can carry", "tests", is_left=False),
         text("pairs", is_left=False),
@@ -62,7 +71,7 @@ def path_parts(report: PathReport) -> Iterator[Part]:
         plain("t", "t", unit="ratio"),
         p_of("p"),
         plain("volatility %", "volatility", unit="fraction"),
-        Column("as rounded", _rounded),
+        ReportColumn("as rounded", _round_figure),
     )
     yield (
         "  t: Sharpe ratio times the root of days over days of a year; volatility: annual, the one"
@@ -93,5 +102,5 @@ def path_parts(report: PathReport) -> Iterator[Part]:
     )
 
 
-def _rounded(row: PrintedModel) -> str:
+def _round_figure(row: PrintedModel) -> str:
     return f"{100 * row.low:.1f} … {100 * row.high:.1f}"

@@ -23,7 +23,7 @@ from ktdeval.values import load_yaml
 from ktdeval_compare.pairs.compare import CompareOptions, paired_differences
 from ktdeval_compare.pairs.compared_cards import (
     Cell,
-    Entrant,
+    EntrantCard,
     check_same,
     chosen_metrics,
     facets,
@@ -150,7 +150,7 @@ class PoolReport:
     notes: Sequence[str]
 
 
-def pool(entrants: Sequence[Entrant], options: CompareOptions) -> PoolReport:
+def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport:
     """Pool each metric of each pair of systems over the windows of all markets; of one system
     against 0, where the metric has one.
 
@@ -195,23 +195,23 @@ class _Market:
     """Cards of one task on one snapshot, one of each system."""
 
     name: str
-    entrants: list[Entrant]
+    entrants: list[EntrantCard]
     cells: list[Cell]
 
 
-def entrants_of(markets: Sequence[_Market]) -> list[Entrant]:
+def entrants_of(markets: Sequence[_Market]) -> list[EntrantCard]:
     """Cards of all markets, in order."""
-    entrants: list[Entrant] = []
+    entrants: list[EntrantCard] = []
     for market in markets:
         entrants += market.entrants
 
     return entrants
 
 
-def _markets(entrants: Sequence[Entrant], options: CompareOptions) -> list[_Market]:
+def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_Market]:
     """Cards by market, each checked to ask the same question of the same systems."""
     check_same(entrants, _question(entrants), _THEN)
-    groups: dict[tuple[str, str], list[Entrant]] = {}
+    groups: dict[tuple[str, str], list[EntrantCard]] = {}
     for entrant in entrants:
         key = (entrant.card.task.name, entrant.card.snapshot.id)
         groups.setdefault(key, []).append(entrant)
@@ -231,7 +231,7 @@ def _markets(entrants: Sequence[Entrant], options: CompareOptions) -> list[_Mark
     return markets
 
 
-def _question(entrants: Sequence[Entrant]) -> dict[str, Callable[[Any], Any]]:
+def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]]:
     """Facts that make cards one question, by what they are called: those of `pool.yaml`, then each
     field of their configs that does not say where it ran.
     """
@@ -246,11 +246,11 @@ def _question(entrants: Sequence[Entrant]) -> dict[str, Callable[[Any], Any]]:
     return question
 
 
-def _config_field(field: str) -> Callable[[Entrant], Any]:
+def _config_field(field: str) -> Callable[[EntrantCard], Any]:
     return lambda entrant: entrant.card.task.config.get(field)
 
 
-def _market_names(firsts: Sequence[Entrant]) -> list[str]:
+def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
     """Names of markets, from a card of each: the snapshot's name, its task's where these differ,
     and the begin of its id where that is not enough.
     """
@@ -268,12 +268,12 @@ def _market_names(firsts: Sequence[Entrant]) -> list[str]:
 
 
 def _one_of_each(
-    systems: Sequence[System], members: Sequence[Entrant], market: str
-) -> list[Entrant]:
+    systems: Sequence[System], members: Sequence[EntrantCard], market: str
+) -> list[EntrantCard]:
     """Cards of a market in the order of the systems. Raises CardError: it lacks a system, or has
     two cards of one.
     """
-    by_system: dict[System, Entrant] = {}
+    by_system: dict[System, EntrantCard] = {}
     for member in members:
         if member.system in by_system:
             raise CardError(
@@ -294,18 +294,18 @@ def _one_of_each(
     return [by_system[system] for system in systems]
 
 
-def _check_finished_any(entrants: Sequence[Entrant]) -> None:
+def _check_finished_any(entrants: Sequence[EntrantCard]) -> None:
     for entrant in entrants:
         if not entrant.card.episodes:
             raise CardError(f"{entrant.path}: has no finished episode to pool")
 
 
-def _year_free_formula(metric: str) -> Callable[[Entrant], str]:
+def _year_free_formula(metric: str) -> Callable[[EntrantCard], str]:
     """The formula of a metric without the days a year of its market, which annual figures divide
     out.
     """
 
-    def formula(entrant: Entrant) -> str:
+    def formula(entrant: EntrantCard) -> str:
         year = entrant.card.snapshot.days_a_year
         return re.sub(rf"\b{year}\b", "days a year", entrant.card.metrics[metric].formula)
 
@@ -360,7 +360,7 @@ def _pooled_test(
         return PooledTest(**shared, source=None, k=0, reason=source), []
 
     cells = independent_cells(figures, source)  # type: ignore[arg-type]
-    return _estimated(shared, source, cells, options), cells
+    return _estimate_test(shared, source, cells, options), cells
 
 
 def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]) -> str:
@@ -392,7 +392,7 @@ def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
 
 
 def _values(
-    compared: Sequence[Entrant], metric: str, cells: Sequence[Cell]
+    compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
     """Figures of one card, or differences of two, by cell; and where none is defined, by reason."""
     if len(compared) == 2:
@@ -411,7 +411,7 @@ def _values(
     return values, excluded
 
 
-def _estimated(
+def _estimate_test(
     shared: Mapping[str, Any], source: str, cells: Sequence[CellFigure], options: CompareOptions
 ) -> PooledTest:
     values = np.array([cell.value for cell in cells])

@@ -9,8 +9,8 @@ from ktdeval_compare.table_columns import (
     UNDEFINED,
     UNIT,
     VERDICT,
-    Column,
     Part,
+    ReportColumn,
     both,
     figure,
     figure_of,
@@ -70,10 +70,10 @@ def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
         text("second"),
         plain("tau", "tau"),
         UNIT,
-        Column("I²", _spread_share),
-        Column("Q", lambda row: f"{row.q:.2f}"),
-        Column("Q p", lambda row: p_value(row.q_p)),
-        Column(f"a further window, {interval_head(alpha)}", _prediction),
+        ReportColumn("I²", _spread_share),
+        ReportColumn("Q", lambda row: f"{row.q:.2f}"),
+        ReportColumn("Q p", lambda row: p_value(row.q_p)),
+        ReportColumn(f"a further window, {interval_head(alpha)}", _prediction),
     )
     yield (
         "  tau: standard deviation of true figures between windows (DerSimonian-Laird); I²: share of"
@@ -97,17 +97,17 @@ def _market_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
         _over("p", lambda over, _: p_value(over.p)),
         _over("tau", lambda over, unit: figure(over.tau, unit).removeprefix("+")),
         _over("Q p", lambda over, _: p_value(over.q_p)),
-        Column("of each", _each_market, is_left=True),
+        ReportColumn("of each", _each_market, is_left=True),
     )
 
 
-def _over(head: str, cell: Callable[[OverMarkets, str], str]) -> Column[PooledTest]:
+def _over(head: str, cell: Callable[[OverMarkets, str], str]) -> ReportColumn[PooledTest]:
     """A column of the estimate over markets."""
 
     def show(row: PooledTest) -> str:
         return UNDEFINED if row.over_markets is None else cell(row.over_markets, row.unit)
 
-    return Column(head, show)
+    return ReportColumn(head, show)
 
 
 def _each_market(row: PooledTest) -> str:
@@ -123,10 +123,10 @@ def _cell_parts(row: PooledTest) -> Iterator[Part]:
         row.cells,
         text("cell"),
         figure_of("found"),
-        Column("error", _error),
-        Column("shrunk", lambda cell: figure(cell.shrunk, cell.unit)),
+        ReportColumn("error", _error),
+        ReportColumn("shrunk", lambda cell: figure(cell.shrunk, cell.unit)),
         UNIT,
-        Column("weight", _weight),
+        ReportColumn("weight", _weight),
     )
     yield (
         f"  error: standard error, of {row.source}; shrunk: empirical Bayes, drawn towards the"

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from ktdeval import stats
 from ktdeval.cards import EpisodeMetric
 from ktdeval.trading import Ledger
-from ktdeval_compare.pairs.compared_cards import Cell, Entrant, Values, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import Cell, EntrantCard, Values, recorded_ledger
 
 Span = tuple[str, str]
 Source = Literal["days", "seeds"]
@@ -65,7 +65,7 @@ class CellFigure:
 
 
 def window_figures(
-    entrants: Sequence[Entrant], metric: str, values: Mapping[Cell, float], market: str
+    entrants: Sequence[EntrantCard], metric: str, values: Mapping[Cell, float], market: str
 ) -> Iterator[WindowFigure]:
     """Figures of one card, or of the difference of two, from `values` by window and seed."""
     by_window: dict[str, dict[int, float]] = {}
@@ -127,7 +127,7 @@ _TERMS: Mapping[str, Callable[[Ledger], Values]] = {
 
 
 def _difference_error(
-    first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]
+    first: EntrantCard, second: EntrantCard, metric: str, cells: Sequence[Cell]
 ) -> float | str:
     """Standard error of the mean difference over seeds, from paired daily terms, or why there is
     none.
@@ -168,7 +168,7 @@ def _ledger_problem(ledger: Ledger) -> str:
     return ""
 
 
-def _recorded_error(entrant: Entrant, metric: str, cells: Sequence[Cell]) -> float | str:
+def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) -> float | str:
     """Standard error of one card's figure, as the card records it from its days, or why there is
     none. Seeds trade the same days, so their mean is taken to be as uncertain as one.
     """

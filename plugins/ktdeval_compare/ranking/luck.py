@@ -17,7 +17,13 @@ from ktdeval.cards import TradingCard, figures_differ_in
 from ktdeval.errors import CardError
 from ktdeval.runner import TrialReturns, Trials, count_trials_by_window
 from ktdeval.stats import deflated_sharpe_ratio
-from ktdeval_compare.pairs.compared_cards import Entrant, Values, card_notes, label, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import (
+    EntrantCard,
+    Values,
+    card_notes,
+    label,
+    recorded_ledger,
+)
 from ktdeval_compare.ranking.random_players import PlayersRow, PlayersTable
 from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
 
@@ -67,7 +73,7 @@ class LuckReport:
 
 
 def luck(
-    entrants: Sequence[Entrant], stores: Sequence[Path], players: PlayersTable | None = None
+    entrants: Sequence[EntrantCard], stores: Sequence[Path], players: PlayersTable | None = None
 ) -> LuckReport:
     """Report what chance and style leave of each card, and where it stands among random `players`.
     Trials are counted in the cards' own runs and in `stores`.
@@ -101,7 +107,7 @@ def luck(
     return LuckReport(cards=rows, ranks=ranks, exposures=factors, notes=notes, players=of_players)
 
 
-def _trials_by_window(entrants: Sequence[Entrant], roots: Sequence[Path]) -> _Counted:
+def _trials_by_window(entrants: Sequence[EntrantCard], roots: Sequence[Path]) -> _Counted:
     wanted: set[tuple[str, str]] = set()
     for entrant in entrants:
         for window in entrant.card.windows:
@@ -160,7 +166,7 @@ def _correlation(returns: Values, selections: Values) -> RankCorrelation:
     return RankCorrelation(float(spearman.statistic), float(kendall.statistic))
 
 
-def _card_row(entrant: Entrant, trials: _Counted) -> LuckRow:
+def _card_row(entrant: EntrantCard, trials: _Counted) -> LuckRow:
     card = entrant.card
     values: list[float] = []
     reasons: set[str] = set()
@@ -202,7 +208,7 @@ def _card_row(entrant: Entrant, trials: _Counted) -> LuckRow:
     )
 
 
-def _recorded_returns(entrant: Entrant, episode: str, counted: Trials) -> TrialReturns | str:
+def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> TrialReturns | str:
     """Return the daily returns of an episode as the card was made from it, or why there are none:
     those of the trials where they are from the very ledger that the card names.
     """

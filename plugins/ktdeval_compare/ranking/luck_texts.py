@@ -9,8 +9,8 @@ from ktdeval_compare.ranking.random_players import PlayersRow
 from ktdeval_compare.style_exposures import FactorMeans
 from ktdeval_compare.table_columns import (
     UNDEFINED,
-    Column,
     Part,
+    ReportColumn,
     figure,
     figure_of,
     grid,
@@ -32,14 +32,14 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
         report.cards,
         text("card"),
         figure_of("return %", "total_return", "fraction"),
-        Column("rank", lambda row: _rank(row.return_rank)),
+        ReportColumn("rank", lambda row: _rank(row.return_rank)),
         figure_of("selection %", "selection", "fraction"),
-        Column("rank ", lambda row: _rank(row.selection_rank)),
+        ReportColumn("rank ", lambda row: _rank(row.selection_rank)),
         figure_of("as KTD-Fin %", "paper_selection", "fraction"),
         p_of("psr"),
         p_of("dsr"),
-        Column("trials a window", _trials),
-        Column("note", lambda row: row.reason or "", is_left=True),
+        ReportColumn("trials a window", _trials),
+        ReportColumn("note", lambda row: row.reason or "", is_left=True),
     )
     yield f"  rank by return against rank by selection: {_agreement(report.ranks)}"
     yield from (f"  {note}" for note in report.notes)
@@ -80,17 +80,21 @@ def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
         rows,
         text("card"),
         text("window"),
-        Column("seed", lambda row: UNDEFINED if row.seed is None else str(row.seed)),
-        Column("return", lambda row: _of_standing(row, "own")),
-        Column("players: 5 %", lambda row: _of_standing(row, "q5")),
-        Column("median", lambda row: _of_standing(row, "q50")),
-        Column("95 %", lambda row: _of_standing(row, "q95")),
-        Column("beats %", _beaten),
-        Column("95 % interval", _beaten_interval),
-        Column("p", lambda row: p_value(None if row.standing is None else row.standing.p_value)),
-        Column("turnover", lambda row: _matched(row.turnover, row.players_turnover)),
-        Column("names", lambda row: _matched(row.names, row.players_names)),
-        Column("note", lambda row: row.reason or "", is_left=True),
+        ReportColumn("seed", lambda row: UNDEFINED if row.seed is None else str(row.seed)),
+        ReportColumn("return", lambda row: _of_standing(row, "own")),
+        ReportColumn("players: 5 %", lambda row: _of_standing(row, "q5")),
+        ReportColumn("median", lambda row: _of_standing(row, "q50")),
+        ReportColumn("95 %", lambda row: _of_standing(row, "q95")),
+        ReportColumn("beats %", _beaten),
+        ReportColumn("95 % interval", _beaten_interval),
+        ReportColumn(
+            "p", lambda row: p_value(None if row.standing is None else row.standing.p_value)
+        ),
+        ReportColumn(
+            "turnover", lambda row: _compare_with_players(row.turnover, row.players_turnover)
+        ),
+        ReportColumn("names", lambda row: _compare_with_players(row.names, row.players_names)),
+        ReportColumn("note", lambda row: row.reason or "", is_left=True),
     )
 
 
@@ -113,7 +117,7 @@ def _beaten_interval(row: PlayersRow) -> str:
     return f"{100 * row.standing.low:.2f} … {100 * row.standing.high:.2f}"
 
 
-def _matched(own: float | None, players: float | None) -> str:
+def _compare_with_players(own: float | None, players: float | None) -> str:
     """Return a figure of the card, and that of its players."""
     if own is None or players is None:
         return UNDEFINED
@@ -135,9 +139,9 @@ def _exposure_parts(rows: Sequence[FactorMeans]) -> Iterator[Part]:
         text("factor"),
         *cards,
         figure_of("mean", "mean", "ratio"),
-        Column("same sign", lambda row: f"{row.same_sign} of {row.members}"),
+        ReportColumn("same sign", lambda row: f"{row.same_sign} of {row.members}"),
     )
 
 
-def _card_column(head: str, name: str) -> Column[FactorMeans]:
-    return Column(head, lambda row: figure(row.cards[name], "ratio"))
+def _card_column(head: str, name: str) -> ReportColumn[FactorMeans]:
+    return ReportColumn(head, lambda row: figure(row.cards[name], "ratio"))

@@ -43,7 +43,7 @@ from ktdeval.stats import (
 )
 from ktdeval.trading import MarketTape, TradingConfig, trading_rules
 from ktdeval.values import Tell, derive_seed, option, tell_nobody
-from ktdeval_compare.pairs.compared_cards import Entrant, Values, recorded_ledger
+from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 POOLED = "all"  #: Window of the row of all episodes of a card
@@ -58,7 +58,7 @@ class PlayersOptions:
     seed: int = option(0, help="seed of their draws", minimum=0, maximum=2**31 - 1)
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class PlayersStanding(msgspec.Struct, frozen=True, kw_only=True):
     """An entrant's return among those of random players."""
 
     own: float  #: return of the entrant
@@ -83,7 +83,7 @@ class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
     window: str  #: or `POOLED`
     seed: int | None  #: of the episode; None over all
     n: int  #: players
-    standing: Standing | None
+    standing: PlayersStanding | None
     turnover: float | None = None  #: of the entrant, a year, two-way
     players_turnover: float | None = None  #: of the players, their mean
     names: float | None = None  #: that the entrant held at the close, its mean over days
@@ -91,7 +91,7 @@ class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  #: why there is no standing
 
 
-def standing_of(own: float, returns: Values) -> Standing:
+def standing_of(own: float, returns: Values) -> PlayersStanding:
     """Return where a return stands among those of players, [n]."""
     n = len(returns)
     worse = int((returns < own).sum())
@@ -101,7 +101,7 @@ def standing_of(own: float, returns: Values) -> Standing:
     assert lower.low is not None
     assert upper.high is not None
 
-    return Standing(
+    return PlayersStanding(
         own=own,
         q5=q5,
         q25=q25,
@@ -125,7 +125,7 @@ class PlayersTable:
     _markets: dict[str, MarketSnapshot | str] = field(default_factory=dict)
     _tapes: dict[tuple[str, TradingConfig], MarketTape] = field(default_factory=dict)
 
-    def rows(self, entrants: Sequence[Entrant]) -> list[PlayersRow]:
+    def rows(self, entrants: Sequence[EntrantCard]) -> list[PlayersRow]:
         """Return a row for each finished episode of labelled cards, and one over all episodes of a
         card with several.
         """
@@ -145,7 +145,7 @@ class PlayersTable:
 
         return rows
 
-    def _play(self, entrant: Entrant, episode: TradingEpisode) -> Envelope | str:
+    def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> Envelope | str:
         """Return the random players of an episode, or why there are none."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
@@ -173,7 +173,7 @@ class PlayersTable:
         return envelope.reason or envelope
 
     def _row(
-        self, entrant: Entrant, episode: TradingEpisode, envelope: Envelope | str
+        self, entrant: EntrantCard, episode: TradingEpisode, envelope: Envelope | str
     ) -> PlayersRow:
         if isinstance(envelope, str):
             return PlayersRow(
@@ -197,7 +197,7 @@ class PlayersTable:
             players_names=envelope.random.names,
         )
 
-    def _pooled_row(self, entrant: Entrant, played: Sequence[Envelope]) -> PlayersRow:
+    def _pooled_row(self, entrant: EntrantCard, played: Sequence[Envelope]) -> PlayersRow:
         """Return the row over all episodes: the n-th players of the episodes are one player."""
         own = float(np.mean([envelope.agent_return for envelope in played]))
         means = np.mean([envelope.returns for envelope in played], axis=0)
@@ -209,7 +209,7 @@ class PlayersTable:
             standing=standing_of(own, means),
         )
 
-    def _market(self, entrant: Entrant) -> MarketSnapshot | str:
+    def _market(self, entrant: EntrantCard) -> MarketSnapshot | str:
         """Return the market of a card's run, or why it is not at hand."""
         if not entrant.is_in_run:
             return "lies in no run folder, which says where the market is"

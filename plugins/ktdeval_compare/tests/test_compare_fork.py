@@ -38,7 +38,7 @@ pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 
 TASK = "blinded_fixed_candidate"
 TRIALS = 400
-MOST_ALARMS = 30  # of 400 at 5 %: exceeded by chance in 1 of 100
+MAX_ALARMS = 30  # of 400 at 5 %: exceeded by chance in 1 of 100
 
 
 def run_of(out: Path, model: str, **changes: Any) -> Path:
@@ -338,7 +338,7 @@ def test_an_input_that_moves_nothing_is_called_read_in_at_most_5_percent(
 ) -> None:
     rng = np.random.default_rng(steps)
     alarms = sum(bool(simulated(rng, steps, 0.0, placebo).is_read) for _ in range(TRIALS))
-    assert alarms <= MOST_ALARMS
+    assert alarms <= MAX_ALARMS
 
 
 @pytest.mark.exhaustive

@@ -23,7 +23,7 @@ from ktdeval_compare import cutoff
 from ktdeval_compare.forks.episode_distance import course_of, distances
 from ktdeval_compare.pairs import sharpe_difference as sharpe
 from ktdeval_compare.pairs.compared_cards import (
-    Entrant,
+    EntrantCard,
     card_notes,
     cutoff_notes,
     daily_table,
@@ -371,12 +371,14 @@ def test_a_day_in_twenty_is_the_least_for_a_sharpe_difference() -> None:
 # -- what cards say of themselves
 
 
-def entrants_of(*cards: dict[str, Any]) -> list[Entrant]:
+def entrants_of(*cards: dict[str, Any]) -> list[EntrantCard]:
     """Cards with their labels, without files."""
-    return label([Entrant(Path(f"card{number}"), typed(card)) for number, card in enumerate(cards)])
+    return label(
+        [EntrantCard(Path(f"card{number}"), typed(card)) for number, card in enumerate(cards)]
+    )
 
 
-def flagged(entrant: Entrant, *labels: str) -> Entrant:
+def flagged(entrant: EntrantCard, *labels: str) -> EntrantCard:
     """A card with other labels."""
     return replace(entrant, card=structs.replace(entrant.card, labels=list(labels)))
 

@@ -27,22 +27,22 @@ from ktdeval.values import from_plain
 from ktdeval_compare import functions
 from ktdeval_compare.forks.episode_distance import FIGURES, course_of, distances, parted_on
 from ktdeval_compare.labels.label_invariance import (
-    FigureRow,
     InvarianceOptions,
     InvarianceReport,
+    PairFigureRow,
     invariance,
 )
 from ktdeval_compare.labels.label_invariance_texts import key_parts
 from ktdeval_compare.masks import mask_key_effect
 from ktdeval_compare.masks.mask_key_effect import (
     FirstPurchases,
-    KeyOptions,
     KeyReport,
+    KeySpreadOptions,
     SpreadRow,
     first_listed,
     profits_of,
 )
-from ktdeval_compare.pairs.compared_cards import Entrant, load_entrants
+from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants
 from ktdeval_compare.table_columns import lines_of
 from metric_cases import CODES, market, order, spec, step
 
@@ -194,7 +194,7 @@ def report_of(paths: Sequence[Path], **options: Any) -> InvarianceReport:
     return invariance(load_entrants(paths), InvarianceOptions(**options))
 
 
-def rows_of(report: InvarianceReport, between: str = "labels") -> dict[str, FigureRow]:
+def rows_of(report: InvarianceReport, between: str = "labels") -> dict[str, PairFigureRow]:
     """Rows of one kind of pair by figure."""
     return {row.figure: row for row in report.figures if row.between == between}
 
@@ -430,7 +430,7 @@ def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
 
 def asked(
     folder: Path, settings: Any, keys: str, calls: Mapping[str, Any] | None = None
-) -> list[Entrant]:
+) -> list[EntrantCard]:
     """Runs of keys, whose cards say how a provider was asked; `calls` of all but the first."""
     paths = []
     for number, key in enumerate(keys):
@@ -798,7 +798,7 @@ def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
     keyless = replace(entrant, card=structs.replace(entrant.card, mask_key=UNSET))
 
     with pytest.raises(CardError, match="has no mask key"):
-        mask_key_effect.key_spread([keyless], KeyOptions(keys=20))
+        mask_key_effect.key_spread([keyless], KeySpreadOptions(keys=20))
 
     with pytest.raises(CardError, match="lies in no run folder, which says where the market is"):
-        mask_key_effect.key_spread([entrant], KeyOptions(keys=20))
+        mask_key_effect.key_spread([entrant], KeySpreadOptions(keys=20))

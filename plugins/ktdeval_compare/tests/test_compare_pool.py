@@ -21,7 +21,7 @@ from compare_cards import CardTerminal, Cell, Figures, make_card, save_run
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, UsageError
 from ktdeval_compare.pairs.compare import CompareOptions
-from ktdeval_compare.pairs.compared_cards import Entrant
+from ktdeval_compare.pairs.compared_cards import EntrantCard
 from ktdeval_compare.pools.pool import ZEROS, pool
 
 US = {"id": "a" * 64, "name": "us", "venues": ["us_equity"]}
@@ -65,9 +65,9 @@ def two_markets() -> dict[str, tuple[Any, Figures]]:
     }
 
 
-def entrants(*made: dict[str, Any]) -> list[Entrant]:
+def entrants(*made: dict[str, Any]) -> list[EntrantCard]:
     """Cards as they are compared."""
-    return [Entrant(Path(f"{index}.json"), typed(card)) for index, card in enumerate(made)]
+    return [EntrantCard(Path(f"{index}.json"), typed(card)) for index, card in enumerate(made)]
 
 
 # -- estimates
@@ -412,7 +412,7 @@ def test_other_formulas_are_refused_and_days_a_year_are_none() -> None:
                 metrics={**card.metrics, "total_return": metric},
                 snapshot=structs.replace(card.snapshot, days_a_year=year),
             )
-            changed.append(Entrant(entrant.path, card))
+            changed.append(EntrantCard(entrant.path, card))
 
         if other:
             assert pool(changed, CompareOptions(pool=True)).pooled[0].k == 4
@@ -433,7 +433,7 @@ def test_amounts_of_different_currencies_are_refused(currency: str, is_refused: 
             metrics={**card.metrics, "total_return": metric},
             snapshot=structs.replace(card.snapshot, currency=own),
         )
-        changed.append(Entrant(entrant.path, card))
+        changed.append(EntrantCard(entrant.path, card))
 
     if is_refused:
         problem = "total_return is in money, and the markets count in USD and CNY"

@@ -33,7 +33,7 @@ from ktdeval.stats.paired import (
     EXACT_UP_TO,
     correlated_null,
     hodges_lehmann,
-    levelled,
+    level_sizes,
     rank_null,
     sign_flip,
     signed_rank,
@@ -145,14 +145,14 @@ def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
 
     # 5/43 - 3/43 and 12/43 - 10/43 differ in their last bits
     assert signed_rank(shares) == signed_rank(counts)
-    assert levelled(np.array([*(shares - counts / 43), -1.0])).tolist() == [0.0] * len(pairs) + [
+    assert level_sizes(np.array([*(shares - counts / 43), -1.0])).tolist() == [0.0] * len(pairs) + [
         -1.0
     ]
 
-    gap = levelled(np.array([*shares, np.nan]))
-    assert np.array_equal(gap[:-1], levelled(shares))
+    gap = level_sizes(np.array([*shares, np.nan]))
+    assert np.array_equal(gap[:-1], level_sizes(shares))
     assert np.isnan(gap[-1])
-    assert shares == pytest.approx(levelled(shares), abs=1e-12)
+    assert shares == pytest.approx(level_sizes(shares), abs=1e-12)
 
 
 @pytest.mark.exhaustive
@@ -206,7 +206,7 @@ def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tabl
 def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
     values: list[float],
 ) -> None:
-    sample = levelled(np.array(values))
+    sample = level_sizes(np.array(values))
     if len(np.unique(np.abs(sample))) < len(sample) or (sample == 0).any():
         return
 

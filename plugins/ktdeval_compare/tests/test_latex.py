@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_compare.papers.latex import escaped, latex_table
+from ktdeval_compare.papers.latex import escape_text, latex_table
 
 ENGINES = ("pdflatex", "xelatex", "lualatex", "tectonic")
 #: A command, an escaped character, a formula, or plain text, as `escaped` writes them
@@ -62,15 +62,15 @@ def problems(text: str) -> list[str]:
     ],
 )
 def test_signs_become_commands(text: str, latex: str) -> None:
-    assert escaped(text) == latex
+    assert escape_text(text) == latex
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_becomes_known_commands_and_plain_letters(text: str) -> None:
-    assert TOKENS.sub("", escaped(text)) == ""
-    assert problems(escaped(text)) == []
+    assert TOKENS.sub("", escape_text(text)) == ""
+    assert problems(escape_text(text)) == []
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from ktdeval.cli import (
+    FiniteNumber,
     JsonOptions,
     MarketOptions,
-    Number,
     OutputPath,
     PluginOptions,
     RunPath,
@@ -39,7 +39,7 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
     )
     spread: float | None = flag(
         None,
-        type=Number(0, 1000),
+        type=FiniteNumber(0, 1000),
         metavar="BPS",
         help="half spread in basis points, instead of the execution's own",
     )

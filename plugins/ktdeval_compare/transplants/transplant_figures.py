@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ktdeval.cards import TradingCard, TradingEpisode, episode_excess
 from ktdeval.runner import (
-    LEAST_FILLED,
+    MIN_FILLED,
     BreakEven,
     CapitalLine,
     CostsLine,
@@ -36,7 +36,7 @@ Figure = Callable[[TradingCard, TradingEpisode], float | None]
 
 CONFIDENCE = 0.95
 MEASURES = ("excess_return", "net_selection")
-LEAST_YEARS = 0.5
+MIN_YEARS = 0.5
 """Years of an episode below which its return is not made one of a year."""
 _PARTS = ("commission", "duties", "execution", "financing")
 _RETURNS = ("total_return", "excess_return", "selection_alpha", "net_selection")
@@ -110,7 +110,7 @@ def capital_line(made: TransplantedTask) -> CapitalLine:
     costs = {part: getattr(figures, f"{part}_minor") / capital_minor for part in _PARTS}
 
     means = {name: _mean_line(window_values(made, own)) for name, own in _FIGURES.items()}
-    means["annualised_return"] = _annualised(made)
+    means["annualised_return"] = _annualise(made)
     if withheld is not None:
         for name in (*_RETURNS, "annualised_return"):
             windows = means[name].windows
@@ -151,17 +151,17 @@ def filled_share(made: TransplantedTask) -> float | None:
 
 def withheld_reason(filled: float | None) -> str | None:
     """Return why returns with this filled share are withheld; None where they are not."""
-    if filled is None or filled >= LEAST_FILLED:
+    if filled is None or filled >= MIN_FILLED:
         return None
 
     return (
         f"{100 * filled:.1f} % of what was ordered was filled: returns are withheld below"
-        f" {100 * LEAST_FILLED:g} %"
+        f" {100 * MIN_FILLED:g} %"
     )
 
 
-def _annualised(made: TransplantedTask) -> MeanLine:
-    """Return the mean return of a year at the pace of each episode of `LEAST_YEARS` and more."""
+def _annualise(made: TransplantedTask) -> MeanLine:
+    """Return the mean return of a year at the pace of each episode of `MIN_YEARS` and more."""
     years = {}
     for episode in made.episodes:
         ledger = episode.ledger
@@ -169,12 +169,12 @@ def _annualised(made: TransplantedTask) -> MeanLine:
 
     def figure(_card: TradingCard, episode: TradingEpisode) -> float | None:
         total = episode.metrics["total_return"].value
-        if total is None or total <= -1.0 or years[episode.id] < LEAST_YEARS:
+        if total is None or total <= -1.0 or years[episode.id] < MIN_YEARS:
             return None
         return math.expm1(math.log1p(total) / years[episode.id])
 
     line = _mean_line(window_values(made, figure))
-    if max(years.values()) >= LEAST_YEARS:
+    if max(years.values()) >= MIN_YEARS:
         return line
 
     days = max(len(episode.ledger.steps) for episode in made.episodes)
@@ -214,7 +214,7 @@ def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
     usable = [each for each in made if withheld_reason(filled_share(each)) is None]
     line = partial(BreakEven, task=made[0].card.task.name, measure=measure)
     if not usable:
-        reason = f"less than {100 * LEAST_FILLED:g} % is filled at every capital"
+        reason = f"less than {100 * MIN_FILLED:g} % is filled at every capital"
         return line(capital=None, low=None, high=None, windows=0, reason=reason)
 
     tables = [window_values(each, _FIGURES[measure]) for each in usable]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.errors import DataError, UsageError, wrap_os_error
 from ktdeval.market import Execution, find_execution, presets
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
@@ -104,7 +104,7 @@ def transplant_run(
     folder = open_run(path, plugins)
     target = transplant_beside(path) if out is None else out
     check_output(target, "new folder", "--out", TRANSPLANT)
-    tasks = _chosen(trading_tasks(folder, plugins), settings.tasks)
+    tasks = _choose_tasks(trading_tasks(folder, plugins), settings.tasks)
     market = recorded_market(folder, plugins, settings.data, "nothing can be executed again")
     if isinstance(market, str):
         raise DataError(f"{path}: {market}")
@@ -127,13 +127,13 @@ def transplant_run(
             )
 
     file = _document(folder, made, own)
-    with explained(f"{target}: can't write", "choose another folder with --out"):
+    with wrap_os_error(f"{target}: can't write", "choose another folder with --out"):
         _write(target, file, made)
 
     return file, target
 
 
-def _chosen(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
+def _choose_tasks(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
     known = {task.name: task for task in tasks}
     for name in names:
         if name not in known:
@@ -167,8 +167,8 @@ def _document(
         model=first.model,
         agent=first.agent,
         own_capital={task: trading.initial_cash for task, trading in own.items()},
-        execution={task: _shown(each[0].trading) for task, each in made.items()},
-        own_execution={task: _shown(trading) for task, trading in own.items()},
+        execution={task: _describe_trading(each[0].trading) for task, each in made.items()},
+        own_execution={task: _describe_trading(trading) for task, trading in own.items()},
         weight_tolerance=WEIGHT_TOLERANCE,
         lines=tuple(map(capital_line, everything)),
         break_even=tuple(found),
@@ -176,7 +176,7 @@ def _document(
     )
 
 
-def _shown(trading: TradingConfig) -> dict[str, JsonValue] | None:
+def _describe_trading(trading: TradingConfig) -> dict[str, JsonValue] | None:
     return None if trading.execution is None else to_mapping(trading.execution)
 
 

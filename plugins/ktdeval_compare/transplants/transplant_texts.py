@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ktdeval.runner import CapitalLine, MeanLine, TransplantFile
-from ktdeval_compare.table_columns import UNDEFINED, Column, Part, both, figure, grid
+from ktdeval_compare.table_columns import UNDEFINED, Part, ReportColumn, both, figure, grid
 
 
 def transplant_parts(file: TransplantFile) -> Iterator[Part]:
@@ -22,19 +22,19 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
         yield "  means over windows in %, net of costs; costs in % of the first capital"
         yield grid(
             lines,
-            Column("capital", lambda row: f"{row.capital:,}"),
-            Column("return", lambda row: figure(row.total_return.value, "fraction")),
-            Column("a year", lambda row: figure(row.annualised_return.value, "fraction")),
+            ReportColumn("capital", lambda row: f"{row.capital:,}"),
+            ReportColumn("return", lambda row: figure(row.total_return.value, "fraction")),
+            ReportColumn("a year", lambda row: figure(row.annualised_return.value, "fraction")),
             _mean("excess [95 %]", "excess_return"),
-            Column("selection", lambda row: figure(row.selection_alpha.value, "fraction")),
+            ReportColumn("selection", lambda row: figure(row.selection_alpha.value, "fraction")),
             _mean("net selection [95 %]", "net_selection"),
-            Column("turnover", lambda row: _plain(row.turnover)),
-            Column("filled", lambda row: _share(row.filled_share)),
+            ReportColumn("turnover", lambda row: _plain(row.turnover)),
+            ReportColumn("filled", lambda row: _share(row.filled_share)),
             _cost("commission"),
             _cost("duties"),
             _cost("spread+impact", "execution"),
             _cost("financing"),
-            Column("other states", _states),
+            ReportColumn("other states", _states),
         )
         yield from (f"  {words}" for words in _missing(lines))
         yield from (f"  {words}" for words in file.break_even_words(task))
@@ -69,7 +69,7 @@ def execution_words(file: TransplantFile, task: str) -> str:
     return f"execution {execution.get('name', 'own')} ({', '.join(shown)})"
 
 
-def _mean(head: str, name: str) -> Column[CapitalLine]:
+def _mean(head: str, name: str) -> ReportColumn[CapitalLine]:
     def cell(row: CapitalLine) -> str:
         line: MeanLine = getattr(row, name)
         shown = figure(line.value, "fraction")
@@ -77,7 +77,7 @@ def _mean(head: str, name: str) -> Column[CapitalLine]:
             return shown
         return f"{shown} [{both(line.low, line.high, 'fraction')}]"
 
-    return Column(head, cell)
+    return ReportColumn(head, cell)
 
 
 def _plain(line: MeanLine) -> str:
@@ -88,8 +88,8 @@ def _share(value: float | None) -> str:
     return UNDEFINED if value is None else f"{100 * value:.1f} %"
 
 
-def _cost(head: str, name: str = "") -> Column[CapitalLine]:
-    return Column(head, lambda row: f"{100 * getattr(row.costs, name or head):.3f}")
+def _cost(head: str, name: str = "") -> ReportColumn[CapitalLine]:
+    return ReportColumn(head, lambda row: f"{100 * getattr(row.costs, name or head):.3f}")
 
 
 def _states(row: CapitalLine) -> str:

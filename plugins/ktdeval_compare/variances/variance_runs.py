@@ -18,7 +18,7 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.values import read_plain
 from ktdeval_compare.pairs.compare import TASK_FACETS
 from ktdeval_compare.pairs.compared_cards import (
-    Entrant,
+    EntrantCard,
     by_task,
     check_same,
     chosen_metrics,
@@ -165,7 +165,9 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
     return frame
 
 
-def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool) -> Observations:
+def read_cards(
+    entrants: Sequence[EntrantCard], metrics: Sequence[str], common: bool
+) -> Observations:
     """Runs of trading cards, one for each episode that cards of a task have in common; the asset is
     the task, which has one card of each agent and model.
 
@@ -190,7 +192,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
         labelled = label(members)
         cells = paired_cells(labelled, common)
         notes[task] = [*left_out_notes(labelled), *flag_notes(labelled)]
-        seen: dict[tuple[str, str], Entrant] = {}
+        seen: dict[tuple[str, str], EntrantCard] = {}
 
         for member in labelled:
             agent = member.system.agent_name
@@ -238,7 +240,7 @@ class _Trajectory:
     is_nav: bool  #: `path` is of the daily NAVs, not of the figures on the card
 
 
-def _trajectory(entrant: Entrant, episode: TradingEpisode) -> _Trajectory:
+def _trajectory(entrant: EntrantCard, episode: TradingEpisode) -> _Trajectory:
     ledger = recorded_ledger(entrant, episode.id)
     if isinstance(ledger, str):
         figures = {name: each.value for name, each in episode.metrics.items()}

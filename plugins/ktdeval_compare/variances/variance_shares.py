@@ -108,7 +108,7 @@ def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | No
     """
     rows = []
     for effect in parts:
-        rows.append([_expected(effect, other, part) for other, part in parts.items()])
+        rows.append([_weigh_component(effect, other, part) for other, part in parts.items()])
 
     expected = np.array(rows)
     if squares is None:
@@ -116,7 +116,7 @@ def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | No
     return np.asarray(np.linalg.solve(expected, squares))
 
 
-def _expected(effect: Effect, other: Effect, part: SquaresPart) -> float:
+def _weigh_component(effect: Effect, other: Effect, part: SquaresPart) -> float:
     """Weight of the component of `other` in the expected mean square of `effect`."""
     if effect == RESIDUAL:
         return float(other == RESIDUAL)

@@ -33,7 +33,7 @@ from ktdeval_data.fetch.bar_timestamps import one_beginning
 from ktdeval_data.fetch.http_vendors import Alpaca, Binance, Tushare
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
 from ktdeval_data.fetch.quote_currencies import check_currencies, in_whole_units, quoted_in
-from ktdeval_data.fetch.vendor_requests import AnswerFolder, Transport, Vendor, vendors
+from ktdeval_data.fetch.vendor_requests import AnswerFolder, Vendor, VendorTransport, vendors
 from ktdeval_data.fetch.vendor_tables import VendorTables
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.membership import OPEN_END, intervals, read_members
@@ -362,8 +362,8 @@ def _range(params: FetchParams, hours: int) -> tuple[date, date]:
 _WEB = {"tushare": Tushare, "binance": Binance, "alpaca": Alpaca}
 
 
-def _connect(params: FetchParams, vendor: Vendor) -> Callable[[], Transport]:
-    ways: Mapping[str, Callable[[], Transport]] = {
+def _connect(params: FetchParams, vendor: Vendor) -> Callable[[], VendorTransport]:
+    ways: Mapping[str, Callable[[], VendorTransport]] = {
         **{
             name: partial(way, name, params.endpoint or vendor.endpoint or "")
             for name, way in _WEB.items()

@@ -23,7 +23,7 @@ exchanges bound most halts to ten.
 """
 
 _LATE = "first bars after the first day asked for"
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ def settle(problems: Sequence[str], accepted: bool, asked: str, answers: str) ->
         return []
 
     if not accepted:
-        found = "; ".join(problems[:_MOST_NAMED])
-        if len(problems) > _MOST_NAMED:
-            found += f"; and {len(problems) - _MOST_NAMED} more"
+        found = "; ".join(problems[:_MAX_NAMED])
+        if len(problems) > _MAX_NAMED:
+            found += f"; and {len(problems) - _MAX_NAMED} more"
 
         raise DataError(
             f"{asked}: days are missing: {found}. Delete {answers} to ask for them again,"

@@ -16,13 +16,20 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from ktdeval.calls import failure_kind, is_retryable, not_json, one_line, quoted, retry_after_s
+from ktdeval.calls import (
+    failure_kind,
+    is_retryable,
+    not_json,
+    one_line,
+    quote_server_text,
+    retry_after_s,
+)
 from ktdeval.errors import DataError, ModelError, UsageError
 from ktdeval.values import JsonValue, loads_data
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
 _TIMEOUT_S = 60.0
-_MOST_BYTES = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 _A_MINUTE_S = 60.0
 _PRICES = ("open", "high", "low", "close")
 _KLINE = (
@@ -104,16 +111,16 @@ class WebVendor:
             raise not_json(content, where, self.secrets) from None
 
     def _content(
-        self, url: str, body: bytes | None, where: str, most_bytes: int = _MOST_BYTES
+        self, url: str, body: bytes | None, where: str, max_bytes: int = _MAX_BYTES
     ) -> bytes:
         """Return the bytes of a server's answer."""
         headers = {"Content-Type": "application/json", "User-Agent": "ktdeval", **self._headers()}
         message = urllib.request.Request(url, body, headers)  # noqa: S310 - http(s), checked above
         try:
             with _OPENER.open(message, timeout=_TIMEOUT_S) as response:
-                content: bytes = response.read(most_bytes + 1)
+                content: bytes = response.read(max_bytes + 1)
                 # A read with a size limit does not itself notice that the connection ended early.
-                if response.length and len(content) <= most_bytes:
+                if response.length and len(content) <= max_bytes:
                     raise http.client.IncompleteRead(content, response.length)
         except urllib.error.HTTPError as error:
             raise self._http_error(error, where) from None
@@ -121,14 +128,16 @@ class WebVendor:
             problem = one_line(str(error), self.secrets)
             raise ModelError("connection", f"{where}: can't be reached: {problem}") from None
 
-        if len(content) > most_bytes:
-            raise DataError(f"{where}: an answer of more than {most_bytes >> 20} MiB")
+        if len(content) > max_bytes:
+            raise DataError(f"{where}: an answer of more than {max_bytes >> 20} MiB")
 
         return content
 
-    def _malformed(self, where: str, problem: str, reply: JsonValue) -> ModelError:
+    def _explain_malformed(self, where: str, problem: str, reply: JsonValue) -> ModelError:
         """Return the error for an answer of another form than expected, which it quotes."""
-        return ModelError("bad_response", f"{where}: {problem}{quoted(str(reply), self.secrets)}")
+        return ModelError(
+            "bad_response", f"{where}: {problem}{quote_server_text(str(reply), self.secrets)}"
+        )
 
     def _http_error(self, error: urllib.error.HTTPError, where: str) -> ModelError | DataError:
         """Return the error for a status: a ModelError if the request may be repeated."""
@@ -158,7 +167,7 @@ class Tushare(WebVendor):
     def _answer(self, reply: Any, where: str) -> VendorAnswer:
         code = reply.get("code") if isinstance(reply, dict) else None
         if type(code) is not int:
-            raise self._malformed(where, "an answer without a code", reply)
+            raise self._explain_malformed(where, "an answer without a code", reply)
 
         message = one_line(str(reply.get("msg") or ""), self.secrets)
         if code != 0 and "每分钟" in message:  # a limit by the minute
@@ -171,7 +180,7 @@ class Tushare(WebVendor):
                 _check_whole(reply["data"].get("has_more"), "has_more", len(items), where)
                 return VendorAnswer(fields, items)
 
-        raise self._malformed(where, "an answer without data.fields and data.items", reply)
+        raise self._explain_malformed(where, "an answer without data.fields and data.items", reply)
 
 
 def _advice(message: str) -> str:
@@ -195,7 +204,7 @@ class Binance(WebVendor):
 
         if not isinstance(reply, list) or not all(map(_is_kline, reply)):
             problem = f"the answer is not a list of rows of {len(_KLINE)} cells"
-            raise self._malformed(where, problem, reply)
+            raise self._explain_malformed(where, problem, reply)
 
         return VendorAnswer(_KLINE, reply)
 
@@ -227,7 +236,9 @@ class Alpaca(WebVendor):
             if not token:
                 break
             if token in tokens:
-                raise self._malformed(where, "the same page is named twice as the next one", token)
+                raise self._explain_malformed(
+                    where, "the same page is named twice as the next one", token
+                )
 
             tokens.add(token)
             params["page_token"] = str(token)
@@ -251,7 +262,7 @@ class Alpaca(WebVendor):
             isinstance(rows, list) for rows in groups.values()
         ):
             wanted = "bars nor corporate actions by symbol or kind"
-            raise self._malformed(where, f"the answer has neither {wanted}", reply)
+            raise self._explain_malformed(where, f"the answer has neither {wanted}", reply)
 
         rows: list[dict[str, JsonValue]] = []
         for kind, entries in groups.items():

@@ -43,7 +43,7 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams
 from ktdeval_data.vendor_tables import SUFFIXES
 
-_MOST_BYTES = 2**31  #: of a file
+_MAX_BYTES = 2**31  #: of a file
 _ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if a card names none
 _MALFORMED = (LookupError, TypeError, AttributeError)  #: reading JSON of an unexpected form
 
@@ -94,7 +94,9 @@ class Hub(WebVendor):
             licence = card.get("license_name") or card.get("license")
             row = [reply["sha"], card.get("configs"), paths, licence]
         except _MALFORMED:
-            raise self._malformed(f"hf {name}", "the answer lists no files", reply) from None
+            raise self._explain_malformed(
+                f"hf {name}", "the answer lists no files", reply
+            ) from None
 
         return VendorAnswer(_FileListing._fields, [row])
 
@@ -103,7 +105,7 @@ class Hub(WebVendor):
         name = params["dataset"]
         path = params["path"]
         url = f"{self._endpoint}/datasets/{name}/resolve/{params['revision']}/{quote(path)}"
-        content = self._content(url, None, f"hf {name}/{path}", _MOST_BYTES)
+        content = self._content(url, None, f"hf {name}/{path}", _MAX_BYTES)
 
         file = self._folder / params["to"]
         make_folder(file.parent)
@@ -111,7 +113,7 @@ class Hub(WebVendor):
         return VendorAnswer(("sha256",), [[sha256_hex(content)]])
 
 
-def pinned(query: Mapping[str, Any]) -> Mapping[str, Any]:
+def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a query with its revision resolved to a commit, and with the options of our mapping,
     for a recipe. Raises as `make_hub`.
     """

@@ -82,7 +82,7 @@ class VendorAnswer:
     rows: Sequence[Sequence[JsonValue]]
 
 
-class Transport(Protocol):
+class VendorTransport(Protocol):
     """Client of a vendor."""
 
     secrets: tuple[str, ...]  #: texts that must not be shown or stored
@@ -190,7 +190,7 @@ def _milliseconds(day: date) -> int:
 
 LOG = "log.jsonl"
 _RETRIES = 8
-_MOST_WAIT_S = 1800.0
+_MAX_WAIT_S = 1800.0
 _REPORT_EVERY = 100  # requests
 
 
@@ -201,7 +201,7 @@ class AnswerFolder:
         self,
         vendor: str,
         folder: Path,
-        connect: Callable[[], Transport],
+        connect: Callable[[], VendorTransport],
         per_minute: int,
         tell: Callable[[str], None] = print,
     ) -> None:
@@ -212,7 +212,7 @@ class AnswerFolder:
         """
         make_folder(folder)
         self._vendor, self._folder, self._connect, self._tell = vendor, folder, connect, tell
-        self._transport: Transport | None = None
+        self._transport: VendorTransport | None = None
         self._pause_s, self._next_at = 60.0 / per_minute, 0.0
         self.asked, self.kept = 0, 0
 
@@ -238,7 +238,7 @@ class AnswerFolder:
         answer = self._call(self._transport, request)
         rows = [list(row) for row in answer.rows]
         text = dumps_canonical({**key, "columns": list(answer.columns), "rows": rows})
-        write_atomic(path, self._hidden(text))
+        write_atomic(path, self._hide_secrets(text))
         self._log(request, "answered", rows=len(answer.rows))
         self.asked += 1
 
@@ -250,7 +250,7 @@ class AnswerFolder:
 
         return self._read(path)
 
-    def _call(self, transport: Transport, request: VendorRequest) -> VendorAnswer:
+    def _call(self, transport: VendorTransport, request: VendorRequest) -> VendorAnswer:
         def attempt() -> VendorAnswer:
             time.sleep(max(0.0, self._next_at - time.monotonic()))
             self._next_at = time.monotonic() + self._pause_s
@@ -259,13 +259,13 @@ class AnswerFolder:
         def notify(kind: str, wait_s: float, number: int, most: int, problem: str) -> None:
             self._log(request, kind, wait_s=round(wait_s, 1), attempt=number, problem=problem)
             if wait_s >= 10:
-                self._tell(self._hidden(wait_text(kind, wait_s, number, most, problem)))
+                self._tell(self._hide_secrets(wait_text(kind, wait_s, number, most, problem)))
 
         def is_known(_: ModelError) -> bool:
             return self.asked > 0 or not transport.takes_endpoint
 
         try:
-            return RetryPolicy(_RETRIES, _MOST_WAIT_S).run(attempt, time.sleep, notify, is_known)
+            return RetryPolicy(_RETRIES, _MAX_WAIT_S).run(attempt, time.sleep, notify, is_known)
         except (DataError, ModelError) as error:
             self._log(request, "failed", error=str(error))
             later = (
@@ -288,7 +288,7 @@ class AnswerFolder:
                 f"{path}: not a kept answer ({error}); delete it to ask again"
             ) from error
 
-    def _hidden(self, text: str) -> str:
+    def _hide_secrets(self, text: str) -> str:
         if self._transport is None:
             return text
         return hide_keys(text, self._transport.secrets)
@@ -304,4 +304,4 @@ class AnswerFolder:
             **facts,
         }
         with (self._folder / LOG).open("a", encoding="utf-8") as stream:
-            stream.write(self._hidden(json.dumps(line, ensure_ascii=False)) + "\n")
+            stream.write(self._hide_secrets(json.dumps(line, ensure_ascii=False)) + "\n")

@@ -142,7 +142,7 @@ class VendorTables:
         if frame.empty:
             return frame
 
-        frame = _typed(frame, table, f"{self.name} {table.api}")
+        frame = _convert_columns(frame, table, f"{self.name} {table.api}")
         if table.stamps != "ms":
             return frame
 
@@ -194,7 +194,7 @@ def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str
     return split
 
 
-def _typed(frame: pd.DataFrame, table: VendorTable, where: str) -> pd.DataFrame:
+def _convert_columns(frame: pd.DataFrame, table: VendorTable, where: str) -> pd.DataFrame:
     if table.stamps == "ms":
         ends = days_of_ends(frame["date"], where)
         frame["date"] = ends["date"]

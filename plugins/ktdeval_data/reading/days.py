@@ -243,10 +243,10 @@ def _zone(name: str) -> ZoneInfo:
 
 def _by_format(cells: Sequence[str], form: DayForm) -> list[date | None]:
     """Return days in a format, at any time of day: the day as written, or that of the zone."""
-    return [_formatted(cell, form) for cell in cells]
+    return [_parse_by_format(cell, form) for cell in cells]
 
 
-def _formatted(cell: str, form: DayForm) -> date | None:
+def _parse_by_format(cell: str, form: DayForm) -> date | None:
     """Return the day of a cell in a format, or None if it has another form."""
     if form.format == EXCEL:
         serial = re.fullmatch(r"([0-9]{1,6})(?:\.[0-9]+)?", cell)

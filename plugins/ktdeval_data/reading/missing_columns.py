@@ -128,7 +128,7 @@ def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) 
     parts = []
     if mapped:
         choice = f"map one of {', '.join(unclear)}" if unclear else "name it"
-        parts.append(f"{choice}: {reading.mapped(mapped)}")
+        parts.append(f"{choice}: {reading.name_mapping_option(mapped)}")
     if lacking:
         parts.append(_of_lacking(header, lacking, reading))
 

@@ -45,7 +45,7 @@ NOT_READ = "not read"  #: Role of a column that is known, and of no field
 _INVESTING = {"price", "vol", "change"}  # columns of Investing.com, where the price is the close
 
 
-def squeezed(name: str) -> str:
+def squeeze_name(name: str) -> str:
     """Return a name in lower case, without brackets and what is in them, blanks and marks: `<Adj.
     Close>` is `adjclose`.
     """
@@ -70,7 +70,7 @@ def vendor_names() -> Mapping[str, tuple[str, ...]]:
     """Field -> names of it whose meaning is certain, squeezed, the first that fits counts."""
     names: dict[str, list[str]] = {}
     for row in csv_rows(Path(__file__).with_name("names.csv")):
-        names.setdefault(row["field"], []).append(squeezed(row["name"]))
+        names.setdefault(row["field"], []).append(squeeze_name(row["name"]))
 
     for name, beside in columns_beside().items():
         if beside["role"] != NOT_READ:
@@ -85,7 +85,7 @@ def columns_beside() -> Mapping[str, Mapping[str, str]]:
     field that such a column is, or `NOT_READ`.
     """
     rows = csv_rows(Path(__file__).with_name("beside.csv"))
-    return {squeezed(row["name"]): row for row in rows}
+    return {squeeze_name(row["name"]): row for row in rows}
 
 
 def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
@@ -95,7 +95,7 @@ def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
     done = set(read)
     found = []
     for name in dict.fromkeys(header):
-        row = columns_beside().get(squeezed(name))
+        row = columns_beside().get(squeeze_name(name))
         if row is not None and name not in done:
             found.append(f"{name!r} ({row['meaning']})")
     return found
@@ -103,7 +103,7 @@ def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
 
 def is_known(name: str) -> bool:
     """Return whether the meaning of a column's name is certain, of a field or beside the prices."""
-    plain = squeezed(name)
+    plain = squeeze_name(name)
     if plain in columns_beside():
         return True
     return any(plain in names_of(field, {}) for field in vendor_names())
@@ -114,14 +114,14 @@ def _unit_of_vendor(field: str, name: str) -> str:
     its own.
     """
     for row in csv_rows(Path(__file__).with_name("names.csv")):
-        if row["field"] == field and squeezed(row["name"]) == squeezed(name):
+        if row["field"] == field and squeeze_name(row["name"]) == squeeze_name(name):
             return row["unit"].lower()
     return ""
 
 
 def names_of(field: str, aliases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the names of a field, squeezed, its own first."""
-    own = [squeezed(name) for name in (field, *aliases.get(field, ()))]
+    own = [squeeze_name(name) for name in (field, *aliases.get(field, ()))]
     return tuple(dict.fromkeys((*own, *vendor_names().get(field, ()))))
 
 
@@ -131,9 +131,9 @@ def match_names(
     aliases: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
     """Return field -> column, for the fields that have a column of one of their names."""
-    columns = {squeezed(name): name for name in reversed(header)}
+    columns = {squeeze_name(name): name for name in reversed(header)}
     for name in header:
-        twice = _TWO_SCRIPTS.fullmatch(squeezed(name))
+        twice = _TWO_SCRIPTS.fullmatch(squeeze_name(name))
         if twice:
             columns.setdefault(twice[1], name)
 

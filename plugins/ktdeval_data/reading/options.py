@@ -55,7 +55,7 @@ class ReadingOptions:
         )
         return replace(own, file=file, no_counts=[], sources={})
 
-    def mapped(self, columns: Mapping[str, str]) -> str:
+    def name_mapping_option(self, columns: Mapping[str, str]) -> str:
         """Return the option that maps fields of the file to columns; of an import without it, what
         to do to the file.
         """

@@ -15,7 +15,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
 from ktdeval.values import first_words
 from ktdeval_data.reading.days import looks_like_day
-from ktdeval_data.reading.names import squeezed, vendor_names
+from ktdeval_data.reading.names import squeeze_name, vendor_names
 from ktdeval_data.reading.numbers import COMMA, POINT, decimal_mark
 
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
@@ -152,7 +152,7 @@ def _refuse_words(numbered: Sequence[tuple[int, str]], known: Collection[str], w
 
     number, line = numbered[0]
     cells = split(line, _delimiter([line]))
-    if _is_data(cells) or any(squeezed(cell) in known for cell in cells):
+    if _is_data(cells) or any(squeeze_name(cell) in known for cell in cells):
         return
 
     raise DataError(
@@ -168,19 +168,19 @@ def _joined_lines(numbered: Sequence[tuple[int, str]]) -> str:
 
 def _delimiter(lines: Sequence[str]) -> str:
     """Return the delimiter that divides most lines into equally many cells."""
-    most_lines = 0
-    most_cells = 0
+    max_lines = 0
+    max_cells = 0
     best = ""
     for delimiter in _DELIMITERS:
         widths = Counter(len(split(line, delimiter)) for line in lines if delimiter in line)
         for width, count in widths.items():
-            if width > 1 and (count, width) > (most_lines, most_cells):
-                most_lines = count
-                most_cells = width
+            if width > 1 and (count, width) > (max_lines, max_cells):
+                max_lines = count
+                max_cells = width
                 best = delimiter
 
     half = len(lines) // 2
-    if most_lines > half or (best and len(lines) < 3):
+    if max_lines > half or (best and len(lines) < 3):
         return best
 
     in_columns = Counter(len(line.split()) for line in lines)
@@ -195,7 +195,7 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
     width = Counter(map(len, rows)).most_common(1)[0][0]
     likely = None
     for place, row in enumerate(rows[:_TITLES]):
-        found = sum(squeezed(cell) in known for cell in row)
+        found = sum(squeeze_name(cell) in known for cell in row)
         if found >= 2:
             return place
         if not found and _is_data(row):
@@ -224,7 +224,7 @@ def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list
     column of days.
     """
     days = {*vendor_names()["date"], "date", "tradedate", "day"}
-    columns = [index for index, name in enumerate(rows[place][1]) if squeezed(name) in days]
+    columns = [index for index, name in enumerate(rows[place][1]) if squeeze_name(name) in days]
     below: list[list[str]] = []
     if not columns:
         return below
@@ -447,7 +447,7 @@ def _all_fields(names: Sequence[str]) -> bool:
     known = {*_FIELDS_OF_PAIRS, *_EVENTS}
     for field in _FIELDS_OF_PAIRS:
         known.update(vendor_names().get(field, ()))
-    return all(squeezed(name) in known for name in names)
+    return all(squeeze_name(name) in known for name in names)
 
 
 def _of_pairs(

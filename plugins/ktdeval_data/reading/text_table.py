@@ -105,7 +105,7 @@ class TextTable:
     def _in_parts(self, body: TableBody, wanted: WantedColumns) -> pd.DataFrame:
         names = list(self.layout.header)
         try:
-            return self._parsed(body, names, wanted)
+            return self._parse_body(body, names, wanted)
         except pd.errors.ParserWarning:
             # pandas ignores cells beyond the header, and would read `1,000` without quotes as 1. A
             # delimiter at the end of every
@@ -115,7 +115,7 @@ class TextTable:
         with self.open(self.encoding) as text:
             again = TableBody(text, self.layout)
             try:
-                return self._parsed(again, [*names, BEYOND], wanted)
+                return self._parse_body(again, [*names, BEYOND], wanted)
             except pd.errors.ParserWarning as error:
                 raise self._too_wide() from error
 
@@ -132,7 +132,7 @@ class TextTable:
 
         return ValueError(BEYOND)
 
-    def _parsed(self, body: TableBody, names: list[str], wanted: WantedColumns) -> pd.DataFrame:
+    def _parse_body(self, body: TableBody, names: list[str], wanted: WantedColumns) -> pd.DataFrame:
         missing = {name: [""] if name in wanted.codes else list(MISSING) for name in wanted.columns}
         options: dict[str, Any] = {
             "names": names,
@@ -317,7 +317,7 @@ def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> T
         layout = find_layout(content.splitlines(), known, reading.columns, str(file))
         return TextTable(
             file,
-            _said(layout, reading),
+            _apply_decimal_option(layout, reading),
             "utf-8",
             lambda _: io.StringIO(content),
             reading,
@@ -330,12 +330,18 @@ def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> T
             continue
 
         layout = find_layout(lines, known, reading.columns, str(file))
-        return TextTable(file, _said(layout, reading), encoding, partial(open_text, file), reading)
+        return TextTable(
+            file,
+            _apply_decimal_option(layout, reading),
+            encoding,
+            partial(open_text, file),
+            reading,
+        )
 
     raise ValueError("not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8")
 
 
-def _said(layout: Layout, reading: ReadingOptions) -> Layout:
+def _apply_decimal_option(layout: Layout, reading: ReadingOptions) -> Layout:
     """Return a layout with the decimal mark that the user names."""
     return layout if reading.decimal == "auto" else replace(layout, decimal=reading.decimal)
 
@@ -347,7 +353,7 @@ def as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
     joined: dict[str, pd.Series] = {}
     for name in dict.fromkeys(str(name) for frame in frames for name in frame):
-        parts = [_popped(frame, name) for frame in frames]
+        parts = [_pop_column(frame, name) for frame in frames]
         texts = all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts)
         if texts:
             joined[name] = pd.Series(union_categoricals(parts))
@@ -357,7 +363,7 @@ def as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(joined, copy=False)
 
 
-def _popped(frame: pd.DataFrame, name: str) -> pd.Series:
+def _pop_column(frame: pd.DataFrame, name: str) -> pd.Series:
     """Take a column out of a table; one that it lacks is missing in all rows."""
     if name in frame:
         return frame.pop(name)

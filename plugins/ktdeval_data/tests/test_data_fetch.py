@@ -29,7 +29,7 @@ from ktdeval.values import install_command
 from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket
 from ktdeval_data.fetch.vendor_requests import plan, vendors
-from ktdeval_data.fetch.vendor_tables import _typed
+from ktdeval_data.fetch.vendor_tables import _convert_columns
 from paths import SUPPORT
 from run_support import start
 from tables import on_each_row
@@ -132,7 +132,7 @@ def test_tushare_gives_a_market_with_dated_members_and_names(
     assert snapshot.member.sum(axis=0).tolist() == [4, 9, 5]
 
     # Names have their days; what Tushare repeats counts once.
-    called = [snapshot.called(1, row)[1] for row in (4, 5)]
+    called = [snapshot.name_asset(1, row)[1] for row in (4, 5)]
     assert called == ["茅台股份", "贵州茅台"]
     assert [spell.name for spell in snapshot.spells if spell.code == "600519.SH"] == called
     assert (
@@ -727,13 +727,13 @@ def test_whether_an_asset_traded_is_a_flag_and_anything_else_is_one_line() -> No
     flags = pd.DataFrame(
         {"code": ["sh.600519"] * 3, "close": ["1.5", "2", ""], "traded": ["1", "0", "1"]}
     )
-    typed = _typed(flags.copy(), table, "here")
+    typed = _convert_columns(flags.copy(), table, "here")
 
     assert typed["traded"].tolist() == [True, False, True]
     assert typed["traded"].dtype == bool
 
     with pytest.raises(DataError, match="here: traded"):
-        _typed(flags.assign(traded="perhaps"), table, "here")
+        _convert_columns(flags.assign(traded="perhaps"), table, "here")
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -287,7 +287,7 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
     assert snapshot.codes == expected.codes
     assert np.array_equal(snapshot.close, expected.close)
     assert np.array_equal(snapshot.member, expected.member)
-    assert [snapshot.called(1, row) for row in (0, 1)] == [
+    assert [snapshot.name_asset(1, row) for row in (0, 1)] == [
         ("600001.SH", "旧名"),
         ("600519.SH", "贵州茅台"),
     ]

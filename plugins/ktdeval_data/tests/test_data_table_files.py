@@ -22,7 +22,7 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_data.reading.codes import code_in_name, code_in_title, lost_zeros, plain_code
 from ktdeval_data.reading.days import DayForm, parse_days
-from ktdeval_data.reading.names import squeezed, unit_in
+from ktdeval_data.reading.names import squeeze_name, unit_in
 from ktdeval_data.reading.numbers import decimal_mark, to_numbers
 from ktdeval_data.reading.text_layout import find_layout
 from loops import not_empty
@@ -622,7 +622,7 @@ def test_codes_are_freed_of_marks_and_get_their_zeros_back() -> None:
 
 def test_names_are_compared_without_marks_and_may_state_units() -> None:
     names = ("<CLOSE>", "Adj. Close", "adj_close", "1. open", "成交量（手）")
-    assert [squeezed(name) for name in names] == [
+    assert [squeeze_name(name) for name in names] == [
         "close",
         "adjclose",
         "adjclose",

@@ -23,7 +23,7 @@ from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
-from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, Regime, target_levels
+from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, SyntheticRegime, target_levels
 from loops import not_empty
 from searching import examples
 
@@ -70,7 +70,7 @@ def exposures(market: MarketSnapshot) -> dict[int, FloatArray]:
     standard = {}
 
     for row in range(260, len(market.days), 2):
-        standardised = factor_values(market.as_of(row - 1)).standardised(market.member[row - 1])
+        standardised = factor_values(market.as_of(row - 1)).standardise_over(market.member[row - 1])
         standard[row] = np.where(np.isfinite(standardised), standardised, 0.0)
 
     return standard
@@ -196,7 +196,7 @@ def test_every_window_has_a_regime() -> None:
 
 @pytest.mark.parametrize("regime", REGIMES, ids=WINDOWS)
 def test_every_window_has_the_calendars_days_and_the_return_of_its_regime(
-    market: MarketSnapshot, regime: Regime
+    market: MarketSnapshot, regime: SyntheticRegime
 ) -> None:
     days, (lowest, highest) = WINDOWS[regime.window]
     levels = window_levels(market, regime.first, regime.last)

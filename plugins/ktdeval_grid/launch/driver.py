@@ -38,9 +38,9 @@ from ktdeval_grid.state.status import GridStatus, look, now_utc, reader_of
 LOGS = "logs"
 
 _LOOK_S = 1.0  #: between two looks at the store
-_MOST_SHARE = 10  #: a look that takes t seconds is not repeated for so many times t
+_MAX_SHARE = 10  #: a look that takes t seconds is not repeated for so many times t
 _ERROR = re.compile(r"ktdeval: (?:error|stopped): (.*)")
-_MOST_LOG_BYTES = 100_000  #: of a worker's log that are searched for its error
+_MAX_LOG_BYTES = 100_000  #: of a worker's log that are searched for its error
 
 
 class Request(Value, kw_only=True):
@@ -76,7 +76,7 @@ class Driver:
         self._place = place
         self._plugins = plugins
         self._next_look_s = 0.0
-        self.launch = self._recorded()
+        self.launch = self._record_launch()
         self._reader = reader_of(place.store, f"driver-{self.launch.id}")
 
     def run(self, watcher: Watcher) -> LaunchResult:
@@ -88,9 +88,9 @@ class Driver:
 
         workers = start_workers(self._plugins, self._request.runner, self._job())
         codes = wait_for(workers, lambda: self._look_in_time(watcher))
-        return self._ended(codes, self._look(watcher))
+        return self._make_result(codes, self._look(watcher))
 
-    def _recorded(self) -> Launch:
+    def _record_launch(self) -> Launch:
         """Record the launch under the next free number."""
         store = self._place.store
         known = [stat.key.rpartition("/")[2] for stat in store.list(LAUNCHES)]
@@ -132,7 +132,7 @@ class Driver:
 
         self._look(watcher)
         took_s = time.monotonic() - began_s
-        self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MOST_SHARE)
+        self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MAX_SHARE)
 
     def _look(self, watcher: Watcher) -> GridStatus | None:
         """Show where the grid stands; None before it is opened."""
@@ -143,7 +143,7 @@ class Driver:
         watcher.show(found, status)
         return status
 
-    def _ended(self, codes: list[int], status: GridStatus | None) -> LaunchResult:
+    def _make_result(self, codes: list[int], status: GridStatus | None) -> LaunchResult:
         problems = tuple(self._problems(codes, status))
         exit_code = _exit_code(codes, status)
         site = self._place.root / "site" / "index.html"
@@ -198,7 +198,7 @@ def worker_errors(logs: Path) -> Iterator[str]:
 
     for path in sorted(logs.glob("*.log")):
         with path.open("rb") as stream:
-            stream.seek(max(path.stat().st_size - _MOST_LOG_BYTES, 0))
+            stream.seek(max(path.stat().st_size - _MAX_LOG_BYTES, 0))
             text = stream.read().decode("utf-8", errors="replace")
 
         errors = _ERROR.findall(text)

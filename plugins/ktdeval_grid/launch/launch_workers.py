@@ -48,7 +48,7 @@ def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None
     """
     signals = _Signals(workers)
     try:
-        with signals.handled():
+        with signals.handle_signals():
             codes = workers.exit_codes()
             while any(code is None for code in codes):
                 on_tick()
@@ -71,7 +71,7 @@ class _Signals:
         self._workers = workers
 
     @contextmanager
-    def handled(self) -> Iterator[None]:
+    def handle_signals(self) -> Iterator[None]:
         """Pass signals on to the workers while the block runs."""
         before = {}
         if threading.current_thread() is threading.main_thread():

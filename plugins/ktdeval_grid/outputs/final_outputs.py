@@ -89,7 +89,7 @@ def make_ending(
     systems = {each.system for each in cards}
     facts = CardFacts.of([each.card for each in cards], len(systems))
     pages = record.plan.pages
-    begin = _begun if may_fork else _put_off
+    begin = _begin_call if may_fork else _put_off
     make_folder(root)
     with temporary_folder(".site-", root) as fresh:
         site = fresh / SITE
@@ -118,7 +118,7 @@ def make_ending(
     return ending
 
 
-def _begun(function: Callable[[], T]) -> Callable[[], T]:
+def _begin_call(function: Callable[[], T]) -> Callable[[], T]:
     """Begin a call in a fork of this process; return what waits for its result."""
     return ForkedCall(function).result
 
@@ -202,7 +202,7 @@ def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> st
     folder = site / "views" / each.system / each.path.stem
     words = ["view", "episodes", str(each.run), "--out", str(folder), "--episode", episode]
     words.append("--no-index")  # the bundle's is the index, and other tasks need not be read
-    if not _called(words, f"view of {each.system} {each.path.stem}", plugins, problems):
+    if not _call_command(words, f"view of {each.system} {each.path.stem}", plugins, problems):
         return ""
 
     pages = sorted(folder.glob("*.html"))
@@ -238,11 +238,11 @@ def _draw_report(
         return "", problems
 
     words = ["view", "report", *map(str, cards), "--out", str(site / "report.html")]
-    name = "report.html" if _called(words, "report", plugins, problems) else ""
+    name = "report.html" if _call_command(words, "report", plugins, problems) else ""
     return name, problems
 
 
-def _called(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
+def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
     """Call a command that writes a page; note why it could not."""
     try:
         call_command(words, plugins)

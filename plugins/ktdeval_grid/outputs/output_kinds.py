@@ -113,15 +113,17 @@ def make_outputs(
             form: ["paper", "table", *paths, "--like", name, "--format", spelled]
             for form, spelled in (("txt", "text"), ("md", "markdown"), ("csv", "csv"))
         }
-        yield _made(name, "", words, plugins)
+        yield _make_output(name, "", words, plugins)
 
     for name, report in specs.reports.items():
         if report.hold(facts):
             text = [*report.words, *paths]
-            yield _made(name, report.title, {"txt": text, "json": [*text, "--json"]}, plugins)
+            yield _make_output(
+                name, report.title, {"txt": text, "json": [*text, "--json"]}, plugins
+            )
 
 
-def _made(
+def _make_output(
     name: str, title: str, words: Mapping[str, Sequence[str]], plugins: Plugins
 ) -> CardsOutput:
     texts: dict[str, str] = {}

@@ -100,7 +100,7 @@ def index_html(page: BundlePage) -> str:
             progress=_progress(page.status),
             failures=list(failure_lines(page.status)),
             settled=page.status.settled,
-            pruned=_pruned(page.record),
+            pruned=_list_pruned(page.record),
             tables=[_shown_output(output) for output in page.outputs],
             labels=_labels(page.cards),
         )
@@ -109,10 +109,10 @@ def index_html(page: BundlePage) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    return make_environment("ktdeval_grid.outputs", finalize=_cleaned)
+    return make_environment("ktdeval_grid.outputs", finalize=_clean_texts)
 
 
-def _cleaned(value: object) -> object:
+def _clean_texts(value: object) -> object:
     """Return printed texts without control characters: a card may be untrusted."""
     return value if isinstance(value, Markup) else clean(value)
 
@@ -148,7 +148,7 @@ def _tally_row(tally: Tally, has_settled: bool) -> Sequence[str]:
     return (tally.name, *(f"{figure:,}" for figure in figures), cost)
 
 
-def _pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
+def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
     """Yield name, reason and number of episodes of each rule that left some out."""
     counts: dict[tuple[str, str], int] = {}
     for system in record.systems:

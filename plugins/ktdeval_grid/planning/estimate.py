@@ -108,14 +108,14 @@ def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
 def _model(name: str, sums: _ModelSums, concurrency: int) -> ModelEstimate:
     left = {}
     for scenario, parts in sums.left.items():
-        left[scenario] = _added(parts, concurrency)
+        left[scenario] = _add_amounts(parts, concurrency)
     return ModelEstimate(name=name, episodes=sums.episodes, is_free=sums.is_free, left=left)
 
 
 def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
     left = {}
     for scenario in SCENARIOS:
-        left[scenario] = _added([model.left[scenario] for model in models], 1)
+        left[scenario] = _add_amounts([model.left[scenario] for model in models], 1)
 
     return ModelEstimate(
         name="total",
@@ -125,7 +125,7 @@ def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
     )
 
 
-def _added(parts: Sequence[Amount], concurrency: int) -> Amount:
+def _add_amounts(parts: Sequence[Amount], concurrency: int) -> Amount:
     """Return the sum of some amounts, whose hours are shared by episodes at once."""
     costs = [part.cost_usd for part in parts]
     cost_usd = None

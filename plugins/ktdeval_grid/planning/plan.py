@@ -196,11 +196,11 @@ def _plan_problems(plan: GridPlan) -> Iterator[str]:
         if not getattr(plan, name):
             yield f"{name}: name at least one"
 
-    yield from _taken(plan.models, "models")
-    yield from _taken(plan.agents, "agents")
-    yield from _fixed(plan.options, "options")
+    yield from _find_taken(plan.models, "models")
+    yield from _find_taken(plan.agents, "agents")
+    yield from _find_fixed(plan.options, "options")
     for index, model in enumerate(plan.models):
-        yield from _fixed(model.options, f"models[{index}].options")
+        yield from _find_fixed(model.options, f"models[{index}].options")
 
     yield from _settling_problems(plan)
     names = [rule.name for rule in plan.prune]
@@ -219,7 +219,7 @@ def _settling_problems(plan: GridPlan) -> Iterator[str]:
         yield "settle: compares systems, and the plan has one; name another model or agent"
 
 
-def _taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:
+def _find_taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:
     """Yield entries that would share a folder, also where letters' case does not count."""
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
@@ -235,7 +235,7 @@ def _taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterat
             )
 
 
-def _fixed(options: Mapping[str, JsonValue], where: str) -> Iterator[str]:
+def _find_fixed(options: Mapping[str, JsonValue], where: str) -> Iterator[str]:
     for name in options:
         if name in _OWN_OPTIONS:
             yield f"{where}.{name}: is not set here; {_where_set(name)}"

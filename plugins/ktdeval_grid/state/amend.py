@@ -95,15 +95,15 @@ def _refusals(before: GridPlan, after: GridPlan) -> Iterator[str]:
     if after.mask_key is not None and after.mask_key != before.mask_key:
         yield "mask_key: not that of the grid; leave it out"
 
-    yield from _redefined("model", before.models, after.models)
-    yield from _redefined("agent", before.agents, after.agents)
+    yield from _find_redefined("model", before.models, after.models)
+    yield from _find_redefined("agent", before.agents, after.agents)
     if before.windows and not after.windows:
         yield f"windows: {', '.join(before.windows)}; now each task's own"
     if after.windows and not before.windows:
         yield f"windows: each task's own; now {', '.join(after.windows)}"
 
 
-def _redefined(
+def _find_redefined(
     kind: str,
     before: Sequence[PlannedModel | PlannedAgent],
     after: Sequence[PlannedModel | PlannedAgent],
@@ -112,14 +112,14 @@ def _redefined(
     known = {entry.short: entry for entry in before}
     for entry in after:
         old = known.get(entry.short)
-        if old is not None and _unpriced(old) != _unpriced(entry):
+        if old is not None and _remove_price(old) != _remove_price(entry):
             yield (
-                f"{kind} {entry.short}: {_shown_value(_unpriced(old))}; now {_shown_value(_unpriced(entry))};"
+                f"{kind} {entry.short}: {_shown_value(_remove_price(old))}; now {_shown_value(_remove_price(entry))};"
                 " give it another label"
             )
 
 
-def _unpriced(entry: PlannedModel | PlannedAgent) -> dict[str, JsonValue]:
+def _remove_price(entry: PlannedModel | PlannedAgent) -> dict[str, JsonValue]:
     """Return an entry without its label and its price, which decide no outcome."""
     fields = to_object(entry)
     return {name: value for name, value in fields.items() if name not in ("price", "label")}

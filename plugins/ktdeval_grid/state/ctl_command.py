@@ -23,7 +23,7 @@ from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import GridRecord
 from ktdeval_grid.state.status import FoundGrid, load_record, reader_of
 
-_MOST_EPISODES = 10_000
+_MAX_EPISODES = 10_000
 
 
 def _complete_actions(
@@ -85,7 +85,7 @@ def _resume(place: GridPlace, _record: GridRecord, _values: Sequence[str]) -> st
 
 
 def _concurrency(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
-    episodes = click.IntRange(1, _MOST_EPISODES)(values[0])
+    episodes = click.IntRange(1, _MAX_EPISODES)(values[0])
     change_control(place.store, set_concurrency(episodes))
     return f"{episodes} at once"
 

@@ -136,11 +136,11 @@ def change_control(store: Store, change: Change) -> Control:
     before = read_control(store)
     while True:
         after = replace(change(before), serial=before.serial + 1)
-        if store.create(_numbered(after.serial), encode_value(after)):
+        if store.create(_number_file(after.serial), encode_value(after)):
             break
 
         # another command came first
-        before = _read_control(store, _numbered(after.serial)) or before
+        before = _read_control(store, _number_file(after.serial)) or before
 
     _publish(store, after)
     return after
@@ -154,7 +154,7 @@ def _publish(store: Store, control: Control) -> None:
     while latest is not None:
         control = latest
         store.replace(CONTROL, encode_value(control))
-        latest = _read_control(store, _numbered(control.serial + 1))
+        latest = _read_control(store, _number_file(control.serial + 1))
 
 
 def _read_control(store: Store, key: str) -> Control | None:
@@ -166,5 +166,5 @@ def _read_control(store: Store, key: str) -> Control | None:
         raise MalformedControl(f"{problem}; fix it, or delete it") from problem
 
 
-def _numbered(serial: int) -> str:
+def _number_file(serial: int) -> str:
     return f"{_CONTROLS}/{serial:06}.json"

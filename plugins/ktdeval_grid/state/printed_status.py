@@ -12,7 +12,7 @@ from ktdeval_grid.state.status import GridStatus, Tally
 _COLUMNS = ("MODEL", "done", "running", "failed", "stopped", "left", "pruned", "USD", "ETA")
 _UNKNOWN = "?"
 _MILLION = 1_000_000
-_MOST_WORDS = 300  #: of an error that is printed
+_MAX_WORDS = 300  #: of an error that is printed
 
 
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
@@ -78,7 +78,7 @@ def _tally_cells(tally: Tally, has_settled: bool) -> Sequence[str]:
         _count_text(tally.left),
         *settled,
         _count_text(tally.pruned),
-        _spent(tally),
+        _describe_cost(tally),
         "" if tally.eta_s is None else duration(tally.eta_s),
     )
 
@@ -87,7 +87,7 @@ def _count_text(value: int) -> str:
     return f"{value:,}" if value else ""
 
 
-def _spent(tally: Tally) -> str:
+def _describe_cost(tally: Tally) -> str:
     """Return what a model has cost; with `≥` where the cost of some episodes is not known."""
     if not tally.uncosted:
         return dollars(tally.cost_usd)
@@ -120,10 +120,10 @@ def _status_notes(status: GridStatus) -> Iterator[str]:
 
 
 def _shortened_text(text: str) -> str:
-    """Return a text of at most `_MOST_WORDS` characters, which ends with a whole word."""
-    if len(text) <= _MOST_WORDS:
+    """Return a text of at most `_MAX_WORDS` characters, which ends with a whole word."""
+    if len(text) <= _MAX_WORDS:
         return text
-    return f"{text[:_MOST_WORDS].rpartition(' ')[0] or text[:_MOST_WORDS]} …"
+    return f"{text[:_MAX_WORDS].rpartition(' ')[0] or text[:_MAX_WORDS]} …"
 
 
 def failure_lines(status: GridStatus) -> Iterator[str]:

@@ -265,7 +265,7 @@ def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> Grid
         failures=tuple(failure_kinds(found)),
         pruned=pruned,
         unresolved=unresolved,
-        needed=_needed(found),
+        needed=_find_limits_to_raise(found),
         warnings=found.warnings,
         settled=tuple(settled_lines(record, found.looks)),
         steps_saved=_steps_saved(found),
@@ -277,7 +277,7 @@ def _steps_saved(found: FoundGrid) -> int:
     return steps_saved(found.record, found.unrun, steps)
 
 
-def _needed(found: FoundGrid) -> dict[str, float] | None:
+def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
     """Return the limits that stopped units and systems exceed, each with the least that all of
     them need; None where no budget stopped any.
     """

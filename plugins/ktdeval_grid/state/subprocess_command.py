@@ -30,9 +30,9 @@ def run_forked(words: Sequence[str], content: bytes) -> subprocess.CompletedProc
         given.seek(0)
         streams = CommandStreams(given.fileno(), out.fileno(), err.fileno())
         code = ForkedCommand(words, streams).wait()
-        return subprocess.CompletedProcess(words, code, _written(out), _written(err))
+        return subprocess.CompletedProcess(words, code, _read_output(out), _read_output(err))
 
 
-def _written(file: IO[bytes]) -> bytes:
+def _read_output(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls import Amount
-from ktdeval.calls.budget import Budget, Reservation, most_tokens
+from ktdeval.calls.budget import Budget, Reservation, max_request_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
@@ -139,7 +139,7 @@ def test_a_call_that_does_not_fit_waits_until_another_process_has_settled_its_ow
     tmp_path: Path,
 ) -> None:
     """Each call reserves 80 % of the limit, and uses 4 %: both are made."""
-    limit_usd = PRICE.most(*most_tokens(ASKED)) / 0.8
+    limit_usd = PRICE.most(*max_request_tokens(ASKED)) / 0.8
     one, other = (
         shared_budget(allowance_of(tmp_path, name, max_cost=limit_usd), limit_usd)
         for name in ("one", "other")
@@ -161,7 +161,7 @@ def test_a_call_that_does_not_fit_waits_until_another_process_has_settled_its_ow
 
 
 def test_a_system_of_the_same_worker_waits_likewise(tmp_path: Path) -> None:
-    limit_usd = PRICE.most(*most_tokens(ASKED)) / 0.8
+    limit_usd = PRICE.most(*max_request_tokens(ASKED)) / 0.8
     allowance = allowance_of(tmp_path, "one", max_cost=limit_usd)
     one = shared_budget(allowance, limit_usd)
     other = shared_budget(allowance, limit_usd)

@@ -10,7 +10,7 @@ from ktdeval.calls.record import Spent
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
 from ktdeval.runner.estimate import Finished
-from ktdeval_grid.planning.estimate import _added, _total, estimate_grid
+from ktdeval_grid.planning.estimate import _add_amounts, _total, estimate_grid
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.planning.pruning_rules import PlannedCell
@@ -33,13 +33,13 @@ def estimate_of(*models: ModelEstimate) -> GridEstimate:
 
 
 def test_amounts_are_summed_and_hours_are_shared_by_episodes_at_once() -> None:
-    total = _added([amount(4, 0.25, 3.0), amount(6, 0.5, 5.0)], 4)
+    total = _add_amounts([amount(4, 0.25, 3.0), amount(6, 0.5, 5.0)], 4)
     assert (total.calls, total.input_tokens, total.output_tokens) == (10, 2000, 20)
     assert (total.cost_usd, total.hours) == (0.75, 2.0)
 
 
 def test_a_sum_with_an_unknown_cost_is_unknown() -> None:
-    assert _added([amount(4, 0.25), amount(6, None)], 1).cost_usd is None
+    assert _add_amounts([amount(4, 0.25), amount(6, None)], 1).cost_usd is None
 
 
 def test_what_is_not_known_is_printed_as_such() -> None:

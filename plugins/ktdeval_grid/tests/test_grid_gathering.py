@@ -285,7 +285,7 @@ def test_the_unfinished_units_of_a_run_are_those_that_a_part_has_begun(grid: Han
     done_in = journal(gathering.place, "a", finished, 2)
     part = journal(gathering.place, "b", begun, 1)
 
-    unfinished = gathering._unfinished(grid.record.systems[0], {finished: done_in})
+    unfinished = gathering._find_unfinished(grid.record.systems[0], {finished: done_in})
 
     assert unfinished == {begun: part}
 

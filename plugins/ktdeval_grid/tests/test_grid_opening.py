@@ -17,7 +17,7 @@ from ktdeval.values import encode_canonical
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import GridRecord, needed_by
-from ktdeval_grid.workers.open_grid import GridOpening, open_grid, recorded
+from ktdeval_grid.workers.open_grid import GridOpening, open_grid, read_record
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from run_support import MASK_KEY, TASK
 
@@ -70,14 +70,14 @@ def amendments(folder: Path) -> list[str]:
 
 
 def test_a_grid_that_has_not_begun_has_no_record(tmp_path: Path) -> None:
-    assert recorded(open_place(tmp_path)) is None
+    assert read_record(open_place(tmp_path)) is None
 
 
 def test_the_launch_that_resolved_a_grid_is_recorded(plan: GridPlan, tmp_path: Path) -> None:
     record = open_grid(plan, opening_of(tmp_path))
 
     assert record.launch == "0002"
-    assert record == recorded(open_place(tmp_path))
+    assert record == read_record(open_place(tmp_path))
     assert LocalStore(tmp_path).read("done/open.json") == b"{}\n"
 
 
@@ -176,7 +176,7 @@ def test_a_worker_that_was_taken_over_leaves_the_plan_to_the_other(
     with pytest.raises(KeyboardInterrupt):
         open_grid(plan, opening_of(tmp_path, parts=parts, wait=wait))
 
-    assert recorded(open_place(tmp_path)) is None
+    assert read_record(open_place(tmp_path)) is None
     assert not (tmp_path / "done" / "open.json").exists()
 
 
@@ -189,7 +189,7 @@ def test_a_plan_that_can_not_be_resolved_leaves_the_job_to_others(
     with pytest.raises(Exception, match="none"):
         open_grid(faulty, opening)
 
-    assert recorded(opening.place) is None
+    assert read_record(opening.place) is None
     assert open_grid(plan, opening_of(tmp_path / "grid")).launch == "0002"
 
 

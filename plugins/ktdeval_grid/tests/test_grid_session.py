@@ -24,7 +24,7 @@ from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import GridRecord, UnitFailed, failed_key
 from ktdeval_grid.state.status import look, reader_of
 from ktdeval_grid.state.unit_order import Shard
-from ktdeval_grid.workers.open_grid import recorded
+from ktdeval_grid.workers.open_grid import read_record
 from ktdeval_grid.workers.worker_session import (
     GridSession,
     WorkerOptions,
@@ -64,7 +64,7 @@ def worked(plan: GridPlan, out: Path, **options: Any) -> WorkerReport:
 
 
 def record_of(out: Path) -> GridRecord:
-    record = recorded(open_place(out))
+    record = read_record(open_place(out))
     assert record is not None
     return record
 

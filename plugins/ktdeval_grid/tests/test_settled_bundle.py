@@ -30,7 +30,7 @@ from ktdeval_grid.outputs.final_outputs import (
     _write_tables,
     make_ending,
 )
-from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, _made, call_command
+from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, _make_output, call_command
 from ktdeval_grid.outputs.static_site import BundlePage, index_html, parse_table, write_bundle
 from ktdeval_grid.state.settled_pairs import LookBook, looks_to_make
 from ktdeval_grid.state.status import look, reader_of
@@ -209,7 +209,7 @@ def test_a_table_has_its_forms_and_what_was_warned_of_once() -> None:
     plugins.add(Pages(), "pages")
     words = {"txt": ["good_table", "a.json"], "csv": ["good_table", "a.json", "b.json"]}
 
-    table = _made("good", "A title", words, plugins)
+    table = _make_output("good", "A title", words, plugins)
 
     texts = {"txt": "good_table 1\n", "csv": "good_table 2\n"}
 
@@ -223,7 +223,7 @@ def test_a_table_that_can_not_be_made_says_why_in_one_line(words: str, problem: 
     plugins = load_plugins()
     plugins.add(Pages(), "pages")
 
-    table = _made("bad", "", {"txt": ["good_table"], "md": [words]}, plugins)
+    table = _make_output("bad", "", {"txt": ["good_table"], "md": [words]}, plugins)
 
     assert (table.name, table.texts, table.notes) == ("bad", {}, ())
     assert table.problem.startswith(problem)

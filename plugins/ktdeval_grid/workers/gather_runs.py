@@ -61,13 +61,15 @@ class Gathering:
                 gather_job(system.slug, done), f"gather.{system.slug}", system.slug
             )
             if gathered.name not in self.view.done:
-                yield from self._untried(gathered)
+                yield from self._list_untried(gathered)
                 continue
 
             for task in self._tasks(system):
                 name = card_job(system.slug, task, done)
                 if name not in self.view.done:
-                    yield from self._untried(GatherJob(name, f"lock.{name}", system.slug, task))
+                    yield from self._list_untried(
+                        GatherJob(name, f"lock.{name}", system.slug, task)
+                    )
 
     def last_job(self) -> GatherJob | None:
         """Return the job after all cards; None if it is done, failed here, or there is nothing to
@@ -82,7 +84,7 @@ class Gathering:
             return None
         return job
 
-    def _untried(self, job: GatherJob) -> Iterator[GatherJob]:
+    def _list_untried(self, job: GatherJob) -> Iterator[GatherJob]:
         if job.name not in self.problems:
             yield job
 
@@ -131,10 +133,10 @@ class Gathering:
             continue_canary(self.place, system.slug, part)
             part.ask_at_end(fence)
 
-        finished = self._finished(system)
+        finished = self._find_finished(system)
         unfinished: dict[str, Path] = {}
         if system.tool_protocol is not None:
-            unfinished = self._unfinished(system, finished)
+            unfinished = self._find_unfinished(system, finished)
 
         sources = Sources(
             finished,
@@ -144,7 +146,7 @@ class Gathering:
         )
         gather_run(self.place.run(system.slug), part.path, sources, fence)
 
-    def _finished(self, system: GridSystem) -> dict[str, Path]:
+    def _find_finished(self, system: GridSystem) -> dict[str, Path]:
         """Return the part that finished each unit."""
         finished = {}
         for unit in self._done_of(system):
@@ -153,7 +155,7 @@ class Gathering:
 
         return finished
 
-    def _unfinished(self, system: GridSystem, finished: Mapping[str, Path]) -> dict[str, Path]:
+    def _find_unfinished(self, system: GridSystem, finished: Mapping[str, Path]) -> dict[str, Path]:
         """Return the part that has come furthest with each other unit that was begun."""
         found = {}
         for unit in system.units:

@@ -17,7 +17,7 @@ from ktdeval_grid.state.records import FAILED, UnitFailed
 
 _LOOK_AGAIN_S = 1.0
 _IDLE_LOOK_S = 0.1  #: of a worker that has nothing to do until another has done something
-_MOST_SHARE = 20  #: a look that takes t seconds is not repeated for so many times t
+_MAX_SHARE = 20  #: a look that takes t seconds is not repeated for so many times t
 _BEATS = "beats"
 
 
@@ -87,8 +87,8 @@ class GridView:
         self._read_failed()
         took = time.monotonic() - began
         ended = time.monotonic()
-        self._next_look = ended + max(_LOOK_AGAIN_S, took * _MOST_SHARE)
-        self._next_idle_look = ended + max(_IDLE_LOOK_S, took * _MOST_SHARE)
+        self._next_look = ended + max(_LOOK_AGAIN_S, took * _MAX_SHARE)
+        self._next_idle_look = ended + max(_IDLE_LOOK_S, took * _MAX_SHARE)
         return True
 
     def _read_control(self) -> None:

@@ -67,7 +67,7 @@ def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
     KeyboardInterrupt.
     """
     while True:
-        before = recorded(opening.place)
+        before = read_record(opening.place)
         if before is not None and not _needs_work(before, plan, opening):
             return before
 
@@ -77,7 +77,7 @@ def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
         opening.wait(_LOOK_AGAIN_S)
 
 
-def recorded(place: GridPlace) -> GridRecord | None:
+def read_record(place: GridPlace) -> GridRecord | None:
     """Return the record in force, or None before the grid has begun."""
     return load_record(place.store) if place.store.exists(GRID) else None
 
@@ -169,7 +169,7 @@ def resolve(
     found = []
     for system in systems(plan):
         known_system = known.get(system.slug)
-        resolved, market = _resolved(system, plan, mask_key, known_system, parts, fence)
+        resolved, market = _resolve_system(system, plan, mask_key, known_system, parts, fence)
         if snapshot is not None and market is not None and market != snapshot:
             raise StoreError(
                 f"{system.slug}: the market is snapshot {market:.12} now, the grid was begun with"
@@ -191,7 +191,7 @@ def resolve(
     )
 
 
-def _resolved(
+def _resolve_system(
     system: System,
     plan: GridPlan,
     mask_key: str,
@@ -240,11 +240,13 @@ def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
         further_protocols=part.further_protocols,
         price=part.price,
         units=tuple(units),
-        pruned=_pruned(pruned, plan),
+        pruned=_describe_pruned(pruned, plan),
     )
 
 
-def _pruned(units: Mapping[str, Sequence[GridUnit]], plan: GridPlan) -> tuple[PrunedUnits, ...]:
+def _describe_pruned(
+    units: Mapping[str, Sequence[GridUnit]], plan: GridPlan
+) -> tuple[PrunedUnits, ...]:
     reasons = {rule.name: rule.reason for rule in plan.prune}
     return tuple(
         PrunedUnits(rule=name, reason=reasons[name], units=tuple(each))

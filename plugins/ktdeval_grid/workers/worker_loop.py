@@ -29,7 +29,7 @@ from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 _TICK_S = 0.2  #: longest time until a signal is noticed
 _IDLE_TICK_S = 0.05  #: likewise where nothing is under way, until another worker's end is noticed
 _RETRY_S = 1.0  #: what another worker holds is looked at again after this time
-_MOST_THREADS = 10_000
+_MAX_THREADS = 10_000
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Worker:
         """
         running: Running = {}
         is_idle = False
-        with ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="unit") as pool:
+        with ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="unit") as pool:
             try:
                 while not self.is_stopping:
                     if self.view.look(is_idle=is_idle):
@@ -142,7 +142,7 @@ class Worker:
         """
         providers = []
         for system in self.record.systems:
-            if self._is_wanted(system) and self._left(system):
+            if self._is_wanted(system) and self._has_units_left(system):
                 providers.append(self._providers[system.slug])
 
         total = self.view.control.concurrency or self.record.plan.concurrency
@@ -183,7 +183,7 @@ class Worker:
         for system in self.record.systems:
             provider = self._providers[system.slug]
             asks = self.runner.has_questions(system) and self._is_wanted(system)
-            if asks and _is_among(provider, providers) and self._left(system):
+            if asks and _is_among(provider, providers) and self._has_units_left(system):
                 claim = self._claim(start_job(system.slug))
                 if claim is not None:
                     yield WorkPiece(partial(self.runner.ask_at_start, system.slug, claim), provider)
@@ -258,7 +258,7 @@ class Worker:
         is_over = unit.id in self.view.done or unit.id in self.view.unrun
         return is_meant and not is_over and not self.view.has_failed(unit.id)
 
-    def _left(self, system: GridSystem) -> bool:
+    def _has_units_left(self, system: GridSystem) -> bool:
         """Whether a system has units that have not ended."""
         return any(map(self._is_open, system.units))
 

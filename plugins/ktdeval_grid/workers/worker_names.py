@@ -7,12 +7,12 @@ import re
 import socket
 from itertools import count
 
-from ktdeval.errors import explained
+from ktdeval.errors import wrap_os_error
 from ktdeval.values import Closing, try_lock
 from ktdeval_grid.state.layout import GridPlace
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
-_MOST_LETTERS = 40
+_MAX_LETTERS = 40
 
 
 class WorkerName(Closing):
@@ -24,11 +24,11 @@ class WorkerName(Closing):
 
     def __init__(self, place: GridPlace) -> None:
         """Take the first free name of this machine. Raises StoreError."""
-        host = _UNSAFE.sub("-", socket.gethostname()).strip("-")[:_MOST_LETTERS] or "host"
+        host = _UNSAFE.sub("-", socket.gethostname()).strip("-")[:_MAX_LETTERS] or "host"
         for number in count(1):
             self.name = f"{host}-{number}"
             folder = place.parts(self.name)
-            with explained(f"{folder}: can't make the worker's folder", "choose another --out"):
+            with wrap_os_error(f"{folder}: can't make the worker's folder", "choose another --out"):
                 folder.mkdir(parents=True, exist_ok=True)
                 self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
                 if try_lock(self._lock):

@@ -49,7 +49,7 @@ class OpenRunFolders(Closing):
             config = _with_protocol(config, before)
             shared = replace(shared, further_protocols=before.further_protocols)
 
-        return self._opened(system.slug, config, shared, StopSignal())
+        return self._open_part(system.slug, config, shared, StopSignal())
 
     def part(self, system: System, recorded: GridSystem, record: GridRecord) -> RunPart:
         """Return the part of a recorded system, opened at its first use. Raises KtdevalError: it
@@ -63,7 +63,7 @@ class OpenRunFolders(Closing):
             config = _with_protocol(config, recorded)
             shared = SharedRun(recorded.further_protocols, self.allowance)
             stop = self._stop_signal(record.plan)
-            part = self._opened(recorded.slug, config, shared, stop)
+            part = self._open_part(recorded.slug, config, shared, stop)
             _check_same(part, recorded, record)
             return part
 
@@ -76,7 +76,9 @@ class OpenRunFolders(Closing):
 
         return stop
 
-    def _opened(self, slug: str, config: RunConfig, shared: SharedRun, stop: StopSignal) -> RunPart:
+    def _open_part(
+        self, slug: str, config: RunConfig, shared: SharedRun, stop: StopSignal
+    ) -> RunPart:
         part = RunPart(config, self.plugins, stop, shared)
         self._open[slug] = part
         return part

@@ -20,7 +20,7 @@ from ktdeval_grid.state.records import FAILED, GridRecord, UnitFailed, needed_by
 from ktdeval_grid.state.unit_order import Shard
 from ktdeval_grid.workers.gather_runs import AtEnd, Gathering
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.workers.open_grid import GridOpening, check_code, open_grid, recorded
+from ktdeval_grid.workers.open_grid import GridOpening, check_code, open_grid, read_record
 from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.shared_budget import grid_allowance
 from ktdeval_grid.workers.worker_loop import Worker
@@ -109,7 +109,7 @@ class GridSession:
             while True:
                 check_code(record, self._plugins)
                 report = self._work(record, place, board, parts, only)
-                latest = recorded(place)
+                latest = read_record(place)
                 if latest is None or latest == record:  # nobody has amended the plan meanwhile
                     return report
 

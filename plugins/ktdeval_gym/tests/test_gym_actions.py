@@ -18,12 +18,12 @@ from ktdeval.harness import Message, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.runner import EpisodeFactory
 from ktdeval_gym.action_submissions import (
     ActionsModel,
-    RecordedCall,
+    SubmittedCall,
     TargetMove,
     actions_of,
-    bounded,
+    bound_weights,
     calls_of,
-    decided,
+    make_submission,
     moves,
     read_actions,
     scaled_down,
@@ -57,7 +57,7 @@ def limits(most: int | None, largest: float | None) -> Any:
 def test_target_weights_are_cut_to_the_tasks_limits(
     weights: list[float], most: int | None, largest: float | None, expected: list[float]
 ) -> None:
-    assert bounded(weights, limits(most, largest)) == expected
+    assert bound_weights(weights, limits(most, largest)) == expected
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_moves_go_from_positions_to_target_weights_sells_first(
 
 
 def test_decisions_are_one_row_for_each_label() -> None:
-    assert decided(["a", "b"], ["BUY", "HOLD"], "because") == {
+    assert make_submission(["a", "b"], ["BUY", "HOLD"], "because") == {
         "decisions": [
             {"stock_id": "a", "decision": "BUY", "confidence": 0.5, "reason": "because"},
             {"stock_id": "b", "decision": "HOLD", "confidence": 0.5, "reason": "because"},
@@ -107,7 +107,7 @@ def test_decisions_are_one_row_for_each_label() -> None:
     }
 
     with pytest.raises(ValueError, match="zip"):
-        decided(["a"], ["BUY", "HOLD"], "because")
+        make_submission(["a"], ["BUY", "HOLD"], "because")
 
 
 # ---- the model
@@ -173,8 +173,8 @@ def test_a_step_needs_an_action_on_each_asset_shown(
 
 
 ROUNDS = [
-    [RecordedCall(tool="look", arguments={"day": 1}), RecordedCall(tool="wait", arguments={})],
-    [RecordedCall(tool="order", arguments={"qty": 2})],
+    [SubmittedCall(tool="look", arguments={"day": 1}), SubmittedCall(tool="wait", arguments={})],
+    [SubmittedCall(tool="order", arguments={"qty": 2})],
 ]
 
 

@@ -23,7 +23,7 @@ from gym_broker import broker_env, rewarded_by, session_samples  # noqa: E402
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, InvariantError, UsageError  # noqa: E402
-from ktdeval_gym.action_submissions import RecordedCall  # noqa: E402
+from ktdeval_gym.action_submissions import SubmittedCall  # noqa: E402
 from ktdeval_gym.broker_session import BrokerOptions, BrokerTools  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_qfinzero.timestamps import parse_moment  # noqa: E402
@@ -278,14 +278,14 @@ def test_the_days_executions_are_worth_their_shares_times_prices() -> None:
     assert (day, is_running, traded) == ("2025-01-21", False, 45.0)
     assert (account.equity, account.cash) == (5.0, 1.0)
     assert tools.calls == [
-        RecordedCall(tool="pmb_session_step", arguments={"session_id": "s1", "step": 1})
+        SubmittedCall(tool="pmb_session_step", arguments={"session_id": "s1", "step": 1})
     ]
 
 
 # ---- the card
 
 
-def answer_to(samples: Any, rounds: Sequence[Sequence[RecordedCall]]) -> Any:
+def answer_to(samples: Any, rounds: Sequence[Sequence[SubmittedCall]]) -> Any:
     """What a run records where a model makes these calls."""
     environment = samples.sample(0).environment
     tools = {tool.name: tool for tool in environment.tools}
@@ -326,7 +326,7 @@ def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     short = samples.score(0, answer_to(samples, rounds[:-1]))
     assert (short["total_return"], short["problem"]) == (None, "7 days were traded, not 8")
 
-    other = RecordedCall(tool="pmb_account_create", arguments={"initial_cash": 5.0})
+    other = SubmittedCall(tool="pmb_account_create", arguments={"initial_cash": 5.0})
     double = samples.score(0, answer_to(samples, [*rounds, [other]]))
 
     assert (double["total_return"], double["sharpe"]) == (None, None)

@@ -18,7 +18,7 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Instrument, Shorting, Venue
 from ktdeval.registry import load_plugins
 from ktdeval.trading import Account, Order, Position, Side, settle
-from ktdeval_gym.fill_kernel import Accounts, Kernel, Orders
+from ktdeval_gym.fill_kernel import Kernel, KernelAccounts, KernelOrders
 from ktdeval_gym.policy import DECISIONS
 from ktdeval_gym.single_asset_simulation import AssetMarket
 from trading_market import make_market
@@ -103,7 +103,7 @@ def test_the_days_of_the_market_are_what_they_are_called() -> None:
 
 
 def settled_by_kernel(
-    kernel: Kernel, accounts: Accounts, row: int, orders: Orders
+    kernel: Kernel, accounts: KernelAccounts, row: int, orders: KernelOrders
 ) -> list[Settled]:
     rows = np.full(len(accounts.cash), row)
     after, traded = kernel.settle(accounts, rows, orders)
@@ -131,13 +131,13 @@ def settled_by_executor(
     )
 
 
-def accounts_of(cash: Sequence[int], held: Sequence[int], nav: Sequence[int]) -> Accounts:
+def accounts_of(cash: Sequence[int], held: Sequence[int], nav: Sequence[int]) -> KernelAccounts:
     columns = [np.array(each, dtype=np.int64) for each in (cash, held, nav)]
-    return Accounts(*columns)
+    return KernelAccounts(*columns)
 
 
-def orders_of(given: Sequence[tuple[Side, float] | None]) -> Orders:
-    return Orders(
+def orders_of(given: Sequence[tuple[Side, float] | None]) -> KernelOrders:
+    return KernelOrders(
         given=np.array([order is not None for order in given]),
         buys=np.array([order is not None and order[0] == "BUY" for order in given]),
         weight=np.array([0.0 if order is None else order[1] for order in given]),

@@ -264,14 +264,14 @@ def test_wrong_numbers_and_actions_of_many_are_refused() -> None:
 
     form = TaskForm("a", slots=2, columns=("r_pct",), decides=False)
 
-    assert form.taken([0.25, 1]) == [0.25, 1.0]
+    assert form.read_action([0.25, 1]) == [0.25, 1.0]
 
     for wrong in ([0.5], [0.5, 1.01], [0.5, np.nan], ["a", "b"], [[0.5, 0.5]]):
         with pytest.raises(UsageError, match="2 target weights of 0 to 1"):
-            form.taken(wrong)
+            form.read_action(wrong)
 
     with pytest.raises(UsageError, match="0 \\(SELL\\)"):
-        replace(form, decides=True).taken([0, 3])
+        replace(form, decides=True).read_action([0, 3])
 
     with pytest.raises(DataError, match="lists 3 assets"):
         form.check_fits(3)

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig  # noqa: E402
-from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale, rendered  # noqa: E402
+from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale, render_info  # noqa: E402
 from ktdeval_gym.single_asset_simulation import AssetMarket, StepFacts, TradingSimulation  # noqa: E402
 from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, span_problem  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
@@ -174,7 +174,7 @@ def test_info_and_text_tell_asset_day_close_nav_and_side() -> None:
 def test_a_side_has_a_word(side: int, word: str) -> None:
     info = {"asset": "A", "day": "d", "close": 1.5, "nav": 1234.5, "side": side}
 
-    assert rendered(info) == f"d  A  close 1.5  NAV 1,234.50  {word}"
+    assert render_info(info) == f"d  A  close 1.5  NAV 1,234.50  {word}"
 
 
 def test_rebased_prices_count_from_the_close_before_the_episode() -> None:

@@ -572,7 +572,7 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
         with pytest.raises(DataError, match=message):
             read_policy(other)
 
-    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    monkeypatch.setattr(module, "MAX_BYTES", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
         read_policy(tmp_path / "whole")
 

@@ -12,9 +12,9 @@ import pytest
 
 from ktdeval.errors import ProviderError
 from ktdeval.harness import Message, ModelRequest, ToolSpec
-from ktdeval_human.page import Page
+from ktdeval_human.page import PageDesk
 from ktdeval_human.person import Act, Called
-from ktdeval_human.shown import shown
+from ktdeval_human.shown import show_request
 
 SUBMIT = ToolSpec(
     "submit_answer",
@@ -26,7 +26,7 @@ SUBMIT = ToolSpec(
         "additionalProperties": False,
     },
 )
-MOMENT = shown(
+MOMENT = show_request(
     ModelRequest(
         (Message("user", "What is 2 + 3?"),), tools=(SUBMIT,), submit_tool="submit_answer", step=0
     )
@@ -36,7 +36,7 @@ MOMENT = shown(
 class Browser:
     """Sends requests as the page's browser does, or as somebody else would."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: PageDesk) -> None:
         self.host = page.address.split("/")[2]
         self.token = page.address.rsplit("/", 1)[1]
         self.cookie = ""
@@ -71,7 +71,7 @@ class Browser:
 class Asked:
     """A run that waits at a moment of a page."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: PageDesk) -> None:
         self.act: Act | None = None
         self.has_left = False
         self._page = page
@@ -91,16 +91,16 @@ class Asked:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
+def page() -> Iterator[PageDesk]:
     told: list[str] = []
-    page = Page(0, told.append)
+    page = PageDesk(0, told.append)
     assert told == [f"human/page: open {page.address} in a browser of this machine (once)"]
     yield page
     page.close()
 
 
 @pytest.fixture
-def browser(page: Page) -> Browser:
+def browser(page: PageDesk) -> Browser:
     browser = Browser(page)
     assert browser.open() == 303
     return browser
@@ -117,7 +117,7 @@ def version_of(browser: Browser) -> int:
 # ==== who is answered
 
 
-def test_the_token_opens_one_browser(page: Page) -> None:
+def test_the_token_opens_one_browser(page: PageDesk) -> None:
     first = Browser(page)
     other = Browser(page)
 
@@ -133,7 +133,7 @@ def test_nobody_else_is_answered(browser: Browser, path: str) -> None:
         assert browser.send("GET", path)[0] == 403
 
 
-def test_the_cookie_is_for_this_page_alone(page: Page) -> None:
+def test_the_cookie_is_for_this_page_alone(page: PageDesk) -> None:
     browser = Browser(page)
 
     _, headers, _ = browser.send("GET", f"/open/{browser.token}")
@@ -151,7 +151,7 @@ def test_another_name_that_leads_here_is_refused(browser: Browser, host: str) ->
     assert f"http://{browser.host}" in json.loads(text)["problem"]
 
 
-def test_a_page_of_another_origin_sends_nothing(browser: Browser, page: Page) -> None:
+def test_a_page_of_another_origin_sends_nothing(browser: Browser, page: PageDesk) -> None:
     asked = Asked(page)
     body = {"version": version_of(browser), "leave": True}
 
@@ -169,17 +169,17 @@ def test_every_answer_forbids_other_sources(browser: Browser) -> None:
         assert "http" not in policy
 
 
-def test_a_port_that_is_taken_is_a_line(page: Page) -> None:
+def test_a_port_that_is_taken_is_a_line(page: PageDesk) -> None:
     port = int(page.address.split(":")[2].split("/")[0])
 
     with pytest.raises(ProviderError, match=f"port {port}: .*; choose another --model-args port=N"):
-        Page(port, lambda _: None)
+        PageDesk(port, lambda _: None)
 
 
 # ==== what is sent
 
 
-def test_a_form_becomes_the_act(browser: Browser, page: Page) -> None:
+def test_a_form_becomes_the_act(browser: Browser, page: PageDesk) -> None:
     asked = Asked(page)
     version = version_of(browser)
 
@@ -203,7 +203,7 @@ def test_a_form_becomes_the_act(browser: Browser, page: Page) -> None:
     ],
 )
 def test_a_form_that_is_not_filled_is_told_and_the_run_waits_on(
-    browser: Browser, page: Page, sent: dict[str, Any], problem: str
+    browser: Browser, page: PageDesk, sent: dict[str, Any], problem: str
 ) -> None:
     asked = Asked(page)
     version = version_of(browser)
@@ -217,7 +217,7 @@ def test_a_form_that_is_not_filled_is_told_and_the_run_waits_on(
     assert asked.done().act is None
 
 
-def test_a_second_tab_does_not_decide_twice(browser: Browser, page: Page) -> None:
+def test_a_second_tab_does_not_decide_twice(browser: Browser, page: PageDesk) -> None:
     asked = Asked(page)
     sent = {"version": version_of(browser), "tool": "submit_answer", "fields": {"answer": "5"}}
 

@@ -10,8 +10,8 @@ import pytest
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import Message, ModelRequest, ToolSpec, model_traits
 from ktdeval_human import TerminalParams
-from ktdeval_human.person import Act, Called, Person, Said
-from ktdeval_human.shown import Shown
+from ktdeval_human.person import Act, Called, Person, PersonWords
+from ktdeval_human.shown import ShownRequest
 from ktdeval_human.terminal import at_terminal
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
@@ -27,9 +27,9 @@ class Scripted:
 
     def __init__(self, *acts: Act) -> None:
         self._acts: Iterator[Act] = iter(acts)
-        self.moments: list[Shown] = []
+        self.moments: list[ShownRequest] = []
 
-    def ask(self, moment: Shown) -> Act:
+    def ask(self, moment: ShownRequest) -> Act:
         self.moments.append(moment)
         return next(self._acts)
 
@@ -50,14 +50,14 @@ def test_a_call_is_a_call_of_a_model() -> None:
 
 
 def test_words_are_the_content() -> None:
-    person, _ = seated(Said("I know enough."))
+    person, _ = seated(PersonWords("I know enough."))
 
     assert person.reply(RESEARCH).content == "I know enough."
 
 
 def test_seconds_are_recorded_as_reasoning_which_is_sent_to_nobody() -> None:
     times = iter([100.0, 142.34])
-    desk = Scripted(Said("done"))
+    desk = Scripted(PersonWords("done"))
 
     reply = Person(lambda: desk, clock=lambda: next(times)).reply(RESEARCH)
 
@@ -99,10 +99,10 @@ def test_a_refused_submission_is_asked_for_again() -> None:
 
 def test_a_person_is_asked_one_thing_at_a_time() -> None:
     class Asked:
-        def ask(self, _moment: Shown) -> Act:
+        def ask(self, _moment: ShownRequest) -> Act:
             with pytest.raises(ProviderError, match="two steps at once"):
                 person.reply(RESEARCH)
-            return Said("one")
+            return PersonWords("one")
 
     person = Person(Asked)
 
@@ -111,7 +111,7 @@ def test_a_person_is_asked_one_thing_at_a_time() -> None:
 
 def test_who_leaves_fails_no_call_and_can_be_asked_again() -> None:
     class Leaving:
-        def ask(self, _moment: Shown) -> Act:
+        def ask(self, _moment: ShownRequest) -> Act:
             raise KeyboardInterrupt
 
     person = Person(Leaving)

@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
-from ktdeval_human.shown import Line, Section, Table, cell, shown, table_of
+from ktdeval_human.shown import DrawnLine, Section, ShownTable, cell, show_request, table_of
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
 SUBMIT = ToolSpec("submit_action", "Submits.", {"type": "object", "properties": {}})
@@ -39,7 +39,7 @@ def after(*messages: Message, **changes: object) -> ModelRequest:
 
 
 def test_a_day_is_facts_and_tables_beside_the_words() -> None:
-    moment = shown(REQUEST)
+    moment = show_request(REQUEST)
 
     assert (moment.title, moment.rules) == ("Step 4 · day_+3", "Rules hold.")
     assert moment.task == "Day three.\n\nDecide."
@@ -49,7 +49,7 @@ def test_a_day_is_facts_and_tables_beside_the_words() -> None:
         Section(
             "history",
             tables=(
-                Table(
+                ShownTable(
                     "history",
                     ("stock_id", "day", "close"),
                     (
@@ -58,7 +58,7 @@ def test_a_day_is_facts_and_tables_beside_the_words() -> None:
                         ("a", "day_-1", "12.0"),
                         ("b", "day_-1", "7.0"),
                     ),
-                    (Line("a close", (10.0, 11.0, 12.0)),),
+                    (DrawnLine("a close", (10.0, 11.0, 12.0)),),
                 ),
             ),
         ),
@@ -67,7 +67,7 @@ def test_a_day_is_facts_and_tables_beside_the_words() -> None:
 
 def test_everything_shown_is_in_the_request() -> None:
     """Each cell and each point of a line is a value of the messages."""
-    moment = shown(REQUEST)
+    moment = show_request(REQUEST)
 
     values = {cell(value) for row in json.loads(STATE.text)["history"]["rows"] for value in row}
     (table,) = moment.sections[-1].tables
@@ -84,7 +84,7 @@ def test_results_are_of_research_and_notes_of_submissions() -> None:
         Message("user", "Submit now."),
     )
 
-    moment = shown(request)
+    moment = show_request(request)
 
     (result,) = moment.results
     assert (result.tool, result.arguments) == ("screen", '{"k": 2}')
@@ -102,7 +102,7 @@ def test_feedback_in_json_is_lines() -> None:
     problems = [{"at": "orders[0]", "rule": "universe: no stock has this label"}]
     text = json.dumps({"error": {"kind": "constraint", "problems": problems}})
 
-    moment = shown(after(Message("user", text)))
+    moment = show_request(after(Message("user", text)))
 
     assert moment.notes == ("kind: constraint\norders[0]: universe: no stock has this label",)
 
@@ -113,7 +113,9 @@ def test_a_result_that_is_no_json_is_shown_as_it_is() -> None:
         Message("tool", "no such name", tool_call_id="1"),
     )
 
-    assert shown(request).results[0].sections == (Section("", facts=(("", "no such name"),)),)
+    assert show_request(request).results[0].sections == (
+        Section("", facts=(("", "no such name"),)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_a_result_that_is_no_json_is_shown_as_it_is() -> None:
 def test_what_is_on_offer_is_what_a_model_may_call(
     changes: dict[str, object], tools: list[str], submits: bool, is_final: bool, wants_text: bool
 ) -> None:
-    moment = shown(after(**changes))
+    moment = show_request(after(**changes))
 
     assert [tool.name for tool in moment.tools] == tools
     assert (moment.submit is not None, moment.is_final, moment.wants_text) == (
@@ -143,6 +145,6 @@ def test_what_is_on_offer_is_what_a_model_may_call(
 def test_a_question_without_a_state_is_its_words() -> None:
     request = ModelRequest((Message("user", "What is 2 + 3?"),), tools=(SUBMIT,), step=0)
 
-    moment = shown(replace(request, submit_tool="submit_action"))
+    moment = show_request(replace(request, submit_tool="submit_action"))
 
     assert (moment.title, moment.task, moment.sections) == ("Step 1", "What is 2 + 3?", ())

@@ -9,8 +9,8 @@ import pytest
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
-from ktdeval_human.person import Act, Called, Said
-from ktdeval_human.shown import Line, shown
+from ktdeval_human.person import Act, Called, PersonWords
+from ktdeval_human.shown import DrawnLine, show_request
 from ktdeval_human.terminal import Terminal, spark
 
 SNAPSHOT = ToolSpec(
@@ -85,7 +85,7 @@ def typed(*lines: str, request: ModelRequest = REQUEST) -> tuple[Act, str]:
     """What lines do at a moment, and what the terminal showed."""
     out = io.StringIO()
     terminal = Terminal(io.StringIO("".join(f"{line}\n" for line in lines)), out, width=80)
-    return terminal.ask(shown(request)), out.getvalue()
+    return terminal.ask(show_request(request)), out.getvalue()
 
 
 def said(*lines: str, request: ModelRequest = REQUEST) -> str:
@@ -93,7 +93,7 @@ def said(*lines: str, request: ModelRequest = REQUEST) -> str:
     out = io.StringIO()
     terminal = Terminal(io.StringIO("".join(f"{line}\n" for line in lines)), out, width=80)
     with pytest.raises(KeyboardInterrupt):
-        terminal.ask(shown(request))
+        terminal.ask(show_request(request))
     return out.getvalue()
 
 
@@ -148,8 +148,8 @@ def test_why_a_submission_was_refused_is_shown() -> None:
 
 
 def test_a_line_is_bars_from_the_lowest_to_the_highest() -> None:
-    assert spark(Line("close", (10.0, 12.0, 17.0))) == "10 ▁▃█ 17"
-    assert spark(Line("close", (5.0, 5.0, 5.0))) == "5 ▅▅▅ 5"
+    assert spark(DrawnLine("close", (10.0, 12.0, 17.0))) == "10 ▁▃█ 17"
+    assert spark(DrawnLine("close", (5.0, 5.0, 5.0))) == "5 ▅▅▅ 5"
 
 
 # ==== what lines do
@@ -218,7 +218,7 @@ def test_an_order_without_a_measure_is_refused() -> None:
 def test_words_are_asked_for_where_no_tool_is_on_offer() -> None:
     act, _ = typed("It rises", "because.", ".", request=replace(REQUEST, tool_choice=NO_TOOL))
 
-    assert act == Said("It rises\nbecause.")
+    assert act == PersonWords("It rises\nbecause.")
 
 
 def test_words_of_a_form_are_asked_for_again() -> None:
@@ -227,7 +227,7 @@ def test_words_of_a_form_are_asked_for_again() -> None:
 
     act, shown_text = typed("five", ".", "{}", ".", '{"score": 5}', ".", request=request)
 
-    assert act == Said('{"score": 5}')
+    assert act == PersonWords('{"score": 5}')
     assert "! expected JSON" in shown_text
     assert "! 'score' is a required property" in shown_text
 
@@ -243,11 +243,11 @@ def test_the_ticket_is_kept_within_a_step_and_new_in_the_next() -> None:
     out = io.StringIO()
     terminal = Terminal(io.StringIO("".join(f"{line}\n" for line in lines)), out, width=80)
 
-    terminal.ask(shown(REQUEST))
-    terminal.ask(shown(REQUEST))
+    terminal.ask(show_request(REQUEST))
+    terminal.ask(show_request(REQUEST))
     before = out.getvalue()
     with pytest.raises(KeyboardInterrupt):
-        terminal.ask(shown(replace(REQUEST, step=4)))
+        terminal.ask(show_request(replace(REQUEST, step=4)))
 
     assert "asset_7" in before[before.rindex("stock_id  target_weight") :]
     assert out.getvalue().endswith("orders: none\n> ")

@@ -33,15 +33,15 @@ from ktdeval_judge.readers import (
 )
 from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_judge.readers.sample import (
+    FileSample as FileSample,
     ReadOptions as ReadOptions,
-    Sample as Sample,
     check_file,
     refuse_pickle,
     sample_of as sample_of,
 )
 
 Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
-MOST_FILES = 20_000
+MAX_FILES = 20_000
 _SUFFIXES = (".csv", ".json", ".parquet", ".gz")
 _PICKLES = (".pkl", ".pickle")
 
@@ -53,7 +53,7 @@ class Reader(Protocol):
     def name(self) -> str:
         """Name of the program, for `--from`."""
 
-    def recognises(self, sample: Sample, /) -> bool:
+    def recognises(self, sample: FileSample, /) -> bool:
         """Whether a file is of the program, by its columns or keys."""
 
     def read(self, path: Path, options: ReadOptions, /) -> Declared:
@@ -104,7 +104,7 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
     if reader.name in _TOGETHER:
         return _TOGETHER[reader.name](files, options)
 
-    return _merged(path, [reader.read(file, options) for file in files])
+    return _merge_declared(path, [reader.read(file, options) for file in files])
 
 
 def reader_named(program: str) -> Reader:
@@ -117,7 +117,7 @@ def reader_named(program: str) -> Reader:
     raise UsageError(f"--from: no reader {program[:40]!r}{known}")
 
 
-def reader_of(sample: Sample) -> Reader:
+def reader_of(sample: FileSample) -> Reader:
     """Return the reader that recognises a file. Raises DataError: several do."""
     found = [reader for reader in READERS if reader.recognises(sample)]
     if len(found) > 1:
@@ -148,8 +148,8 @@ def _files_in(folder: Path) -> list[Path]:
             if path.suffix.lower() in _PICKLES:
                 refuse_pickle(path)
         raise DataError(f"{folder}: holds no .csv, .json or .parquet file; export some into it")
-    if len(files) > MOST_FILES:
-        raise DataError(f"{folder}: holds more than {MOST_FILES} files; give a smaller folder")
+    if len(files) > MAX_FILES:
+        raise DataError(f"{folder}: holds more than {MAX_FILES} files; give a smaller folder")
 
     return files
 
@@ -174,7 +174,7 @@ def _reader_of_all(folder: Path, files: Sequence[Path]) -> Reader:
     return next(iter(found.values()))[0]
 
 
-def _merged(folder: Path, parts: Sequence[Declared]) -> Declared:
+def _merge_declared(folder: Path, parts: Sequence[Declared]) -> Declared:
     """Return what several files of one program declare together. Values in money win over those that
     returns give.
     """

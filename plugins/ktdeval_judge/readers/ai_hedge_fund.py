@@ -12,18 +12,18 @@ from pathlib import Path
 import pandas as pd
 
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import Row, day_of, object_row
+from ktdeval_judge.readers.cells import CellRow, day_of, object_row
 from ktdeval_judge.readers.frames import (
     SAME_CLOSE,
-    Fill,
-    Order,
+    FrameFill,
+    FrameOrder,
     by_day,
     orders_of,
     targets_of,
     trades_of,
     values_of,
 )
-from ktdeval_judge.readers.sample import ReadOptions, Sample, load_document
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, load_document
 
 name = "ai-hedge-fund"
 _FUND = ("capital", "dates", "nav", "records")
@@ -31,7 +31,7 @@ _DAY = ("date", "portfolio_value", "decisions", "executed_trades")
 _SHORTS = "short is read as sell, cover as buy."
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a document is a fund's backtest, or holds the days of one."""
     if sample.has_keys(*_FUND) or sample.has_keys(*_DAY):
         return True
@@ -43,7 +43,7 @@ def read(path: Path, _options: ReadOptions) -> Declared:
     """Return what a file declares. Raises DataError: the first fault, with its place."""
     document = load_document(path)
     if isinstance(document, list):
-        return _of_days(path, Row(str(path), {"results": document}, unit="key"))
+        return _of_days(path, CellRow(str(path), {"results": document}, unit="key"))
 
     result = object_row(str(path), document)
     return _of_days(path, result) if result.has("results") else _of_fund(path, result)
@@ -52,9 +52,9 @@ def read(path: Path, _options: ReadOptions) -> Declared:
 # ---- version 2
 
 
-def _of_fund(path: Path, result: Row) -> Declared:
+def _of_fund(path: Path, result: CellRow) -> Declared:
     books: dict[int, dict[str, float]] = {}
-    fills: list[Fill] = []
+    fills: list[FrameFill] = []
     navs = []
     for number, item in enumerate(result.items("records")):
         record = object_row(f"{path}: records[{number}]", item)
@@ -69,7 +69,7 @@ def _of_fund(path: Path, result: Row) -> Declared:
         for index, filled in enumerate(record.items("fills")):
             fill = object_row(f"{record.place}: fills[{index}]", filled)
             fills.append(
-                Fill(
+                FrameFill(
                     moment=moment,
                     code=fill.text("ticker"),
                     side=fill.side("side"),
@@ -90,7 +90,7 @@ def _of_fund(path: Path, result: Row) -> Declared:
     )
 
 
-def _benchmark(path: Path, result: Row) -> pd.Series | None:
+def _benchmark(path: Path, result: CellRow) -> pd.Series | None:
     """Return returns of the benchmark between the dates; its values begin with the first date."""
     if not result.has("benchmark_nav"):
         return None
@@ -102,7 +102,7 @@ def _benchmark(path: Path, result: Row) -> pd.Series | None:
 
     pairs = []
     for number, (day, level) in enumerate(zip(dates, levels, strict=True)):
-        row = Row(f"{path}: benchmark_nav[{number}]", {"day": day, "value": level}, unit="key")
+        row = CellRow(f"{path}: benchmark_nav[{number}]", {"day": day, "value": level}, unit="key")
         pairs.append((row, day_of(row.moment("day")), row.positive("value")))
 
     values = values_of(by_day(pairs, "day"), path)
@@ -113,9 +113,9 @@ def _benchmark(path: Path, result: Row) -> pd.Series | None:
 # ---- version 1
 
 
-def _of_days(path: Path, result: Row) -> Declared:
-    orders: list[Order] = []
-    fills: list[Fill] = []
+def _of_days(path: Path, result: CellRow) -> Declared:
+    orders: list[FrameOrder] = []
+    fills: list[FrameFill] = []
     values = []
     for number, item in enumerate(result.items("results")):
         row = object_row(f"{path}: results[{number}]", item)
@@ -135,12 +135,12 @@ def _of_days(path: Path, result: Row) -> Declared:
     )
 
 
-def _of_day(row: Row) -> tuple[list[Order], list[Fill]]:
+def _of_day(row: CellRow) -> tuple[list[FrameOrder], list[FrameFill]]:
     moment = row.moment("date")
     executed = object_row(f"{row.place}: executed_trades", row.members("executed_trades"))
     prices = object_row(f"{row.place}: current_prices", row.members("current_prices"))
-    orders: list[Order] = []
-    fills: list[Fill] = []
+    orders: list[FrameOrder] = []
+    fills: list[FrameFill] = []
     for code, decision in row.members("decisions").items():
         made = object_row(f"{row.place}: decisions.{code[:40]}", decision)
         if made.text("action").lower() == "hold" or made.number("quantity") == 0:
@@ -148,16 +148,16 @@ def _of_day(row: Row) -> tuple[list[Order], list[Fill]]:
 
         side = made.side("action")
         amount = made.positive("quantity")
-        orders.append(Order(day=day_of(moment), code=code, side=side, amount=amount))
+        orders.append(FrameOrder(day=day_of(moment), code=code, side=side, amount=amount))
         if executed.has(code) and executed.number(code):
             shares = executed.positive(code)
             price = prices.positive(code)
-            fills.append(Fill(moment=moment, code=code, side=side, shares=shares, price=price))
+            fills.append(FrameFill(moment=moment, code=code, side=side, shares=shares, price=price))
 
     return orders, fills
 
 
-def _first_value(path: Path, result: Row) -> float | None:
+def _first_value(path: Path, result: CellRow) -> float | None:
     """Return the initial capital, which `portfolio_values` begins with."""
     if not result.has("portfolio_values"):
         return None

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import NEW_YORK, Row, object_row, read_table
-from ktdeval_judge.readers.frames import Fill, trades_of
-from ktdeval_judge.readers.sample import ReadOptions, Sample, load_document, sample_of
+from ktdeval_judge.readers.cells import NEW_YORK, CellRow, object_row, read_table
+from ktdeval_judge.readers.frames import FrameFill, trades_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, load_document, sample_of
 
 name = "alpaca"
 _ACTIVITIES = ("activity_type", "transaction_time", "price", "qty", "side", "symbol")
@@ -20,7 +20,7 @@ _ORDERS = ("filled_at", "filled_qty", "filled_avg_price", "side", "symbol")
 _FEES = "Alpaca books fees apart from fills: none is read here."
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file holds activities or orders."""
     if sample.shape == "document":
         return sample.has_keys("activity_type", "id") or sample.has_keys(*_ORDERS)
@@ -54,7 +54,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     )
 
 
-def _rows(path: Path, sample: Sample, required: tuple[str, ...]) -> list[Row]:
+def _rows(path: Path, sample: FileSample, required: tuple[str, ...]) -> list[CellRow]:
     if sample.shape == "table":
         return read_table(path, required)
 
@@ -65,9 +65,9 @@ def _rows(path: Path, sample: Sample, required: tuple[str, ...]) -> list[Row]:
     return [object_row(f"{path}: [{number}]", item) for number, item in enumerate(document)]
 
 
-def _fill_of(row: Row, zone: str, names: tuple[str, str, str]) -> Fill:
+def _fill_of(row: CellRow, zone: str, names: tuple[str, str, str]) -> FrameFill:
     stamp, quantity, price = names
-    return Fill(
+    return FrameFill(
         moment=row.moment(stamp, zone, is_label=False),
         code=row.text("symbol"),
         side=row.side("side"),

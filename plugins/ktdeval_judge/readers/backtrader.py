@@ -11,18 +11,18 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import Row, day_of, read_table
+from ktdeval_judge.readers.cells import CellRow, day_of, read_table
 from ktdeval_judge.readers.frames import (
     RETURNS_ONLY,
-    Order,
+    FrameOrder,
     by_day,
-    compounded,
+    compound_returns,
     orders_of,
     signed_fill,
     trades_of,
     values_of,
 )
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of, text_rows
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of, text_rows
 
 name = "backtrader"
 _ORDERS = ("created", "executed", "data", "size", "price")
@@ -31,7 +31,7 @@ _RETURNS = ("index", "return")
 _RULE = "==="  # a line of these opens and closes the table of a writer
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file is of backtrader."""
     if sample.has_columns(*_ORDERS) or sample.has_columns(*_TRANSACTIONS, "sid", "value"):
         return True
@@ -52,7 +52,7 @@ def read(path: Path, _options: ReadOptions) -> Declared:
     return _of_transactions(path)
 
 
-def _is_writer(sample: Sample) -> bool:
+def _is_writer(sample: FileSample) -> bool:
     if len(sample.head) < 2 or not sample.columns or not sample.columns[0].startswith(_RULE):
         return False
     return "Broker" in sample.head[1]
@@ -67,7 +67,7 @@ def _of_orders(path: Path) -> Declared:
         fee = row.number("commission") if row.has("commission") else None
         fills.append(fill.with_fee(fee))
         created = day_of(row.moment("created"))
-        orders.append(Order(day=created, code=code, side=fill.side, amount=fill.shares))
+        orders.append(FrameOrder(day=created, code=code, side=fill.side, amount=fill.shares))
 
     return Declared(
         program=name,
@@ -93,13 +93,13 @@ def _of_transactions(path: Path) -> Declared:
 def _of_returns(path: Path) -> Declared:
     rows = read_table(path, _RETURNS)
     pairs = [(row, day_of(row.moment("index")), row.number("return")) for row in rows]
-    values = compounded(by_day(pairs, "index"), path)
+    values = compound_returns(by_day(pairs, "index"), path)
     return Declared(program=name, source=path.name, values=values, cash=1.0, notes=(RETURNS_ONLY,))
 
 
 def _of_writer(path: Path) -> Declared:
     """Read the account's value at each close from the columns of the observer `Broker`."""
-    pairs: list[tuple[Row, int, float]] = []
+    pairs: list[tuple[CellRow, int, float]] = []
     columns: list[str] = []
     is_whole = False
     for line, cells in text_rows(path):
@@ -124,7 +124,7 @@ def _of_writer(path: Path) -> Declared:
     return Declared(program=name, source=path.name, values=values, notes=notes)
 
 
-def _writer_row(place: str, columns: list[str], cells: list[str]) -> Row:
+def _writer_row(place: str, columns: list[str], cells: list[str]) -> CellRow:
     """Return day and value of a row, whose columns repeat their names for each data and observer."""
     try:
         broker = columns.index("Broker")
@@ -137,7 +137,7 @@ def _writer_row(place: str, columns: list[str], cells: list[str]) -> Row:
             f"{place}: its header lacks datetime, Broker or value; keep the observer Broker"
         ) from error
 
-    row = Row(place, {key: cells[at] for key, at in found.items() if at < len(cells)})
+    row = CellRow(place, {key: cells[at] for key, at in found.items() if at < len(cells)})
     if len(cells) != len(columns):
         row.refuse(
             "value", f"the row has {len(cells)} of {len(columns)} cells; write the file whole"

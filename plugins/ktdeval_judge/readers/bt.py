@@ -13,20 +13,20 @@ from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import day_of, read_table, read_wide
 from ktdeval_judge.readers.frames import (
     SAME_CLOSE,
-    Order,
+    FrameOrder,
     by_day,
     orders_of,
     signed_fill,
     trades_of,
     values_of,
 )
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
 
 name = "bt"
 _TRANSACTIONS = ("Date", "Security", "price", "quantity")
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file holds transactions of bt; those of values have no names of their own."""
     return sample.has_columns(*_TRANSACTIONS)
 
@@ -46,7 +46,9 @@ def _of_transactions(path: Path) -> Declared:
         moment = row.moment("Date")
         fill = signed_fill(row, moment, row.text("Security"), "quantity", "price")
         fills.append(fill)
-        orders.append(Order(day=day_of(moment), code=fill.code, side=fill.side, amount=fill.shares))
+        orders.append(
+            FrameOrder(day=day_of(moment), code=fill.code, side=fill.side, amount=fill.shares)
+        )
 
     notes = (SAME_CLOSE.format(program=name), "Transactions of bt say nothing of fees.")
     return Declared(

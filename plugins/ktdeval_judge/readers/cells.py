@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values import NO_HEADER, TableFile, TableShape, WrittenNumber, read_rows
-from ktdeval_judge.readers.sample import Sample, near_name, sample_of
+from ktdeval_judge.readers.sample import FileSample, near_name, sample_of
 
 NEW_YORK = "America/New_York"
 INDEX_NAMES = frozenset(
@@ -34,7 +34,7 @@ _SIDES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class CellRow:
     """A row of a table or an object of a document."""
 
     place: str  #: file and line, or file and key
@@ -55,7 +55,7 @@ class Row:
         """Return a text that is not empty."""
         value = self.cells.get(name)
         if not isinstance(value, str) or not value.strip():
-            self.refuse(name, f"expected a text, was {_shown(value)}")
+            self.refuse(name, f"expected a text, was {_quote_value(value)}")
         return value.strip()
 
     def number(self, name: str) -> float:
@@ -63,21 +63,21 @@ class Row:
         value = self.cells.get(name)
         number = _number(value)
         if not math.isfinite(number):
-            self.refuse(name, f"expected a number, was {_shown(value)}")
+            self.refuse(name, f"expected a number, was {_quote_value(value)}")
         return number
 
     def positive(self, name: str) -> float:
         """Return a number above zero."""
         number = self.number(name)
         if number <= 0:
-            self.refuse(name, f"expected a number above zero, was {_shown(self.cells[name])}")
+            self.refuse(name, f"expected a number above zero, was {_quote_value(self.cells[name])}")
         return number
 
     def side(self, name: str) -> str:
         """Return `buy` or `sell`; a short sale is a sell, its cover a buy."""
         side = _SIDES.get(self.text(name).lower().replace(" ", "_"))
         if side is None:
-            self.refuse(name, f"expected buy or sell, was {_shown(self.cells[name])}")
+            self.refuse(name, f"expected buy or sell, was {_quote_value(self.cells[name])}")
         return side
 
     def moment(self, name: str, zone: str = "", *, is_label: bool = True) -> datetime:
@@ -89,7 +89,7 @@ class Row:
         value = self.cells.get(name)
         stamp = _stamp(value.strip()) if isinstance(value, str) else None
         if stamp is None:
-            self.refuse(name, f"expected a day such as 2024-01-31, was {_shown(value)}")
+            self.refuse(name, f"expected a day such as 2024-01-31, was {_quote_value(value)}")
         if stamp.tzinfo is None:
             return stamp
 
@@ -104,7 +104,7 @@ class Row:
         """Return the clock of the market at unix seconds (UTC)."""
         seconds = self.number(name)
         if not 0 <= seconds < 1 << 33:
-            self.refuse(name, f"expected unix seconds, was {_shown(self.cells[name])}")
+            self.refuse(name, f"expected unix seconds, was {_quote_value(self.cells[name])}")
         moment = _EPOCH + timedelta(seconds=seconds)
         return moment.astimezone(zone_of(zone)).replace(tzinfo=None)
 
@@ -112,14 +112,14 @@ class Row:
         """Return a list of a document."""
         value = self.cells.get(name)
         if not isinstance(value, list):
-            self.refuse(name, f"expected a list, was {_shown(value)}")
+            self.refuse(name, f"expected a list, was {_quote_value(value)}")
         return value
 
     def members(self, name: str) -> Mapping[str, Any]:
         """Return an object of a document."""
         value = self.cells.get(name)
         if not isinstance(value, Mapping):
-            self.refuse(name, f"expected an object, was {_shown(value)}")
+            self.refuse(name, f"expected an object, was {_quote_value(value)}")
         return value
 
 
@@ -138,11 +138,11 @@ def zone_of(name: str) -> ZoneInfo:
         ) from error
 
 
-def object_row(place: str, value: Any) -> Row:
+def object_row(place: str, value: Any) -> CellRow:
     """Return the row of a JSON object. Raises DataError: it is none."""
     if not isinstance(value, Mapping):
-        raise DataError(f"{place}: expected an object, was {_shown(value)}")
-    return Row(place, value, unit="key")
+        raise DataError(f"{place}: expected an object, was {_quote_value(value)}")
+    return CellRow(place, value, unit="key")
 
 
 def read_table(
@@ -150,7 +150,7 @@ def read_table(
     required: Sequence[str],
     optional: Sequence[str] = (),
     renamed: Mapping[str, str] = MappingProxyType({}),
-) -> list[Row]:
+) -> list[CellRow]:
     """Return the rows of a table with these columns or near names of them; others are passed over.
     `renamed`: names for columns that are written with others, or with none. Raises DataError: the
     first fault, with file, line and column.
@@ -175,7 +175,7 @@ def read_table(
     return list(_rows(TableFile(path, shape), {}))
 
 
-def read_wide(path: Path) -> tuple[list[Row], list[str]]:
+def read_wide(path: Path) -> tuple[list[CellRow], list[str]]:
     """Return the rows of a table with a column of days, `day` of each row, and the names of its other
     columns. Raises DataError: there is no such column; else as of `read_table`.
     """
@@ -195,7 +195,7 @@ def read_wide(path: Path) -> tuple[list[Row], list[str]]:
     return list(_rows(TableFile(path, shape), {"day": index or "(first)"})), others
 
 
-def index_column(sample: Sample) -> str:
+def index_column(sample: FileSample) -> str:
     """Return the name of the column that holds the days. Raises DataError: there is none."""
     if not sample.columns:
         raise DataError(f"{sample.path}: {NO_HEADER}")
@@ -210,11 +210,11 @@ def index_column(sample: Sample) -> str:
     )
 
 
-def _rows(table: TableFile, shown_as: Mapping[str, str]) -> Iterator[Row]:
+def _rows(table: TableFile, shown_as: Mapping[str, str]) -> Iterator[CellRow]:
     is_empty = True
     for row in read_rows(table):
         is_empty = False
-        yield Row(table.place(row.line), row.cells, shown_as=shown_as)
+        yield CellRow(table.place(row.line), row.cells, shown_as=shown_as)
 
     if is_empty:
         raise DataError(f"{table.path}: has no rows; export a period with trading days")
@@ -244,7 +244,7 @@ def _stamp(text: str) -> datetime | None:
     return stamp if 1900 <= stamp.year < 2200 else None
 
 
-def _shown(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     if value is None or value == "":
         return "empty"
     if isinstance(value, WrittenNumber):

@@ -6,18 +6,18 @@ import re
 from dataclasses import dataclass, field
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers.cells import Row
-from ktdeval_judge.readers.frames import Fill
+from ktdeval_judge.readers.cells import CellRow
+from ktdeval_judge.readers.frames import FrameFill
 
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 
 
 @dataclass
-class Found:
+class ExportContents:
     """What is gathered from the rows of an export."""
 
-    fills: list[tuple[str, Fill]] = field(default_factory=list)  #: with the level of detail
-    values: list[tuple[Row, int, float]] = field(default_factory=list)
+    fills: list[tuple[str, FrameFill]] = field(default_factory=list)  #: with the level of detail
+    values: list[tuple[CellRow, int, float]] = field(default_factory=list)
     currencies: set[str] = field(default_factory=set)
     others: int = 0  #: trades in assets other than stocks
     cash: float | None = None
@@ -30,7 +30,7 @@ def check_columns(place: str, header: list[str], required: tuple[str, ...]) -> N
             raise DataError(f"{place}: lacks the column {column}; include it in the export")
 
 
-def row_of(place: str, header: list[str], cells: list[str]) -> Row:
+def row_of(place: str, header: list[str], cells: list[str]) -> CellRow:
     """Return a row by the names of its header. Raises DataError: it has more or fewer cells."""
     if not header:
         raise DataError(f"{place}: stands before its header; include column headers")
@@ -39,7 +39,7 @@ def row_of(place: str, header: list[str], cells: list[str]) -> Row:
             f"{place}: has {len(cells)} of {len(header)} cells; export the file again, to its end"
         )
 
-    return Row(place, dict(zip(header, map(plain, cells), strict=True)))
+    return CellRow(place, dict(zip(header, map(plain, cells), strict=True)))
 
 
 def plain(cell: str) -> str:

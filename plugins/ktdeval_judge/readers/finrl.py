@@ -18,18 +18,18 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import Row, day_of, read_table, read_wide
+from ktdeval_judge.readers.cells import CellRow, day_of, read_table, read_wide
 from ktdeval_judge.readers.frames import (
     RETURNS_ONLY,
     SAME_CLOSE,
-    Order,
+    FrameOrder,
     by_day,
-    compounded,
+    compound_returns,
     orders_of,
     targets_of,
     values_of,
 )
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
 from ktdeval_judge.readers.unread_columns import flow_names
 
 name = "finrl"
@@ -40,7 +40,7 @@ _ROUNDING = 1e-3  # of the sum of weights
 _ARRAY = re.compile(r"\[\s*(-?[0-9.]+)\s*\]")  # of one asset, as pandas writes an array
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file holds account values, returns, or actions on one asset; actions on several have
     no names of their own.
     """
@@ -76,7 +76,7 @@ def _of_values(path: Path) -> Declared:
 def _of_returns(path: Path) -> Declared:
     rows = read_table(path, _RETURNS)
     pairs = [(row, day_of(row.moment("date")), row.number("daily_return")) for row in rows]
-    values = compounded(by_day(pairs, "date"), path)
+    values = compound_returns(by_day(pairs, "date"), path)
     return Declared(program=name, source=path.name, values=values, cash=1.0, notes=(RETURNS_ONLY,))
 
 
@@ -103,7 +103,7 @@ def _of_actions(path: Path) -> Declared:
         for code, shares in action.items():
             if shares:
                 side = "buy" if shares > 0 else "sell"
-                orders.append(Order(day=day, code=code, side=side, amount=abs(shares)))
+                orders.append(FrameOrder(day=day, code=code, side=side, amount=abs(shares)))
 
     notes = (
         SAME_CLOSE.format(program="FinRL"),
@@ -132,10 +132,10 @@ def _of_weights(path: Path, actions: dict[int, dict[str, float]]) -> Declared:
     )
 
 
-def _action(row: Row, code: str) -> float:
+def _action(row: CellRow, code: str) -> float:
     text = row.cells.get(code)
     array = _ARRAY.fullmatch(text) if isinstance(text, str) else None
     if array is None:
         return row.number(code)
 
-    return Row(row.place, {code: array[1]}).number(code)
+    return CellRow(row.place, {code: array[1]}).number(code)

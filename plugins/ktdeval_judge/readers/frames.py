@@ -9,14 +9,14 @@ from datetime import datetime
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers.cells import Row, day_of
+from ktdeval_judge.readers.cells import CellRow, day_of
 
 SAME_CLOSE = "{program} fills at the close of the day on which it decides."
 RETURNS_ONLY = "The file gives returns: values are of an account of 1 before its first day."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fill:
+class FrameFill:
     """An order, or a part of one, that was filled."""
 
     moment: datetime  #: of the fill, by the market's clock
@@ -26,13 +26,13 @@ class Fill:
     price: float
     fee: float | None = None
 
-    def with_fee(self, fee: float | None) -> Fill:
+    def with_fee(self, fee: float | None) -> FrameFill:
         """Return the fill with its fee."""
         return replace(self, fee=fee)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class FrameOrder:
     """A decision to buy or sell so many shares."""
 
     day: int  #: on whose knowledge it was decided
@@ -41,17 +41,19 @@ class Order:
     amount: float
 
 
-def signed_fill(row: Row, moment: datetime, code: str, size: str, price: str) -> Fill:
+def signed_fill(row: CellRow, moment: datetime, code: str, size: str, price: str) -> FrameFill:
     """Return the fill of a row whose size is positive for a purchase and negative for a sale."""
     shares = row.number(size)
     if shares == 0:
         row.refuse(size, "expected a number other than zero, was 0")
 
     side = "buy" if shares > 0 else "sell"
-    return Fill(moment=moment, code=code, side=side, shares=abs(shares), price=row.positive(price))
+    return FrameFill(
+        moment=moment, code=code, side=side, shares=abs(shares), price=row.positive(price)
+    )
 
 
-def trades_of(fills: Iterable[Fill], source: object) -> pd.DataFrame:
+def trades_of(fills: Iterable[FrameFill], source: object) -> pd.DataFrame:
     """Return the trades of fills, by moment; at one moment sales come first. Raises DataError: there
     are none.
     """
@@ -76,7 +78,7 @@ def trades_of(fills: Iterable[Fill], source: object) -> pd.DataFrame:
     return frame
 
 
-def orders_of(orders: Iterable[Order], source: object) -> pd.DataFrame:
+def orders_of(orders: Iterable[FrameOrder], source: object) -> pd.DataFrame:
     """Return decisions to buy and sell, by day; on one day sales come first."""
     ordered = sorted(
         orders, key=lambda order: (order.day, order.side != "sell", order.code, order.amount)
@@ -120,7 +122,7 @@ def values_of(values: Mapping[int, float], source: object) -> pd.Series:
     return pd.Series([float(values[day]) for day in days], index=index, name="value")
 
 
-def compounded(returns: Mapping[int, float], source: object) -> pd.Series:
+def compound_returns(returns: Mapping[int, float], source: object) -> pd.Series:
     """Return the values of an account of 1 before the first day, from its returns by day."""
     value = 1.0
     values: dict[int, float] = {}
@@ -131,7 +133,7 @@ def compounded(returns: Mapping[int, float], source: object) -> pd.Series:
     return values_of(values, source)
 
 
-def by_day(pairs: Sequence[tuple[Row, int, float]], name: str) -> dict[int, float]:
+def by_day(pairs: Sequence[tuple[CellRow, int, float]], name: str) -> dict[int, float]:
     """Return numbers by day. Raises DataError: a day appears twice."""
     found: dict[int, float] = {}
     for row, day, number in pairs:

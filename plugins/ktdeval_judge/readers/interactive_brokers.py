@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import NEW_YORK, Row, day_of, zone_of
-from ktdeval_judge.readers.export_rows import Found, check_columns, plain, row_of
-from ktdeval_judge.readers.frames import Fill, by_day, signed_fill, trades_of, values_of
-from ktdeval_judge.readers.sample import ReadOptions, Sample, text_rows
+from ktdeval_judge.readers.cells import NEW_YORK, CellRow, day_of, zone_of
+from ktdeval_judge.readers.export_rows import ExportContents, check_columns, plain, row_of
+from ktdeval_judge.readers.frames import FrameFill, by_day, signed_fill, trades_of, values_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, text_rows
 
 name = "interactive-brokers"
 _DATE_TIME = re.compile(r"([0-9]{8});?([0-9]{6})")
@@ -28,7 +28,7 @@ _FLEX_VALUES = ("ReportDate", "Total")
 _MARKS = ("HEADER", "DATA", "BOF", "BOA", "BOS", "EOS", "EOA", "EOF", "MSG")
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a text is an activity statement or a Flex query."""
     if any(row[:2] in (("Trades", "Header"), ("Statement", "Header")) for row in sample.head):
         return True
@@ -40,7 +40,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     """Return what a file declares. Raises DataError: the first fault, with its place."""
     lines = list(text_rows(path))
     is_statement = any(cells[1:2] in (["Header"], ["Data"]) for _, cells in lines)
-    found = Found()
+    found = ExportContents()
     if is_statement:
         _read_statement(path, lines, options.clock, found)
     else:
@@ -65,7 +65,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
     )
 
 
-def _one_level(fills: list[tuple[str, Fill]]) -> Iterator[Fill]:
+def _one_level(fills: list[tuple[str, FrameFill]]) -> Iterator[FrameFill]:
     """Yield fills of one level of detail: executions repeat what an order sums up."""
     levels = {level for level, _ in fills}
     for chosen in ("EXECUTION", "Order", "ORDER", "Trade", ""):
@@ -78,7 +78,7 @@ def _one_level(fills: list[tuple[str, Fill]]) -> Iterator[Fill]:
 
 
 def _read_statement(
-    path: Path, lines: list[tuple[int, list[str]]], zone: str, found: Found
+    path: Path, lines: list[tuple[int, list[str]]], zone: str, found: ExportContents
 ) -> None:
     header: list[str] = []
     for line, cells in lines:
@@ -92,11 +92,11 @@ def _read_statement(
             if row.text("DataDiscriminator") in ("Order", "Trade"):
                 _add_statement_trade(row, zone, found)
         elif section == "Change in NAV" and cells[2:3] == ["Starting Value"]:
-            row = Row(f"{path}: line {line}", {"Starting Value": plain(cells[-1])})
+            row = CellRow(f"{path}: line {line}", {"Starting Value": plain(cells[-1])})
             found.cash = row.number("Starting Value")
 
 
-def _add_statement_trade(row: Row, zone: str, found: Found) -> None:
+def _add_statement_trade(row: CellRow, zone: str, found: ExportContents) -> None:
     if row.text("Asset Category") not in ("Stocks", "Equity"):
         found.others += 1
         return
@@ -118,7 +118,7 @@ def _local(moment: datetime, zone: str) -> datetime:
 # ---- Flex query
 
 
-def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: Found) -> None:
+def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: ExportContents) -> None:
     header: list[str] = []
     for line, cells in lines:
         if cells and cells[0] in _MARKS:
@@ -143,7 +143,7 @@ def _read_flex(path: Path, lines: list[tuple[int, list[str]]], found: Found) -> 
         )
 
 
-def _add_flex_trade(row: Row, found: Found) -> None:
+def _add_flex_trade(row: CellRow, found: ExportContents) -> None:
     level = row.cells.get("LevelOfDetail", "")
     if level not in ("", "EXECUTION", "ORDER"):
         return
@@ -161,7 +161,7 @@ def _add_flex_trade(row: Row, found: Found) -> None:
     found.fills.append((level, fill.with_fee(fee)))
 
 
-def _flex_moment(row: Row) -> datetime:
+def _flex_moment(row: CellRow) -> datetime:
     """Return the trade's day at its time, where the query has one in its usual form."""
     day = row.moment("TradeDate")
     stamp = _DATE_TIME.fullmatch(str(row.cells.get("DateTime", "")))

@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import NEW_YORK, Row, object_row
-from ktdeval_judge.readers.frames import Fill, signed_fill, trades_of
+from ktdeval_judge.readers.cells import NEW_YORK, CellRow, object_row
+from ktdeval_judge.readers.frames import FrameFill, signed_fill, trades_of
 from ktdeval_judge.readers.lean_equity import camel, equity_of, member, start_equity
-from ktdeval_judge.readers.sample import ReadOptions, Sample, load_document
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, load_document
 
 name = "lean"
 _FILLED = ("3", "filled")  # status of an order, by number or by name
@@ -29,7 +29,7 @@ _NOTES = (
 )
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a document is a result of LEAN or its order events."""
     if sample.has_keys("charts", "statistics") or sample.has_keys("Charts", "Statistics"):
         return True
@@ -61,7 +61,7 @@ def read(path: Path, options: ReadOptions) -> Declared:
 # ---- orders
 
 
-def _trades(path: Path, result: Row, zone: str, notes: list[str]) -> pd.DataFrame | None:
+def _trades(path: Path, result: CellRow, zone: str, notes: list[str]) -> pd.DataFrame | None:
     """Return the trades of a result; None where it has no orders, or not all of them."""
     if not result.has("orders"):
         return None
@@ -80,7 +80,7 @@ def _trades(path: Path, result: Row, zone: str, notes: list[str]) -> pd.DataFram
         )
         return None
 
-    fills: list[Fill] = []
+    fills: list[FrameFill] = []
     partly = 0
     for key, value in orders.items():
         order = camel(object_row(f"{path}: orders.{key}", value))
@@ -96,7 +96,7 @@ def _trades(path: Path, result: Row, zone: str, notes: list[str]) -> pd.DataFram
     return trades_of(fills, path) if fills else None
 
 
-def _total_orders(result: Row) -> int | None:
+def _total_orders(result: CellRow) -> int | None:
     statistics = result.cells.get("statistics")
     if not isinstance(statistics, Mapping):
         return None
@@ -105,7 +105,7 @@ def _total_orders(result: Row) -> int | None:
     return int(text) if isinstance(text, str) and text.isdecimal() and text.isascii() else None
 
 
-def _order_fills(order: Row, zone: str) -> Iterator[Fill]:
+def _order_fills(order: CellRow, zone: str) -> Iterator[FrameFill]:
     """Yield the fills of an order: its events, or else one of its quantity at its average price."""
     events = order.cells.get("events")
     if isinstance(events, list) and events:
@@ -120,13 +120,13 @@ def _order_fills(order: Row, zone: str) -> Iterator[Fill]:
     yield signed_fill(order, moment, _code(order), "quantity", "price")
 
 
-def _code(order: Row) -> str:
+def _code(order: CellRow) -> str:
     if isinstance(order.cells.get("symbol"), str):
         return order.text("symbol")
     return member(order, "symbol").text("value")
 
 
-def _event_fills(place: str, events: list[Any], zone: str, code: str = "") -> Iterator[Fill]:
+def _event_fills(place: str, events: list[Any], zone: str, code: str = "") -> Iterator[FrameFill]:
     for number, value in enumerate(events):
         event = camel(object_row(f"{place}[{number}]", value))
         if event.has("fillQuantity") and event.number("fillQuantity") == 0:
@@ -138,7 +138,7 @@ def _event_fills(place: str, events: list[Any], zone: str, code: str = "") -> It
         yield fill.with_fee(event.number("orderFeeAmount") if has_fee else None)
 
 
-def _event_moment(event: Row, zone: str) -> datetime:
+def _event_moment(event: CellRow, zone: str) -> datetime:
     if isinstance(event.cells.get("time"), str):
         return event.moment("time", zone, is_label=False)
     return event.unix_moment("time", zone)

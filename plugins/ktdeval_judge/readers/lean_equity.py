@@ -10,23 +10,23 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers.cells import Row, day_of, object_row
+from ktdeval_judge.readers.cells import CellRow, day_of, object_row
 from ktdeval_judge.readers.frames import values_of
 
 
-def camel(row: Row) -> Row:
+def camel(row: CellRow) -> CellRow:
     """Return an object with keys that begin with a small letter, as newer versions write them."""
     cells = {key[:1].lower() + key[1:]: value for key, value in row.cells.items()}
-    return Row(row.place, cells, unit="key")
+    return CellRow(row.place, cells, unit="key")
 
 
-def member(row: Row, key: str) -> Row:
+def member(row: CellRow, key: str) -> CellRow:
     """Return an object in an object, with keys as of `camel`."""
     return camel(object_row(f"{row.place}: {key}", row.members(key)))
 
 
 def equity_of(
-    path: Path, result: Row, zone: str, sessions: tuple[int, ...]
+    path: Path, result: CellRow, zone: str, sessions: tuple[int, ...]
 ) -> tuple[pd.Series, float]:
     """Return account values by day, and the first sample. Nights of days without trading are sampled
     too: where `sessions` are given, those alone count.
@@ -66,12 +66,12 @@ def _points(place: str, points: Any, zone: str) -> Iterator[tuple[datetime, floa
         else:
             raise DataError(f"{place}[{number}]: expected [time, value] or [time, o, h, l, c]")
 
-        row = Row(f"{place}[{number}]", cells, unit="key")
+        row = CellRow(f"{place}[{number}]", cells, unit="key")
         if row.has("value"):
             yield row.unix_moment("time", zone), row.number("value")
 
 
-def start_equity(result: Row, first: float) -> float:
+def start_equity(result: CellRow, first: float) -> float:
     """Return the capital that a backtest began with."""
     statistics = result.cells.get("statistics")
     if not isinstance(statistics, Mapping) or "Start Equity" not in statistics:

@@ -22,9 +22,9 @@ from ktdeval.errors import DataError
 from ktdeval.values import TableFault, TableFile, TableRow, TableShape, read_rows
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.cells import day_of as number_of_day
-from ktdeval_judge.readers.sample import ReadOptions, Sample, refuse, sample_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, refuse, sample_of
 from ktdeval_judge.readers.unread_columns import (
-    MOST_WORDS,
+    MAX_WORDS,
     Unread,
     act_in,
     is_unfilled,
@@ -62,7 +62,7 @@ SIDES: Mapping[str, str] = {
     "buy": "buy", "b": "buy", "long": "buy", "bot": "buy", "bought": "buy", "1": "buy",
     "sell": "sell", "s": "sell", "sld": "sell", "sold": "sell", "-1": "sell",
 }  # fmt: skip
-MOST_ROWS = 2_000_000
+MAX_ROWS = 2_000_000
 _FORM_COLUMNS = ("weight", "holding", "cash", "shares")
 
 _DAY = re.compile(r"([0-9]{4})[-/.]?([0-9]{2})[-/.]?([0-9]{2})(?:[T ]+(.+))?")
@@ -88,7 +88,7 @@ SHAPE = TableShape(
 )
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file has a day and one of the usual columns."""
     fields = {SHAPE.field_of(column) for column in (*sample.columns, *sample.keys)}
     return "day" in fields and bool(fields & {"weight", "holding", "shares", "cash", "value"})
@@ -135,7 +135,7 @@ class _Rows:
     """Rows read so far, as typed cells."""
 
     path: Path
-    sample: Sample
+    sample: FileSample
     cells: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     columns: set[str] = field(default_factory=set)
@@ -176,8 +176,8 @@ class _Rows:
 
     def take(self, row: TableRow) -> None:
         """Add a row. Raises DataError: a cell is not what its column holds."""
-        if len(self.cells) >= MOST_ROWS:
-            raise refuse(self.path, row.line, f"more than {MOST_ROWS:,} rows; write it in parts")
+        if len(self.cells) >= MAX_ROWS:
+            raise refuse(self.path, row.line, f"more than {MAX_ROWS:,} rows; write it in parts")
 
         if is_unfilled(row.cells):
             self.left_out += 1
@@ -188,8 +188,8 @@ class _Rows:
             if column == "side":
                 self.sides.add(str(cell).strip().lower())
             if column not in self.others:
-                typed[column] = self._typed(column, cell, row.line)
-            elif len(self.others[column]) < MOST_WORDS:
+                typed[column] = self._convert_cell(column, cell, row.line)
+            elif len(self.others[column]) < MAX_WORDS:
                 self.others[column].add(str(cell).strip().lower())
 
         if "day" not in typed:
@@ -199,7 +199,7 @@ class _Rows:
         self.cells.append(typed)
         self.lines.append(row.line)
 
-    def _typed(self, column: str, cell: Any, line: int) -> Any:
+    def _convert_cell(self, column: str, cell: Any, line: int) -> Any:
         try:
             if column in ("day", "decided"):
                 return day_of(cell)
@@ -262,7 +262,7 @@ class _Rows:
     def _form(self) -> str:
         found = self.columns
         if "code" not in found and "value" in found:
-            return self._checked("value", ("day", "value"))
+            return self._check_form("value", ("day", "value"))
         if "code" not in found:
             raise DataError(
                 f"{self.path}: has no column of codes (symbol, ticker, instrument); write one row a"
@@ -284,7 +284,7 @@ class _Rows:
             needed.append("price")
         if form in ("cash", "shares") or "side" in found:
             needed.append("side")
-        return self._checked(form, tuple(needed))
+        return self._check_form(form, tuple(needed))
 
     def _only_form(self) -> str:
         """Return the one form that the columns have."""
@@ -303,7 +303,7 @@ class _Rows:
             raise DataError(f"{self.path}: says nothing to do; write one of: {FORMS}")
         return forms[0]
 
-    def _checked(self, form: str, needed: tuple[str, ...]) -> str:
+    def _check_form(self, form: str, needed: tuple[str, ...]) -> str:
         """Return the form. Raises DataError: a row lacks a cell, or has a number out of range."""
         for row, line in zip(self.cells, self.lines, strict=True):
             for column in needed:

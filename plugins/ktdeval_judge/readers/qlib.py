@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import Row, day_of, read_table
+from ktdeval_judge.readers.cells import CellRow, day_of, read_table
 from ktdeval_judge.readers.frames import by_day, targets_of, values_of
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
 
 name = "qlib"
 _REPORT = ("datetime", "account", "return", "cost")
@@ -30,7 +30,7 @@ _NO_FACTOR = (
 _NO_SESSIONS = "Without the market's trading days, the weekday before a row is its decision's day."
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file is a report or a table of positions."""
     if sample.has_columns(*_POSITIONS):
         return sample.has_columns("price") or sample.has_columns("weight")
@@ -109,7 +109,7 @@ def _of_positions(path: Path, options: ReadOptions) -> Declared:
     )
 
 
-def _shares(row: Row) -> float:
+def _shares(row: CellRow) -> float:
     amount = row.number("amount")
     factor = row.positive("factor") if row.has("factor") else 1.0
     return amount * factor

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.errors import DataError, explained
+from ktdeval.errors import DataError, wrap_os_error
 from ktdeval.values import (
     LARGEST_JSON,
     JsonValue,
@@ -32,7 +32,7 @@ from ktdeval.values import (
     table_kind,
 )
 
-MOST_BYTES = 256 << 20  #: of a file
+MAX_BYTES = 256 << 20  #: of a file
 HEAD_ROWS = 40  #: rows of a text that are looked at
 PICKLE_ADVICE = (
     "is a pickle, which can run code when it is opened, and is never read; open it where it was"
@@ -61,7 +61,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class FileSample:
     """First look at a file."""
 
     path: Path
@@ -90,7 +90,7 @@ def near_name(column: str) -> str:
     return "".join(letter for letter in column.lower() if letter.isalnum())
 
 
-def sample_of(path: Path) -> Sample:
+def sample_of(path: Path) -> FileSample:
     """Return the first look at a file. Raises DataError: it is a pickle, or can't be read."""
     check_file(path)
     table = TableFile(path, TableShape(fields=()))
@@ -99,18 +99,18 @@ def sample_of(path: Path) -> Sample:
         if kind == "parquet":
             with open_parquet(path) as file:
                 names = tuple(file.schema_arrow.names)
-            return Sample(path=path, shape="table", columns=names)
+            return FileSample(path=path, shape="table", columns=names)
 
         if kind in ("json", "lines"):
             return _of_document(path)
         if kind == "workbook":
             # no program of these writes one: the reader of plain tables opens it
-            return Sample(path=path, shape="table")
+            return FileSample(path=path, shape="table")
 
         head = tuple(tuple(cells) for _, cells in islice(text_rows(path), HEAD_ROWS))
 
     columns = head[0] if head else ()
-    return Sample(path=path, shape="table", columns=columns, head=head)
+    return FileSample(path=path, shape="table", columns=columns, head=head)
 
 
 def check_file(path: Path) -> None:
@@ -121,14 +121,14 @@ def check_file(path: Path) -> None:
         raise DataError(f"{path}: is a folder; name the file in it")
 
     refuse_pickle(path)
-    with explained(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
+    with wrap_os_error(f"{path}: can't read", kind=DataError), open_plain(path) as stream:
         size = stream.seek(0, 2)
 
     if not size:
         raise DataError(f"{path}: is empty; write a header and one row a decision")
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise DataError(
-            f"{path}: {size:,} bytes; at most {MOST_BYTES:,} are read: write it as Parquet, or in"
+            f"{path}: {size:,} bytes; at most {MAX_BYTES:,} are read: write it as Parquet, or in"
             " parts"
         )
 
@@ -141,7 +141,7 @@ def refuse(path: Path, line: int, words: str) -> DataError:
 
 def refuse_pickle(path: Path) -> None:
     """Raise DataError where a file is a pickle by its first bytes or its name."""
-    with explained(f"{path}: can't read", kind=DataError):
+    with wrap_os_error(f"{path}: can't read", kind=DataError):
         start = first_bytes(path)
 
     if start.startswith(_PICKLE_STARTS) or path.suffix.lower() in _PICKLE_SUFFIXES:
@@ -178,7 +178,7 @@ def load_document(path: Path) -> JsonValue:
         ) from error
 
 
-def _of_document(path: Path) -> Sample:
+def _of_document(path: Path) -> FileSample:
     """Return the first look at JSON. What is none has no keys: its reader says where it ends."""
     table = TableFile(path, TableShape(fields=()))
     with file_faults(table, table.refuse), open_unpacked(path) as stream:
@@ -193,10 +193,12 @@ def _of_document(path: Path) -> Sample:
     if isinstance(value, list):
         first = value[0] if value else None
     if not isinstance(first, Mapping):
-        return Sample(path=path, shape="document")
+        return FileSample(path=path, shape="document")
 
     inner = next((item for item in first.values() if isinstance(item, Mapping)), {})
-    return Sample(path=path, shape="document", keys=frozenset(first), inner_keys=frozenset(inner))
+    return FileSample(
+        path=path, shape="document", keys=frozenset(first), inner_keys=frozenset(inner)
+    )
 
 
 def _first_line(data: bytes) -> JsonValue:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import Row, day_of, object_row
+from ktdeval_judge.readers.cells import CellRow, day_of, object_row
 from ktdeval_judge.readers.frames import targets_of
-from ktdeval_judge.readers.sample import ReadOptions, Sample, load_document
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, load_document
 
 name = "tradingagents"
 _KEYS = ("company_of_interest", "trade_date", "final_trade_decision")
@@ -27,7 +27,7 @@ _SIZES = (
 )
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a document is a log of one day, or of several by their day."""
     return sample.has_keys(*_KEYS) or sample.inner_keys.issuperset(_KEYS)
 
@@ -81,7 +81,7 @@ def rating_of(text: str) -> str:
     return ""
 
 
-def _states(path: Path) -> Iterator[Row]:
+def _states(path: Path) -> Iterator[CellRow]:
     document = object_row(str(path), load_document(path))
     if document.cells.keys().isdisjoint(_KEYS) and document.cells:
         for key, state in document.cells.items():

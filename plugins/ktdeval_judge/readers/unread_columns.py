@@ -71,7 +71,7 @@ _OPENS = frozenset({"open", "opened", "opening", "entry", "enter", "开仓", "�
 _CLOSES = frozenset({"close", "closed", "closing", "exit", "leave", "平仓", "平", "平今", "平昨"})
 _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _ACT_NAMES = frozenset({"buy", "sell", "long", "short", "buyer", "seller", "isbuy", "issell"})
-MOST_WORDS = 12  #: of a column, from which on it is none of sides
+MAX_WORDS = 12  #: of a column, from which on it is none of sides
 _SLACK = 1e-3  #: share of a value up to which its change is the profit of a file
 
 
@@ -145,17 +145,17 @@ class Unread:
         self._check_currency()
 
     def _check_silent(self, kind: str, nothing: float) -> None:
-        for number, field, text in self._found(kind):
+        for number, field, text in self._find_cells(kind):
             if _number(text) != nothing:
                 self._refuse(number, field, f"{text[:40]!r} is not read")
 
     def _check_status(self) -> None:
-        for number, field, text in self._found("status"):
+        for number, field, text in self._find_cells("status"):
             if text.lower() not in _DONE:
                 self._refuse(number, field, f"{text[:40]!r} is neither filled nor canceled")
 
     def _check_currency(self) -> None:
-        found = list(self._found("currency"))
+        found = list(self._find_cells("currency"))
         if len({text for _, _, text in found}) > 1:
             number, field, text = found[0]
             self._refuse(number, field, f"{text[:40]!r} is one of several")
@@ -173,7 +173,7 @@ class Unread:
         """
         import pandas as pd  # noqa: PLC0415 - readers are listed without it
 
-        found = list(self._found("profit"))
+        found = list(self._find_cells("profit"))
         if len(found) < len(self.cells):
             return
 
@@ -191,7 +191,7 @@ class Unread:
             change = f"and the value changed by {changes.loc[number]:,.6g}"
             self._refuse(number, field, f"{text[:40]} {change}: a deposit or a withdrawal")
 
-    def _found(self, kind: str) -> Iterator[tuple[int, str, str]]:
+    def _find_cells(self, kind: str) -> Iterator[tuple[int, str, str]]:
         """Yield row, field and text of each cell of a kind that is not empty."""
         for field in sorted(self.fields):
             if not field.startswith(f"{kind}: "):

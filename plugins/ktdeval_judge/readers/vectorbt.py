@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import Row, day_of, read_table, read_wide
-from ktdeval_judge.readers.frames import Fill, by_day, trades_of, values_of
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.cells import CellRow, day_of, read_table, read_wide
+from ktdeval_judge.readers.frames import FrameFill, by_day, trades_of, values_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
 
 name = "vectorbt"
 _ORDERS = ("Column", "Timestamp", "Size", "Price", "Side")
@@ -27,7 +27,7 @@ _UNKNOWN_SIGNAL = (
 )
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file holds orders or trades; those of values have no names of their own."""
     return sample.has_columns("Order Id", *_ORDERS) or sample.has_columns(*_TRADES)
 
@@ -47,7 +47,7 @@ def _of_orders(path: Path, options: ReadOptions) -> Declared:
     fills = []
     for row in read_table(path, _ORDERS, ("Fees",)):
         fills.append(
-            Fill(
+            FrameFill(
                 moment=row.moment("Timestamp", options.clock),
                 code=row.text("Column"),
                 side=row.side("Side"),
@@ -82,9 +82,9 @@ def _of_trades(path: Path, options: ReadOptions) -> Declared:
     )
 
 
-def _fill_of(row: Row, moment: datetime, side: str, part: str) -> Fill:
+def _fill_of(row: CellRow, moment: datetime, side: str, part: str) -> FrameFill:
     fees = f"{part} Fees"
-    return Fill(
+    return FrameFill(
         moment=moment,
         code=row.text("Column"),
         side=side,

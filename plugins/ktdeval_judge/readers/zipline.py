@@ -18,19 +18,19 @@ from ktdeval_judge.readers.cells import day_of, read_table, read_wide
 from ktdeval_judge.readers.frames import (
     RETURNS_ONLY,
     by_day,
-    compounded,
+    compound_returns,
     signed_fill,
     trades_of,
     values_of,
 )
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
 
 name = "zipline"
 _FILLS = ("amount", "price", "symbol")
 _ASSET = re.compile(r"[A-Za-z]+\([0-9]+ \[(.+)\]\)")  # as `Equity(2 [AAPL])`
 
 
-def recognises(sample: Sample) -> bool:
+def recognises(sample: FileSample) -> bool:
     """Whether a file is a table of zipline or pyfolio."""
     if sample.has_columns(*_FILLS, "txn_dollars") or sample.has_columns(*_FILLS, "order_id"):
         return True
@@ -116,5 +116,5 @@ def _of_returns(path: Path) -> Declared:
         raise DataError(f"{path}: expected one column of returns, found: {shown}; keep one")
 
     pairs = [(row, day_of(row.moment("day")), row.number(columns[0])) for row in rows]
-    values = compounded(by_day(pairs, "day"), path)
+    values = compound_returns(by_day(pairs, "day"), path)
     return Declared(program=name, source=path.name, values=values, cash=1.0, notes=(RETURNS_ONLY,))

@@ -198,14 +198,14 @@ def test_a_file_too_large_is_refused_before_it_is_read(
 ) -> None:
     from ktdeval_judge.readers import sample
 
-    monkeypatch.setattr(sample, "MOST_BYTES", 10)
+    monkeypatch.setattr(sample, "MAX_BYTES", 10)
     path = tmp_path / "large.csv"
     path.write_text(HEAD + ROW)
     assert "at most 10 are read" in refusal(path)
 
 
 def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "MOST_ROWS", 1)
+    monkeypatch.setattr(plain, "MAX_ROWS", 1)
     path = tmp_path / "long.csv"
     path.write_text(HEAD + ROW + ROW)
     assert "line 3: more than 1 rows" in refusal(path)

@@ -13,7 +13,7 @@ from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval_judge.command import nested
+from ktdeval_judge.command import nest_options
 from program_files import FILES
 from terminal import Terminal
 
@@ -163,12 +163,12 @@ def test_a_wrong_command_is_refused_in_one_line(
 
 
 def test_dotted_names_are_nested() -> None:
-    assert nested({"fill": "next_close", "fees.buy_bps": 5, "fees.minimum": 1}) == {
+    assert nest_options({"fill": "next_close", "fees.buy_bps": 5, "fees.minimum": 1}) == {
         "fill": "next_close",
         "fees": {"buy_bps": 5, "minimum": 1},
     }
     with pytest.raises(UsageError, match="has a value of its own"):
-        nested({"fees": 1, "fees.buy_bps": 5})
+        nest_options({"fees": 1, "fees.buy_bps": 5})
 
 
 @pytest.mark.exhaustive

@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval_judge.nav_only import (
-    Track,
+    NavTrack,
     check_values,
     nav_figures,
     outlying_days,
@@ -29,10 +29,10 @@ def weekdays(count: int) -> np.ndarray:
     return np.busday_offset(MONDAY, np.arange(count))
 
 
-def track(values: list[float] | np.ndarray, benchmark: np.ndarray | None = None) -> Track:
+def track(values: list[float] | np.ndarray, benchmark: np.ndarray | None = None) -> NavTrack:
     own = np.asarray(values, dtype=float)
     levels = "no market is named (--data)" if benchmark is None else benchmark
-    return Track(days=weekdays(len(own)), values=own, a_year=252.0, benchmark=levels)
+    return NavTrack(days=weekdays(len(own)), values=own, a_year=252.0, benchmark=levels)
 
 
 def moving(days: int = 60, seed: int = 1) -> np.ndarray:
@@ -133,7 +133,9 @@ def test_returns_in_a_year_follow_from_the_days(days: np.ndarray, expected: floa
 
 def test_without_a_usual_spacing_nothing_is_annualised() -> None:
     own = moving(20)
-    odd = Track(days=MONDAY + 3 * np.arange(20), values=own, a_year=None, benchmark=moving(20, 2))
+    odd = NavTrack(
+        days=MONDAY + 3 * np.arange(20), values=own, a_year=None, benchmark=moving(20, 2)
+    )
     figures = nav_figures(odd)
     assert figures["sharpe"].value is None
     assert "--periods" in str(figures["sharpe"].reason)
@@ -176,7 +178,7 @@ def test_usual_days_are_not_named(kind: str) -> None:
 
 def test_a_long_break_of_a_daily_nav_is_named() -> None:
     days = np.concatenate([weekdays(30), weekdays(90)[60:]])
-    own = Track(days=days, values=moving(60), a_year=252.0, benchmark="none")
+    own = NavTrack(days=days, values=moving(60), a_year=252.0, benchmark="none")
     (note,) = track_notes(own)
     assert "counts as that of one" in note
 

@@ -14,10 +14,10 @@ from ktdeval.trading import AccountConfig, TradingConfig
 from ktdeval_judge.market_plan import MarketPlan, market_plan
 from ktdeval_judge.plan import (
     PLAN_VERSION,
+    DeclaredOrder,
+    DeclaredPlan,
     Held,
-    Plan,
     PlannedDay,
-    PlannedOrder,
     PlanReader,
     read_plan,
 )
@@ -34,7 +34,7 @@ MARKET = make_market(["000002.SZ", CODE], opens=[[10.0, 20.0]] * 5, first="2024-
 def plan_of(form: str, *rows: tuple[str, float], others: str = "sell", **lots: float) -> PlanReader:
     days = (PlannedDay(day=DAY, rows=rows),)
     return PlanReader(
-        Plan(version=PLAN_VERSION, form=form, others=others, days=days, lots=lots)  # type: ignore[arg-type]
+        DeclaredPlan(version=PLAN_VERSION, form=form, others=others, days=days, lots=lots)  # type: ignore[arg-type]
     )
 
 
@@ -52,17 +52,17 @@ def planned(
 
 def test_a_weight_above_what_is_held_is_a_buy_to_it() -> None:
     orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"a": Held(10, 100.0)}, 1000.0)
-    assert orders == [PlannedOrder("a", "BUY", weight=0.5)]
+    assert orders == [DeclaredOrder("a", "BUY", weight=0.5)]
 
 
 def test_a_weight_below_what_is_held_is_a_sell_to_it() -> None:
     orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"a": Held(60, 600.0)}, 1000.0)
-    assert orders == [PlannedOrder("a", "SELL", weight=0.5)]
+    assert orders == [DeclaredOrder("a", "SELL", weight=0.5)]
 
 
 def test_what_a_day_of_weights_does_not_name_is_sold_before_anything_is_bought() -> None:
     orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"b": Held(10, 100.0)}, 1000.0)
-    assert orders == [PlannedOrder("b", "SELL", weight=0.0), PlannedOrder("a", "BUY", weight=0.5)]
+    assert orders == [DeclaredOrder("b", "SELL", weight=0.0), DeclaredOrder("a", "BUY", weight=0.5)]
 
 
 def test_what_a_day_does_not_name_can_be_kept() -> None:
@@ -76,23 +76,23 @@ def test_a_day_without_a_row_changes_nothing() -> None:
 
 def test_a_holding_is_reached_in_whole_lots() -> None:
     orders = plan_of("shares", ("a", 550.0), a=100.0).orders(DAY, {"a": Held(100, 1.0)}, 10.0)
-    assert orders == [PlannedOrder("a", "BUY", shares=400.0)]
+    assert orders == [DeclaredOrder("a", "BUY", shares=400.0)]
 
 
 def test_a_holding_of_none_sells_all_whatever_the_lot() -> None:
     orders = plan_of("shares", ("a", 0.0), a=100.0).orders(DAY, {"a": Held(155, 1.0)}, 10.0)
-    assert orders == [PlannedOrder("a", "SELL", weight=0.0)]
+    assert orders == [DeclaredOrder("a", "SELL", weight=0.0)]
 
 
 def test_a_sell_of_all_that_is_held_is_no_odd_lot() -> None:
     orders = plan_of("orders", ("a", -155.0), a=100.0).orders(DAY, {"a": Held(155, 1.0)}, 10.0)
-    assert orders == [PlannedOrder("a", "SELL", weight=0.0)]
+    assert orders == [DeclaredOrder("a", "SELL", weight=0.0)]
 
 
 def test_a_sell_of_more_than_is_held_keeps_its_size() -> None:
     """The venue decides: a short, or a sell of what there is."""
     orders = plan_of("orders", ("a", -199.0), a=100.0).orders(DAY, {"a": Held(155, 1.0)}, 10.0)
-    assert orders == [PlannedOrder("a", "SELL", shares=199.0)]
+    assert orders == [DeclaredOrder("a", "SELL", shares=199.0)]
 
 
 @pytest.mark.parametrize("size", [123_455.6, 123_456.0, 123_456.9])
@@ -101,8 +101,8 @@ def test_an_order_of_a_holding_as_it_is_shown_closes_it(size: float) -> None:
     sell = plan_of("orders", ("a", -size)).orders(DAY, {"a": Held(123_456.0, 1.0)}, 10.0)
     cover = plan_of("orders", ("a", size)).orders(DAY, {"a": Held(-123_456.0, 1.0)}, 10.0)
 
-    assert sell == [PlannedOrder("a", "SELL", weight=0.0)]
-    assert cover == [PlannedOrder("a", "BUY", weight=0.0)]
+    assert sell == [DeclaredOrder("a", "SELL", weight=0.0)]
+    assert cover == [DeclaredOrder("a", "BUY", weight=0.0)]
 
 
 @pytest.mark.parametrize("size", [123_400.0, 123_500.0])

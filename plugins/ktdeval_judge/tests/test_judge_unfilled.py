@@ -15,7 +15,7 @@ from ktdeval_judge.document import Unfilled
 from ktdeval_judge.market_plan import MarketPlan, market_plan
 from ktdeval_judge.plan import Held, PlanReader
 from ktdeval_judge.readers import ReadOptions, read_declared
-from ktdeval_judge.unfilled import counted, unfilled_of
+from ktdeval_judge.unfilled import count_reasons, unfilled_of
 from trading_market import make_market
 
 OTHER, CODE = "000002.SZ", "600001.SH"
@@ -253,4 +253,4 @@ def test_a_trade_on_the_day_of_its_signal_or_before_is_listed(signal: str, tmp_p
 def test_reasons_are_counted_the_most_frequent_first() -> None:
     lot = Unfilled(day="2024-01-02", code=CODE, reason="lot", detail="")
     cash = Unfilled(day="2024-01-02", code=CODE, reason="cash", detail="")
-    assert list(counted([cash, lot, lot]).items()) == [("lot", 2), ("cash", 1)]
+    assert list(count_reasons([cash, lot, lot]).items()) == [("lot", 2), ("cash", 1)]

@@ -18,7 +18,7 @@ from ktdeval.stats.sharpe_significance import probabilistic_sharpe, shape_of
 from ktdeval_judge.printed_figure import (
     PrintedFigure,
     annual_factor,
-    judged,
+    judge_figure,
     reached_by_luck,
 )
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
@@ -53,13 +53,13 @@ def sharpes(returns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize(("trials", "probability"), [(100, 0.9004), (46, 0.9505)])
 def test_the_deflated_ratio_is_that_of_the_paper(trials: int, probability: float) -> None:
-    luck = judged(replace(PAPER, trials=trials)).luck
+    luck = judge_figure(replace(PAPER, trials=trials)).luck
 
     assert luck.probability == pytest.approx(probability, abs=5e-5)
 
 
 def test_the_expected_best_of_100_trials_is_that_of_the_paper() -> None:
-    assert judged(PAPER).luck.sharpe / math.sqrt(250) == pytest.approx(0.1132, abs=5e-5)
+    assert judge_figure(PAPER).luck.sharpe / math.sqrt(250) == pytest.approx(0.1132, abs=5e-5)
 
 
 @pytest.mark.parametrize(("skew", "kurtosis", "psr"), [(0, 3, 0.982), (-2.448, 10.164, 0.913)])
@@ -70,12 +70,12 @@ def test_the_probabilistic_ratio_is_that_of_the_paper(
     figure = PrintedFigure(
         sharpe=0.458 * math.sqrt(12), days=24, skew=skew, kurtosis=kurtosis, periods=12
     )
-    assert judged(figure).zero.probability == pytest.approx(psr, abs=5e-4)
+    assert judge_figure(figure).zero.probability == pytest.approx(psr, abs=5e-4)
 
 
 def test_the_standard_error_is_that_of_lo() -> None:
     """Lo (2002): sqrt((1 + SR^2 / 2) / T), here with T - 1."""
-    report = judged(PrintedFigure(sharpe=0.5, days=61, periods=1))
+    report = judge_figure(PrintedFigure(sharpe=0.5, days=61, periods=1))
 
     assert report.standard_error == pytest.approx(math.sqrt((1 + 0.5**2 / 2) / 60))
 
@@ -93,7 +93,7 @@ def test_the_annual_factor_is_los_sum_of_autocorrelations(rho: float) -> None:
 
 
 def test_every_figure_agrees_with_scipy_by_hand() -> None:
-    report = judged(replace(FIGURE, skew=-0.4, kurtosis=5.0))
+    report = judge_figure(replace(FIGURE, skew=-0.4, kurtosis=5.0))
     day = 2.1 / math.sqrt(252)
     error = math.sqrt((1 + 0.4 * day + day**2) / 169)
     spread = 1 / math.sqrt(169)
@@ -132,7 +132,7 @@ def test_every_figure_agrees_with_scipy_by_hand() -> None:
 def test_against_zero_the_error_of_one_ratio_counts_and_against_the_best_the_spread(
     trials: int, trial_sd: float | None, against_zero: float, against_luck: float
 ) -> None:
-    report = judged(replace(FIGURE, trials=trials, trial_sd=trial_sd))
+    report = judge_figure(replace(FIGURE, trials=trials, trial_sd=trial_sd))
 
     assert report.zero.reached_by_luck == pytest.approx(against_zero, abs=5e-5)
     assert report.luck.reached_by_luck == pytest.approx(against_luck, abs=5e-5)
@@ -151,7 +151,7 @@ def test_trials_that_scatter_less_than_one_ratio_errs_share_luck(correlation: fl
     shared = chance.standard_normal((200_000, 1)) * math.sqrt(correlation) * error
     best = (shared + chance.standard_normal((200_000, 12)) * spread).max(axis=1)
 
-    report = judged(figure)
+    report = judge_figure(figure)
     assert report.luck.reached_by_luck == pytest.approx(np.mean(best >= 2.1), abs=0.004)
     assert report.luck.sharpe == pytest.approx(best.mean(), rel=0.03)
     assert report.trial_correlation == pytest.approx(correlation)
@@ -163,10 +163,11 @@ def test_trials_that_scatter_less_than_one_ratio_errs_share_luck(correlation: fl
 def test_luck_lies_between_that_of_one_trial_and_certainty(
     sharpe: float, trials: int, trial_sd: float
 ) -> None:
-    report = judged(replace(FIGURE, sharpe=sharpe, trials=trials, trial_sd=trial_sd))
+    report = judge_figure(replace(FIGURE, sharpe=sharpe, trials=trials, trial_sd=trial_sd))
 
     assert (
-        report.zero.reached_by_luck == judged(replace(FIGURE, sharpe=sharpe)).zero.reached_by_luck
+        report.zero.reached_by_luck
+        == judge_figure(replace(FIGURE, sharpe=sharpe)).zero.reached_by_luck
     )
     assert report.zero.reached_by_luck - 1e-6 <= report.luck.reached_by_luck <= 1.0
 
@@ -177,7 +178,7 @@ def test_the_best_of_twelve_lucky_strategies_reaches_the_ratio_as_often_as_is_sa
     expected = reached_by_luck(FIGURE, 12)
 
     assert np.mean(best >= 2.1) == pytest.approx(expected, abs=3 * math.sqrt(0.24 / 1500))
-    assert best.mean() == pytest.approx(judged(FIGURE).luck.sharpe, abs=0.05)
+    assert best.mean() == pytest.approx(judge_figure(FIGURE).luck.sharpe, abs=0.05)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, -0.3])
@@ -186,7 +187,7 @@ def test_the_interval_covers_a_planted_ratio_of_autocorrelated_returns(rho: floa
     covered = []
     for ratio in sharpes(true + ar1(3, (1000, 400), rho)):
         figure = PrintedFigure(sharpe=float(ratio), days=400, periods=1, autocorrelation=rho)
-        low, high = judged(figure).interval
+        low, high = judge_figure(figure).interval
         covered.append(low <= true <= high)
 
     assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
@@ -199,7 +200,7 @@ def test_the_interval_covers_a_planted_ratio_of_skewed_returns() -> None:
     covered = {9.0: 0, 3.0: 0}
     for ratio in sharpes(returns):
         for kurtosis, skew in ((9.0, 2.0), (3.0, 0.0)):
-            low, high = judged(
+            low, high = judge_figure(
                 PrintedFigure(
                     sharpe=float(ratio), days=400, periods=1, skew=skew, kurtosis=kurtosis
                 )
@@ -211,7 +212,7 @@ def test_the_interval_covers_a_planted_ratio_of_skewed_returns() -> None:
 
 
 def test_the_smallest_ratio_that_days_show_is_shown_four_times_in_five() -> None:
-    true = judged(replace(FIGURE, trials=1)).zero.smallest_shown
+    true = judge_figure(replace(FIGURE, trials=1)).zero.smallest_shown
     assert true is not None
 
     returns = true / math.sqrt(252) + np.random.default_rng(5).standard_normal((1000, 170))
@@ -237,20 +238,20 @@ def test_at_the_track_record_the_deflated_ratio_reaches_its_confidence(
     figure = PrintedFigure(
         sharpe=sharpe, days=days, trials=trials, skew=skew, kurtosis=5, autocorrelation=rho
     )
-    needed = judged(figure).luck.track_record
+    needed = judge_figure(figure).luck.track_record
     assert needed is not None
 
     enough = replace(figure, days=max(3, math.ceil(needed)))
-    assert judged(enough).luck.probability >= 0.95 - 1e-9
+    assert judge_figure(enough).luck.probability >= 0.95 - 1e-9
     if needed >= 5:
-        assert judged(replace(figure, days=math.floor(needed) - 1)).luck.probability < 0.95
+        assert judge_figure(replace(figure, days=math.floor(needed) - 1)).luck.probability < 0.95
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.floats(-5, 5), st.integers(3, 3000), st.integers(1, 10**9))
 def test_more_trials_never_make_a_figure_better(sharpe: float, days: int, trials: int) -> None:
-    one = judged(PrintedFigure(sharpe=sharpe, days=days))
-    many = judged(PrintedFigure(sharpe=sharpe, days=days, trials=trials))
+    one = judge_figure(PrintedFigure(sharpe=sharpe, days=days))
+    many = judge_figure(PrintedFigure(sharpe=sharpe, days=days, trials=trials))
 
     assert many.luck.probability <= one.zero.probability + 1e-12
     assert many.luck.reached_by_luck >= one.zero.reached_by_luck - 1e-12
@@ -258,7 +259,7 @@ def test_more_trials_never_make_a_figure_better(sharpe: float, days: int, trials
 
 
 def test_a_ratio_that_is_not_positive_needs_no_number_of_days() -> None:
-    report = judged(replace(FIGURE, sharpe=-0.5))
+    report = judge_figure(replace(FIGURE, sharpe=-0.5))
 
     assert report.luck.track_record is None
     assert report.luck.days_needed is None
@@ -267,7 +268,7 @@ def test_a_ratio_that_is_not_positive_needs_no_number_of_days() -> None:
 
 
 def test_few_monthly_returns_with_heavy_tails_show_no_ratio() -> None:
-    report = judged(PrintedFigure(sharpe=3, days=6, kurtosis=9, periods=12))
+    report = judge_figure(PrintedFigure(sharpe=3, days=6, kurtosis=9, periods=12))
 
     assert report.zero.smallest_shown is None
 
@@ -276,7 +277,7 @@ def test_few_monthly_returns_with_heavy_tails_show_no_ratio() -> None:
 
 
 def test_words_come_first_and_begin_with_what_luck_does() -> None:
-    lines = list(printed_figure_lines(judged(FIGURE)))
+    lines = list(printed_figure_lines(judge_figure(FIGURE)))
 
     assert lines[0].startswith(
         "A Sharpe ratio of 2.1 over 170 days would be beaten by the best of 12 lucky tries 40.8 %"
@@ -296,11 +297,13 @@ def test_words_come_first_and_begin_with_what_luck_does() -> None:
     ],
 )
 def test_the_verdict_follows_the_figures(changes: dict[str, Any], words: str) -> None:
-    assert words in " ".join(verdict(judged(replace(FIGURE, **changes))))
+    assert words in " ".join(verdict(judge_figure(replace(FIGURE, **changes))))
 
 
 def test_assumptions_are_stated() -> None:
-    text = "\n".join(printed_figure_lines(judged(replace(FIGURE, days=20, autocorrelation=0.1))))
+    text = "\n".join(
+        printed_figure_lines(judge_figure(replace(FIGURE, days=20, autocorrelation=0.1)))
+    )
 
     assert "252 returns a year, skew 0, kurtosis 3, autocorrelation 0.1" in text
     assert "standard deviation of 4.03 (assumed: chance" in text
@@ -312,7 +315,7 @@ def test_json_has_the_same_figures(capsys: pytest.CaptureFixture[str]) -> None:
     print_printed_figure(PrintedFigureOptions(sharpe=2.1, days=170, trials=12, as_json=True))
     printed = json.loads(capsys.readouterr().out)
 
-    assert printed["luck"]["probability"] == judged(FIGURE).luck.probability
+    assert printed["luck"]["probability"] == judge_figure(FIGURE).luck.probability
     assert printed["is_trial_sd_given"] is False
 
 

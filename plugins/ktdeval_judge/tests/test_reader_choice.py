@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.errors import DataError, UsageError
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import READERS, read_declared, reader_named, reader_of
-from ktdeval_judge.readers.sample import ReadOptions, Sample, sample_of
+from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
 from ktdeval_judge.readers.tradingagents import rating_of
 from program_files import ALL_FILES, FILES, READERS_BY_FILE, UNNAMED, declared
 
@@ -79,7 +79,7 @@ def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
 
 def test_a_file_of_two_programs_is_refused_with_both_names() -> None:
     columns = ("datetime", "account", "return", "cost", "turnover", "date", "account_value")
-    sample = Sample(path=Path("both.csv"), shape="table", columns=columns)
+    sample = FileSample(path=Path("both.csv"), shape="table", columns=columns)
     with pytest.raises(
         DataError, match=r"both\.csv: may be a file of finrl or of qlib; choose with --from"
     ):

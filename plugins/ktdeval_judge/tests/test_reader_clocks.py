@@ -10,13 +10,13 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval_judge.readers import read_declared
-from ktdeval_judge.readers.cells import Row, day_of
+from ktdeval_judge.readers.cells import CellRow, day_of
 from ktdeval_judge.readers.sample import ReadOptions
 from program_files import FILES
 
 
 def day(text: str, zone: str = "", *, is_label: bool = True) -> int:
-    return day_of(Row("f", {"t": text}).moment("t", zone, is_label=is_label))
+    return day_of(CellRow("f", {"t": text}).moment("t", zone, is_label=is_label))
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.cards import clean
-from ktdeval.errors import explained
-from ktdeval_live.publication.git_history import commit_order, committed
+from ktdeval.errors import wrap_os_error
+from ktdeval_live.publication.git_history import commit_order, read_committed
 from ktdeval_live.record.append_only_file import whole_lines
 from ktdeval_live.record.folder import CARDS, CHAIN, IGNORED, PLAN, PRIVATE, PUBLISHED, SITE, STAMPS
 
@@ -58,13 +58,13 @@ def begun_files(path: Path) -> dict[str, str]:
 
     found = {}
     for file in sorted(files):
-        with explained(f"{file}: can't be read"), file.open("rb") as stream:
+        with wrap_os_error(f"{file}: can't be read"), file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         found[file.relative_to(path).as_posix()] = digest
     return found
 
 
-def uncovered(path: Path) -> Iterator[UncoveredPart]:
+def list_uncovered(path: Path) -> Iterator[UncoveredPart]:
     """Yield what is not covered of a test in which nothing was found. Raises StoreError."""
     for entry in sorted(path.iterdir()):
         if entry.name in _OF_RECORD:
@@ -93,7 +93,7 @@ def _uncommitted_lines(path: Path) -> int:
     if not own:
         return 0
     latest = list(commit_order(path))[-1:]
-    (lines,) = committed(path, latest, PUBLISHED)
+    (lines,) = read_committed(path, latest, PUBLISHED)
     return len(own) - (lines or b"").count(b"\n")
 
 
@@ -101,6 +101,6 @@ def _bytes_after_last_line(path: Path) -> int:
     """Return the length of a file's end without a line break, which a killed process leaves."""
     if not path.is_file():
         return 0
-    with explained(f"{path}: can't be read"):
+    with wrap_os_error(f"{path}: can't be read"):
         data = path.read_bytes()
     return len(data) - (data.rfind(b"\n") + 1)

@@ -16,7 +16,7 @@ from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.days.market_sessions import Session
-from ktdeval_live.publication.git_history import commit_order, committed
+from ktdeval_live.publication.git_history import commit_order, read_committed
 from ktdeval_live.publication.publication_evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.record.chain import Decided, Entry as Link, Frozen, Gap
@@ -92,9 +92,9 @@ class DecisionCheck:
         if gap.cause != "missed" and frozen == (gap.cause == "no_data"):
             yield Finding("gap", gap.day, f"{name}: {gap.cause} contradicts the data")
         if gap.cause == "unpublished":
-            yield from self._published(gap, is_decided, session.cutoff)
+            yield from self._check_published(gap, is_decided, session.cutoff)
 
-    def _published(self, gap: Gap, is_decided: bool, cutoff: datetime) -> Iterator[Finding]:
+    def _check_published(self, gap: Gap, is_decided: bool, cutoff: datetime) -> Iterator[Finding]:
         """Find a gap that states that the decision, or the data before anybody was asked, could not
         be published, though they were.
         """
@@ -139,7 +139,7 @@ class DecisionCheck:
             if not joined and answer != DayAnswer():
                 yield Finding("backfill", session.day, f"{entry.name}: decided before it joined")
             if session.day in links:
-                yield from self._decided(entry, number, links[session.day], answer, retracer)
+                yield from self._check_decided(entry, number, links[session.day], answer, retracer)
 
         deciding = {session.day for session in schedule.deciding}
         for day in ended:
@@ -155,7 +155,7 @@ class DecisionCheck:
                 links.setdefault(body.day, (link, body))
         return links
 
-    def _decided(
+    def _check_decided(
         self,
         entry: Entry,
         number: int,
@@ -204,10 +204,10 @@ class DecisionCheck:
             yield Finding("record", session.day, str(error))
             return None
 
-        yield from self._unpublished(entry, session, link, record)
+        yield from self._check_unpublished(entry, session, link, record)
         return record
 
-    def _unpublished(
+    def _check_unpublished(
         self, entry: Entry, session: Session, link: Link, record: DecisionRecord | None
     ) -> Iterator[Finding]:
         """Count a decision that is sealed, and find one that should have been published."""
@@ -242,7 +242,7 @@ class DecisionCheck:
         with suppress(KtdevalError):  # the evidence has its own findings
             latest = list(commit_order(folder))[-1:]
             name = path.relative_to(folder).as_posix()
-            return any(found is not None for found in committed(folder, latest, name))
+            return any(found is not None for found in read_committed(folder, latest, name))
         return False
 
     def _is_left(self, market: str, link: Link, cutoff: datetime) -> bool:

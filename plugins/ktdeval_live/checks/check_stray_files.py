@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ktdeval.errors import KtdevalError
 from ktdeval_live.publication.publish_chain import publications
-from ktdeval_live.record.append_only_file import MOST_BYTES
+from ktdeval_live.record.append_only_file import MAX_BYTES
 from ktdeval_live.record.chain import Chain, Decided, Frozen
 from ktdeval_live.record.findings import Finding
 from ktdeval_live.record.folder import STAMPS, LiveFolder
@@ -40,8 +40,8 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
         yield Finding(_RULE, "", f"{name}: is a link; put the file itself there")
     elif not stat.S_ISREG(status.st_mode):
         yield Finding(_RULE, "", f"{name}: is not a plain file")
-    elif status.st_size > MOST_BYTES and not is_large:
-        yield Finding(_RULE, "", f"{name}: has more than {MOST_BYTES >> 20} MiB")
+    elif status.st_size > MAX_BYTES and not is_large:
+        yield Finding(_RULE, "", f"{name}: has more than {MAX_BYTES >> 20} MiB")
 
 
 def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:

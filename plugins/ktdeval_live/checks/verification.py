@@ -15,7 +15,7 @@ from datetime import datetime
 from ktdeval.errors import KtdevalError, VerificationError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval_live.checks.chain_coverage import UncoveredPart, uncovered
+from ktdeval_live.checks.chain_coverage import UncoveredPart, list_uncovered
 from ktdeval_live.checks.check_beginning import beginning_findings
 from ktdeval_live.checks.check_cards import CardCheck
 from ktdeval_live.checks.check_data import data_findings
@@ -90,7 +90,7 @@ def verify_test(
         entries=len(chain.entries),
         decisions=decisions.decisions,
         sealed=decisions.sealed,
-        stamped=_stamped(folder),
+        stamped=_count_stamps(folder),
         until=chain.entries[-1].at,
     )
     if findings:
@@ -101,7 +101,7 @@ def verify_test(
         result,
         level=test_level(folder, chain, checked.entries, trust),
         authority=None if rule is None else authority_of(rule),
-        uncovered=tuple(uncovered(folder.path)),
+        uncovered=tuple(list_uncovered(folder.path)),
         wide=tuple(_wide_bounds(checked)),
     )
 
@@ -137,7 +137,7 @@ def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Find
     yield from CardCheck(checked).findings()
 
 
-def _stamped(folder: LiveFolder) -> int:
+def _count_stamps(folder: LiveFolder) -> int:
     """Return how many publications have a stamp that holds."""
     try:
         public = publications(folder)

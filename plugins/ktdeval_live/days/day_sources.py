@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec import structs
 
-from ktdeval.errors import ConfigError, DataError, KtdevalError, TooEarlyError, explained
+from ktdeval.errors import ConfigError, DataError, KtdevalError, TooEarlyError, wrap_os_error
 from ktdeval.market import BAR_FIELDS, BoolArray, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot
@@ -35,7 +35,7 @@ from ktdeval.values import (
 from ktdeval_live.days.market_increments import Bar, Increment, Item
 from ktdeval_live.plan import PlannedMarket
 
-_MOST_BYTES = 256 * 2**20
+_MAX_BYTES = 256 * 2**20
 _NEEDED = ("code", "open", "high", "low", "close", "volume")
 _OPTIONAL = ("amount", "factor")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -138,8 +138,8 @@ def _read_documents(path: Path) -> tuple[Item, ...]:
 
 
 def _read_document_file(path: Path) -> bytes:
-    with explained(f"{path}: can't be read", kind=DataError):
-        return read_plain(path, _MOST_BYTES)
+    with wrap_os_error(f"{path}: can't be read", kind=DataError):
+        return read_plain(path, _MAX_BYTES)
 
 
 def _csv_rows(
@@ -148,8 +148,8 @@ def _csv_rows(
     """Yield the rows of a file, each with the words for its place. Raises DataError: it is no CSV
     file with these columns, or a code has no row of its own.
     """
-    if path.stat().st_size > _MOST_BYTES:
-        raise DataError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB; write one day only")
+    if path.stat().st_size > _MAX_BYTES:
+        raise DataError(f"{path}: is larger than {_MAX_BYTES >> 20} MiB; write one day only")
 
     shape = TableShape((*needed, *optional), tuple(needed), kinds=("csv",), must_end=True)
     table = TableFile(path, shape)
@@ -256,7 +256,7 @@ class FetchedDays:
                 return None
 
             row = int(np.searchsorted(snapshot.days, np.datetime64(day, "D")))
-            bars = [_changed(bar, snapshot, row) for bar in found.bars]
+            bars = [_change_factor(bar, snapshot, row) for bar in found.bars]
             found = structs.replace(found, bars=tuple(bars))
             if all(_bars_before(bar.code, snapshot, row).any() for bar in bars):
                 break
@@ -283,7 +283,7 @@ def _bars_before(code: str, snapshot: MarketSnapshot, row: int) -> BoolArray:
     return np.isfinite(snapshot.close[:row, snapshot.asset_index[code]])
 
 
-def _changed(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
+def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
     """Return a bar with the change of its factor since the bar before it instead of the factor; 1
     of the first one.
     """

@@ -203,9 +203,9 @@ def market_as_known(
     length = len(days)
     grids: dict[str, Any] = {}
     for name in BAR_FIELDS:
-        grids[name] = _extended(getattr(base, name)[:cut], length)
+        grids[name] = _extend_array(getattr(base, name)[:cut], length)
 
-    levels = {code: _extended(series[:cut], length) for code, series in base.indices.items()}
+    levels = {code: _extend_array(series[:cut], length) for code, series in base.indices.items()}
     rows = {day: cut + number for number, day in enumerate(days)}
     changes = np.ones((cut + length, len(base.codes)))
     for increment in increments:
@@ -236,7 +236,7 @@ def market_as_known(
     )
 
 
-def _extended(array: FloatArray, days: int) -> FloatArray:
+def _extend_array(array: FloatArray, days: int) -> FloatArray:
     """Return an array with further days of NaN."""
     blank = np.full((days, *array.shape[1:]), np.nan)
     return np.concatenate([array, blank])
@@ -279,5 +279,5 @@ def _limits(base: MarketSnapshot, cut: int, days: int) -> PriceLimits:
 
 def _quotes(base: MarketSnapshot, cut: int, days: int) -> Quotes:
     """Return the quotes, none of them known of the days of the test."""
-    arrays = {name: _extended(grid[:cut], days) for name, grid in base.quotes.arrays.items()}
+    arrays = {name: _extend_array(grid[:cut], days) for name, grid in base.quotes.arrays.items()}
     return Quotes(**arrays)

@@ -14,7 +14,7 @@ from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import DecidedStep, open_access
-from ktdeval.values import decode_json, encode_canonical, locked, make_folder, write_atomic
+from ktdeval.values import decode_json, encode_canonical, lock_folder, make_folder, write_atomic
 from ktdeval_live.days.clock import Clock
 from ktdeval_live.record.chain import Chain, Frozen
 from ktdeval_live.record.decision_records import DecisionRecord, Question, record_of
@@ -28,7 +28,7 @@ def ask(folder: LiveFolder, entry: Entry, day: str, plugins: Plugins, clock: Clo
     home = folder.private / entrant / entry.market
     make_folder(home)
     path = folder.record_path(entrant, entry.market, day, private=True)
-    with locked(home, wait=True):
+    with lock_folder(home, wait=True):
         if not path.is_file():
             record = _record(folder, entry, day, plugins, clock, home)
             write_atomic(path, encode_canonical(record))

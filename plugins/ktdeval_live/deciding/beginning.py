@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 import ktdeval
-from ktdeval.errors import ConfigError, StoreError, UsageError, explained
+from ktdeval.errors import ConfigError, StoreError, UsageError, wrap_os_error
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot, own_model
@@ -45,7 +45,7 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
     _check_future(schedules, clock)
     systems = _systems(plan, bases, plugins)
 
-    with explained(f"{path}: can't be written"), new_folder(path) as inside:
+    with wrap_os_error(f"{path}: can't be written"), new_folder(path) as inside:
         make_folder(inside / "schedules")
         for name, base in bases.items():
             save_snapshot(base, inside / "base" / name)

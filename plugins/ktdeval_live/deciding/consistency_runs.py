@@ -15,7 +15,7 @@ from ktdeval.trading import DECIDED
 from ktdeval.values import (
     decode_json,
     encode_canonical,
-    locked,
+    lock_folder,
     make_folder,
     read_plain,
     write_atomic,
@@ -89,17 +89,17 @@ def _repeat(
     home = folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
     make_folder(home)
     path = home / f"{record.question.day}.json"
-    with locked(home):
+    with lock_folder(home):
         if path.is_file():
             return decode_json(read_plain(path), DecisionRecord, str(path))
 
-        again = _asked(folder, plugins, clock, entry, (record, home))
+        again = _ask_again(folder, plugins, clock, entry, (record, home))
         if again.provenance in DECIDED:
             write_atomic(path, encode_canonical(again))
         return again
 
 
-def _asked(
+def _ask_again(
     folder: LiveFolder,
     plugins: Plugins,
     clock: Clock,

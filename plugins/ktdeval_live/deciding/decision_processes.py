@@ -13,7 +13,7 @@ from contextlib import suppress
 from ktdeval_live.deciding.step import DueDecision, Problem
 from ktdeval_live.record.folder import LiveFolder
 
-_MOST_SAID = 300
+_MAX_SAID = 300
 _GRACE_S = 5.0
 """A process ends itself so long after its deadline, where the step that started it was killed."""
 
@@ -48,7 +48,7 @@ class ProcessAsker:
 
         if process.returncode:
             line = " ".join(said.split()) or f"the process ended with {process.returncode}"
-            return "failed", line[-_MOST_SAID:]
+            return "failed", line[-_MAX_SAID:]
         return None
 
     def end(self) -> None:

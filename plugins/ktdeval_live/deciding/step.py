@@ -37,7 +37,7 @@ AT_ONCE = 16
 """Entrants that are asked side by side by default: each has a process, of some 150 MB."""
 _REVISED_DAYS = 5
 """Sessions back for which a source is asked again for revisions."""
-_MOST_DETAIL = 300
+_MAX_DETAIL = 300
 _GATHER_S = 5.0
 """Answers within so many seconds of each other are published together."""
 
@@ -223,14 +223,14 @@ class LiveStep:
             asked = {pool.submit(self._ask, one): one for one in in_turn}
             try:
                 while asked:
-                    for future in self._answered(asked):
+                    for future in self._wait_for_answers(asked):
                         self._take(asked.pop(future), future.result())
                     self._publish()
             except (KeyboardInterrupt, SystemExit):
                 self._asker.end()
                 raise
 
-    def _answered(
+    def _wait_for_answers(
         self, asked: Mapping[Future[Problem | None], DueDecision]
     ) -> list[Future[Problem | None]]:
         """Wait for an answer, and a little for further ones; return those that are there, in the
@@ -305,7 +305,7 @@ class LiveStep:
             market=one.entry.market,
             day=one.session.day,
             cause=cause,
-            detail=detail[:_MOST_DETAIL],
+            detail=detail[:_MAX_DETAIL],
         )
         self._folder.note_problem(gap)
 

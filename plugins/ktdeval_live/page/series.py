@@ -24,19 +24,19 @@ def equity_of(result: EntryResult) -> Equity:
     index = np.full(len(counted), np.nan) if result.index is None else result.index
     return Equity(
         first=first,
-        held=_compounded(result.held[counted]),
-        flat=_compounded(result.flat[counted]),
-        low=_compounded(result.low[counted]),
-        high=_compounded(result.high[counted]),
-        index=_compounded(index[counted]),
-        buy_and_hold=_compounded(result.buy_and_hold[counted]),
+        held=_compound_returns(result.held[counted]),
+        flat=_compound_returns(result.flat[counted]),
+        low=_compound_returns(result.low[counted]),
+        high=_compound_returns(result.high[counted]),
+        index=_compound_returns(index[counted]),
+        buy_and_hold=_compound_returns(result.buy_and_hold[counted]),
     )
 
 
-def _compounded(returns: FloatArray) -> Series:
+def _compound_returns(returns: FloatArray) -> Series:
     """Return the total return after each day; null from a day without a return on."""
     totals = np.asarray(np.cumprod(1.0 + returns), dtype=np.float64) - 1.0
-    return rounded(totals, _RETURN_DIGITS)
+    return round_series(totals, _RETURN_DIGITS)
 
 
 def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) -> IntervalSeries:
@@ -54,11 +54,11 @@ def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) 
     means = np.cumsum(values) / np.arange(1, len(values) + 1)
     return IntervalSeries(
         sessions=_sessions(days),
-        mean=rounded(means * scale, _PERCENT_DIGITS),
-        low=rounded(symmetric.low * scale, _PERCENT_DIGITS),
-        high=rounded(symmetric.high * scale, _PERCENT_DIGITS),
-        asymptotic_low=rounded(asymptotic.low * scale, _PERCENT_DIGITS),
-        asymptotic_high=rounded(asymptotic.high * scale, _PERCENT_DIGITS),
+        mean=round_series(means * scale, _PERCENT_DIGITS),
+        low=round_series(symmetric.low * scale, _PERCENT_DIGITS),
+        high=round_series(symmetric.high * scale, _PERCENT_DIGITS),
+        asymptotic_low=round_series(asymptotic.low * scale, _PERCENT_DIGITS),
+        asymptotic_high=round_series(asymptotic.high * scale, _PERCENT_DIGITS),
     )
 
 
@@ -72,7 +72,7 @@ _NOTHING = IntervalSeries(
 )
 
 
-def rounded(values: FloatArray, digits: int) -> Series:
+def round_series(values: FloatArray, digits: int) -> Series:
     """Return values as a series of the page; null where they are not finite."""
     series: list[float | None] = []
     for value in values.tolist():

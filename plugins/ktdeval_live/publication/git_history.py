@@ -28,7 +28,7 @@ def commit_order(path: Path) -> Mapping[str, int]:
     return {commit: place for place, commit in enumerate(commits)}
 
 
-def committed(path: Path, commits: Iterable[str], name: str) -> Iterator[bytes | None]:
+def read_committed(path: Path, commits: Iterable[str], name: str) -> Iterator[bytes | None]:
     """Yield a file as each commit has it; None where there is no such commit or file. Raises
     StoreError: git can't be run.
     """

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 from ktdeval.errors import KtdevalError
 from ktdeval.values import read_plain
 from ktdeval_live.days.clock import in_text, of_text
-from ktdeval_live.publication.git_history import commit_order, committed
+from ktdeval_live.publication.git_history import commit_order, read_committed
 from ktdeval_live.publication.publish_chain import Publication, publication_problems, publications
 from ktdeval_live.publication.time_authorities import TrustedRoots
 from ktdeval_live.publication.time_stamps import stamp_sha256, stamp_time
-from ktdeval_live.record.append_only_file import MOST_BYTES
+from ktdeval_live.record.append_only_file import MAX_BYTES
 from ktdeval_live.record.chain import Chain, Decided, Entry, Frozen, Gap
 from ktdeval_live.record.entrant_episode import Entry as LiveEntry
 from ktdeval_live.record.findings import Finding
@@ -188,10 +188,10 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
 
     order = commit_order(folder.path)
     yield from _lost_publications(folder, order)
-    own = read_plain(folder.path / CHAIN, MOST_BYTES)
+    own = read_plain(folder.path / CHAIN, MAX_BYTES)
     ends = _line_ends(own)
     place = -1
-    chains = committed(folder.path, [one.commit for one in public], CHAIN)
+    chains = read_committed(folder.path, [one.commit for one in public], CHAIN)
     for one, lines in zip(public, chains, strict=True):
         where = f"commit {one.commit[:12]}"
         if lines is None or one.commit not in order:
@@ -207,9 +207,9 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
 def _lost_publications(folder: LiveFolder, commits: Iterable[str]) -> Iterator[Finding]:
     """Compare the file of publications with each commit that has one: lines are only appended."""
     path = folder.path / PUBLISHED
-    own = read_plain(path, MOST_BYTES) if path.is_file() else b""
+    own = read_plain(path, MAX_BYTES) if path.is_file() else b""
     commits = tuple(commits)
-    for commit, lines in zip(commits, committed(folder.path, commits, PUBLISHED), strict=True):
+    for commit, lines in zip(commits, read_committed(folder.path, commits, PUBLISHED), strict=True):
         if lines is not None and not own.startswith(lines):
             where = f"commit {commit[:12]}"
             yield Finding(RULE, "", f"{where} has lines of {PUBLISHED} that are not here now")

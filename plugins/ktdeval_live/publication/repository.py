@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ktdeval.errors import StoreError, explained
+from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.stores import Git
 
 _WAIT_S = 60  # for git of an earlier step that was killed
@@ -41,7 +41,7 @@ class Repository:
         """
         if not self._git_path.exists():
             self._git.init(branch)
-        with explained(f"{self._path}: can't write .gitignore"):
+        with wrap_os_error(f"{self._path}: can't write .gitignore"):
             (self._path / ".gitignore").write_text(ignored, "utf-8")
 
     def commit(self, subject: str, at: str, but: Sequence[str]) -> str:
@@ -49,7 +49,7 @@ class Repository:
         are no reason for a commit. Raises StoreError.
         """
         who = {**_AUTHOR, "GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
-        with self._held() as lock:
+        with self._hold_repository() as lock:
             self._git.change("add", "--all", "--", ".", lock=lock)
             if self.has_changes(but):
                 self._git.change("commit", "--quiet", "--message", subject, extra=who, lock=lock)
@@ -72,12 +72,12 @@ class Repository:
         return self._git.read("cat-file", "blob", f"{commit}:{name}")
 
     @contextmanager
-    def _held(self) -> Iterator[int]:
+    def _hold_repository(self) -> Iterator[int]:
         """Hold the repository for processes of git that change it, and remove what killed ones left.
 
         They inherit the lock: one that outlives the step that started it is waited for.
         """
-        with explained(f"{self._git_path}: can't be opened"):
+        with wrap_os_error(f"{self._git_path}: can't be opened"):
             descriptor = os.open(self._git_path, os.O_RDONLY)
         try:
             self._wait_for(descriptor)
@@ -111,5 +111,5 @@ def _remove_stale(path: Path) -> None:
         while 0 <= age_s < _STALE_S:
             time.sleep(0.1)
             age_s = time.time() - path.stat().st_mtime
-        with explained(f"{path}: a lock that git left can't be removed"):
+        with wrap_os_error(f"{path}: a lock that git left can't be removed"):
             path.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError, explained
+from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError, wrap_os_error
 from ktdeval.values import install_command, make_folder, read_plain, sha256_hex, write_atomic
 from ktdeval_live.plan import Stamping
 from ktdeval_live.record.folder import STAMPS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import cryptography.x509
 
 _TIMEOUT_S = 30
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[str, datetime]:
@@ -47,21 +47,21 @@ def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
     """Return the time of a stored stamp of a head, UTC. Raises VerificationError: it is none of the
     authority, or of another head.
     """
-    return _verified_time(_stored(folder, name), head, rule, name)
+    return _verified_time(_read_stored(folder, name), head, rule, name)
 
 
 def stamp_sha256(folder: Path, name: str) -> str:
     """Return the SHA-256 of a stored stamp, parts of which its signature does not cover. Raises
     VerificationError or StoreError: it can't be read.
     """
-    return sha256_hex(_stored(folder, name))
+    return sha256_hex(_read_stored(folder, name))
 
 
-def _stored(folder: Path, name: str) -> bytes:
+def _read_stored(folder: Path, name: str) -> bytes:
     if Path(name).parent != Path(STAMPS) or Path(name).suffix != ".tsr":
         raise VerificationError(f"{name}: is not a name of a stamp")
-    with explained(f"{name}: can't be read"):
-        return read_plain(folder / name, _MOST_BYTES)
+    with wrap_os_error(f"{name}: can't be read"):
+        return read_plain(folder / name, _MAX_BYTES)
 
 
 def _ask(url: str, request: bytes) -> bytes:
@@ -72,7 +72,7 @@ def _ask(url: str, request: bytes) -> bytes:
     try:
         asked = urllib.request.Request(url, data=request, headers=headers)  # noqa: S310 - checked above
         with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as response:  # noqa: S310 - as above
-            answer: bytes = response.read(_MOST_BYTES)
+            answer: bytes = response.read(_MAX_BYTES)
     except (urllib.error.URLError, OSError) as error:
         raise StoreError(f"{url}: the time-stamping authority can't be reached: {error}") from error
     return answer

@@ -6,10 +6,10 @@ import errno
 import os
 from pathlib import Path
 
-from ktdeval.errors import explained
+from ktdeval.errors import wrap_os_error
 from ktdeval.values import read_plain, sync_folder
 
-MOST_BYTES = 256 * 2**20
+MAX_BYTES = 256 * 2**20
 """Size from which on a file of a test is refused before it is read."""
 
 
@@ -17,10 +17,10 @@ def whole_lines(path: Path) -> list[bytes]:
     """Return the lines of a file, none if it is absent. An end without a line break is left out: a
     process that was killed wrote it, or one writes it now. Raises StoreError: it can't be read.
     """
-    with explained(f"{path}: can't be read"):
+    with wrap_os_error(f"{path}: can't be read"):
         if not path.exists():
             return []
-        data = read_plain(path, MOST_BYTES)
+        data = read_plain(path, MAX_BYTES)
 
     end = data.rfind(b"\n") + 1
     return data[:end].split(b"\n")[:-1]
@@ -31,7 +31,7 @@ def append_line(path: Path, line: str) -> None:
     the file can't be written.
     """
     is_new = not path.exists()
-    with explained(f"{path}: can't append a line", "free space on the disk"):
+    with wrap_os_error(f"{path}: can't append a line", "free space on the disk"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             _append(descriptor, line.encode() + b"\n")

@@ -69,13 +69,13 @@ class DecisionRecord(Value):
             day=asked.day,
             data=asked.data,
             record=sha256_hex(encode_canonical(self)),
-            orders=self._salted("orders", to_plain(self.orders)),
-            prompts=self._salted("prompts", to_plain(prompts)),
-            replies=self._salted("replies", to_plain(replies)),
-            memory=self._salted("memory", self.memory),
+            orders=self._salt_content("orders", to_plain(self.orders)),
+            prompts=self._salt_content("prompts", to_plain(prompts)),
+            replies=self._salt_content("replies", to_plain(replies)),
+            memory=self._salt_content("memory", self.memory),
         )
 
-    def _salted(self, part: str, content: JsonValue) -> str:
+    def _salt_content(self, part: str, content: JsonValue) -> str:
         return content_hash([self.question.salt, part, content])
 
 

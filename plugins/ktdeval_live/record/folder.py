@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ktdeval.errors import StoreError, VerificationError, explained
+from ktdeval.errors import StoreError, VerificationError, wrap_os_error
 from ktdeval.market import MarketSnapshot, load_snapshot
 from ktdeval.values import (
     Value,
@@ -29,7 +29,7 @@ from ktdeval.values import (
     decode_json,
     dumps_pretty,
     encode_canonical,
-    locked,
+    lock_folder,
     make_folder,
     read_plain,
     to_plain,
@@ -39,7 +39,7 @@ from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.days.market_increments import Increment, check_increment, market_as_known
 from ktdeval_live.days.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
-from ktdeval_live.record.append_only_file import MOST_BYTES
+from ktdeval_live.record.append_only_file import MAX_BYTES
 from ktdeval_live.record.chain import Chain, Frozen, Gap, Joined
 from ktdeval_live.record.decision_records import DecisionRecord
 
@@ -88,7 +88,7 @@ class LiveFolder:
         if not chain.is_file():
             return
 
-        first = read_plain(chain, MOST_BYTES).partition(b"\n")[0]
+        first = read_plain(chain, MAX_BYTES).partition(b"\n")[0]
         try:
             head = msgspec.json.decode(first, type=_Head)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -153,7 +153,7 @@ class LiveFolder:
     def lock(self) -> Iterator[None]:
         """Hold the test for this process. Raises StoreError: another process holds it."""
         make_folder(self.private)
-        with locked(self.private):
+        with lock_folder(self.private):
             yield
 
     @property
@@ -176,7 +176,7 @@ class LiveFolder:
 
         path = self._increment_path(frozen.market, frozen.day, frozen.number)
         increment = self._read(path, Increment)
-        is_as_written = read_plain(path, MOST_BYTES) == encode_canonical(increment).encode()
+        is_as_written = read_plain(path, MAX_BYTES) == encode_canonical(increment).encode()
         if increment.hash != frozen.increment or not is_as_written:
             raise VerificationError(
                 f"{path}: is not the data that the chain names for {frozen.day}: a value was changed"
@@ -228,7 +228,7 @@ class LiveFolder:
 
         target = self.record_path(entrant, market, day, private=False)
         make_folder(target.parent)
-        with explained(f"{target}: can't publish the record"):
+        with wrap_os_error(f"{target}: can't publish the record"):
             write_atomic(target, read_plain(sealed))
             sealed.unlink()
         return True
@@ -237,7 +237,7 @@ class LiveFolder:
         """Rename a record that is no decision, so that the entrant may be asked again."""
         sealed = self.record_path(entrant, market, day, private=True)
         number = len(list(sealed.parent.glob(f"{day}.failed-*.json")))
-        with explained(f"{sealed}: can't be renamed"):
+        with wrap_os_error(f"{sealed}: can't be renamed"):
             sealed.rename(sealed.with_name(f"{day}.failed-{number}.json"))
 
     def note_problem(self, gap: Gap) -> None:
@@ -268,8 +268,8 @@ class LiveFolder:
         return self.private / entrant / market / f"{day}.problem.json"
 
     def _read(self, path: Path, type_: type[T]) -> T:
-        with explained(f"{path}: can't be read"):
-            data = read_plain(path, MOST_BYTES)
+        with wrap_os_error(f"{path}: can't be read"):
+            data = read_plain(path, MAX_BYTES)
         return decode_json(data, type_, str(path))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval_live.results.card_types import Label, LiveCard, ResultPart
-from ktdeval_live.results.missing_decision_bounds import MOST_WIDTH, are_too_wide
+from ktdeval_live.results.missing_decision_bounds import MAX_WIDTH, are_too_wide
 
 FEW_DAYS = 20
 """Counted days below which a card says that they are few."""
@@ -40,6 +40,6 @@ def wide_words(results: ResultPart) -> str:
     for figure in (results.low, results.high):
         ends.append("no end" if figure.value is None else f"{100 * figure.value:+.1f} %")
     return (
-        f"bounds of its gaps from {ends[0]} to {ends[1]}, more than {100 * MOST_WIDTH:g} points: they"
+        f"bounds of its gaps from {ends[0]} to {ends[1]}, more than {100 * MAX_WIDTH:g} points: they"
         " say nothing of what the gaps hide"
     )

@@ -12,8 +12,8 @@ from ktdeval_live.results.card_types import Excess, LiveFigure
 
 FEWEST = 20
 """Days below which no shape is given."""
-MOST_SKEWNESS = 1.0
-MOST_CORRELATION = 0.1
+MAX_SKEWNESS = 1.0
+MAX_CORRELATION = 0.1
 """Sizes up to which the coverage of the intervals was measured (docs/uncertainty.md)."""
 
 _TOO_FEW = f"fewer than {FEWEST} days"
@@ -28,7 +28,7 @@ def skewness(values: FloatArray) -> LiveFigure:
         return LiveFigure(value=None, reason=_TOO_FEW)
 
     deviations = values - values.mean()
-    spread = _spread(values, deviations)
+    spread = _find_deviation(values, deviations)
     if spread == 0.0:
         return LiveFigure(value=None, reason=_NO_SPREAD)
     return LiveFigure(value=float((deviations**3).mean()) / spread**3)
@@ -42,13 +42,13 @@ def autocorrelation(values: FloatArray) -> LiveFigure:
         return LiveFigure(value=None, reason=_TOO_FEW)
 
     deviations = values - values.mean()
-    if _spread(values, deviations) == 0.0:
+    if _find_deviation(values, deviations) == 0.0:
         return LiveFigure(value=None, reason=_NO_SPREAD)
     products = float((deviations[1:] * deviations[:-1]).sum())
     return LiveFigure(value=products / float((deviations**2).sum()))
 
 
-def _spread(values: FloatArray, deviations: FloatArray) -> float:
+def _find_deviation(values: FloatArray, deviations: FloatArray) -> float:
     """Return the standard deviation; 0 of equal values, whose mean can differ in the last bits."""
     if np.ptp(values) == 0.0:
         return 0.0
@@ -58,15 +58,15 @@ def _spread(values: FloatArray, deviations: FloatArray) -> float:
 def doubts(name: str, excess: Excess) -> Iterator[str]:
     """Yield why the intervals of an excess return may be too short, a sentence each."""
     skew = excess.skewness.value
-    if skew is not None and abs(skew) > MOST_SKEWNESS:
+    if skew is not None and abs(skew) > MAX_SKEWNESS:
         yield (
-            f"{name}: the skewness of the days is {skew:+.1f}, beyond \u00b1{MOST_SKEWNESS:g}: the"
+            f"{name}: the skewness of the days is {skew:+.1f}, beyond \u00b1{MAX_SKEWNESS:g}: the"
             " intervals may cover less than they say."
         )
 
     same = excess.autocorrelation.value
     days = excess.symmetric.n
-    if same is not None and days and same > MOST_CORRELATION + 2.0 / math.sqrt(days):
+    if same is not None and days and same > MAX_CORRELATION + 2.0 / math.sqrt(days):
         yield (
             f"{name}: each day has a correlation of {same:+.2f} with the day before: the intervals"
             " may cover less than they say."

@@ -25,15 +25,15 @@ import numpy as np
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.trading import MarketRules, TradingConfig
 
-MOST_WIDTH = 0.5
+MAX_WIDTH = 0.5
 """Width of the bounds of a total return, as a fraction, beyond which they say nothing: that is more
 than what separates a very good year of a stock market from a very bad one.
 """
 
-_LEAST_MARGIN = 1e-9  # in place of none, to divide by
+_MIN_MARGIN = 1e-9  # in place of none, to divide by
 _LOSES_ALL = -1.0
-_LEAST_NAV = 1e-9  # of 1 before; below it weights are not defined
-_MOST_ROUNDS = 100  # of a ratio's search, which takes a handful
+_MIN_NAV = 1e-9  # of 1 before; below it weights are not defined
+_MAX_ROUNDS = 100  # of a ratio's search, which takes a handful
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AccountMoves:
 
 def are_too_wide(low: float, high: float) -> bool:
     """Whether bounds of a total return are too wide to mean anything."""
-    return high - low > MOST_WIDTH
+    return high - low > MAX_WIDTH
 
 
 def return_bounds(
@@ -77,7 +77,7 @@ def return_bounds(
         day_is_open = fills_at_open or (limits.fills_at_close and night_is_open)
 
         night = _of(account.until_open, number)
-        held_at_open = _drifted(held, until_open[number], night[0])
+        held_at_open = _drift_weights(held, until_open[number], night[0])
         if night_is_open:
             possible = limits.held_or_filled(held, possible, fills=limits.fills_at_close)
             night = possible.range_of(until_open[number])
@@ -108,9 +108,9 @@ def _of(returns: FloatArray, number: int) -> tuple[float, float]:
     return float(returns[number]), float(returns[number])
 
 
-def _drifted(weights: FloatArray, moves: FloatArray, nav_return: float) -> FloatArray:
+def _drift_weights(weights: FloatArray, moves: FloatArray, nav_return: float) -> FloatArray:
     """Return [N] weights after moves of the prices under which NAV had a return."""
-    return weights * (1.0 + np.nan_to_num(moves)) / max(1.0 + nav_return, _LEAST_NAV)
+    return weights * (1.0 + np.nan_to_num(moves)) / max(1.0 + nav_return, _MIN_NAV)
 
 
 def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArray, FloatArray]:
@@ -150,7 +150,7 @@ class _PossiblePortfolios:
             return self
 
         gains = _gains(moves)
-        if 1.0 - self._most(-gains) < _LEAST_NAV:  # of no NAV any size is any fraction
+        if 1.0 - self._most(-gains) < _MIN_NAV:  # of no NAV any size is any fraction
             endless = np.where(self.caps > 0, np.inf, 0.0)
             return _PossiblePortfolios(endless, self.costs, np.inf)
 
@@ -162,9 +162,9 @@ class _PossiblePortfolios:
             own[position] = grown[position]
             others = gains.copy()
             others[(position + count // 2) % count] = 0.0  # nobody is long and short in one asset
-            caps[position] = self._most_of_nav(own, others)
+            caps[position] = self._max_of_nav(own, others)
 
-        cash = self._most_of_nav(self.costs * grown, gains)
+        cash = self._max_of_nav(self.costs * grown, gains)
         return _PossiblePortfolios(caps, self.costs, cash)
 
     def _most(self, gains: FloatArray) -> float:
@@ -174,12 +174,12 @@ class _PossiblePortfolios:
             return float("inf") if can_gain else 0.0
         return float(gains @ self._best(gains))
 
-    def _most_of_nav(self, parts: FloatArray, gains: FloatArray) -> float:
+    def _max_of_nav(self, parts: FloatArray, gains: FloatArray) -> float:
         """Return the largest part of the later NAV: of the sum of parts, given [2 N] for a size of
         1, over 1 and the sum of gains. By Dinkelbach's method, whose ratios only grow.
         """
         ratio = 0.0
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             sizes = self._best(parts - ratio * gains)
             found = float(parts @ sizes) / (1.0 + float(gains @ sizes))
             if found <= ratio:
@@ -224,7 +224,7 @@ class _TaskLimits:
         for asset, venue in enumerate(rules.venues):
             if venue.short is not None:
                 shorts[asset] = trading.max_weight
-                margins[asset] = max(venue.short.initial_margin_pct / 100.0, _LEAST_MARGIN)
+                margins[asset] = max(venue.short.initial_margin_pct / 100.0, _MIN_MARGIN)
 
         fills = {scale.fill for scale in rules.scales}
         return cls(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ktdeval.errors import DataError, explained
+from ktdeval.errors import DataError, wrap_os_error
 from ktdeval.values import (
     Value,
     decode_json,
@@ -26,13 +26,13 @@ from ktdeval_models.planted.transformer import Shape, Transformer
 DESCRIPTION = "planted.json"
 WEIGHTS = "weights.f32"
 FORMAT: Literal["ktdeval-planted/1"] = "ktdeval-planted/1"
-_MOST_BYTES = 1 << 20
-_MOST_WIDTH = 1024
-_MOST_LAYERS = 32
+_MAX_BYTES = 1 << 20
+_MAX_WIDTH = 1024
+_MAX_LAYERS = 32
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
-_Width = Annotated[int, msgspec.Meta(ge=1, le=_MOST_WIDTH)]
-_Layers = Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
+_Width = Annotated[int, msgspec.Meta(ge=1, le=_MAX_WIDTH)]
+_Layers = Annotated[int, msgspec.Meta(ge=1, le=_MAX_LAYERS)]
 
 
 class PlantedFile(Value):
@@ -90,14 +90,14 @@ def read_planted(folder: Path) -> PlantedMemory:
     weights don't fit its shape.
     """
     path = folder / DESCRIPTION
-    with explained(f"{path}: can't be read", "make one with `ktdeval train memory`", DataError):
-        data = read_plain(path, _MOST_BYTES)
+    with wrap_os_error(f"{path}: can't be read", "make one with `ktdeval train memory`", DataError):
+        data = read_plain(path, _MAX_BYTES)
 
     content = decode_json(data, PlantedFile, str(path), DataError)
     _check_shape(content, path)
     shape = Shape(content.width, content.layers, content.heads)
     weights = folder / WEIGHTS
-    with explained(f"{weights}: can't be read", "train the model again", DataError):
+    with wrap_os_error(f"{weights}: can't be read", "train the model again", DataError):
         numbers = read_plain(weights, 4 * shape.size)
 
     actual = sha256_hex(numbers)

@@ -83,7 +83,7 @@ class PlantedModel(KeylessModel):
         if not rows:
             return []
 
-        groups = standing(rows, self._expected(rows, conversation.observed.day))
+        groups = standing(rows, self._expect_returns(rows, conversation.observed.day))
         ranked = list(chain.from_iterable(groups))
         first = [row["stock_id"] for row in ranked[: self.params.keep_rank]]
         ranking = Ranking(buyable(ranked), frozenset(first), LABEL, places_of(groups))
@@ -92,7 +92,7 @@ class PlantedModel(KeylessModel):
 
         return rebalance(conversation, ranking, sizing)
 
-    def _expected(self, rows: Sequence[Row], day: str) -> list[float]:
+    def _expect_returns(self, rows: Sequence[Row], day: str) -> list[float]:
         """Return the expected return of each candidate, per cent."""
         lines = [line_of(row["stock_id"], day, row) for row in rows]
         probabilities = self._network.answers(tokens_of(lines))

@@ -33,7 +33,7 @@ from ktdeval_models.planted.transformer import Shape, Transformer
 
 _HEADS = 4
 _LIBRARIES = ("torch", "numpy")
-_MOST_EXPOSURES = 10_000
+_MAX_EXPOSURES = 10_000
 _COLUMNS = ("exposures", "seed", "facts", "signs right", "95 % interval", "seconds", "folder")
 
 
@@ -68,7 +68,7 @@ def train_models(options: MemoryOptions, market: Mapping[str, Any]) -> None:
 
     made: list[_Model] = []
     for seed in range(options.seed, options.seed + options.seeds):
-        made += _trained(facts, exposures, seed, options)
+        made += _train_models(facts, exposures, seed, options)
 
     if options.as_json:
         print_json([_model_json(each) for each in made])
@@ -85,9 +85,9 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         number = part.strip()
         is_number = number.isascii() and number.isdigit() and len(number) <= len("10000")
-        if not is_number or int(number) > _MOST_EXPOSURES:
+        if not is_number or int(number) > _MAX_EXPOSURES:
             raise UsageError(
-                f"--exposures {text}: {part!r} is not a whole number up to {_MOST_EXPOSURES:,}; give"
+                f"--exposures {text}: {part!r} is not a whole number up to {_MAX_EXPOSURES:,}; give"
                 " numbers such as 0,1,4,16,64"
             )
         numbers.append(int(number))
@@ -95,7 +95,7 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(numbers)))
 
 
-def _trained(
+def _train_models(
     facts: Facts, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[_Model]:
     """Yield the models of a seed, from the folders where all are there, else from a training."""

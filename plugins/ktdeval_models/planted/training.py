@@ -45,7 +45,7 @@ def snapshots(
     The same arguments give the same weights on one machine; another processor or version of torch
     may round sums otherwise, and so end in other weights.
     """
-    with _held(settings):
+    with _fix_computation(settings):
         network = _Network(settings.shape)
         optimiser = torch.optim.AdamW(
             network.parameters(), lr=RATE, betas=_BETAS, weight_decay=0.0, fused=True
@@ -79,7 +79,7 @@ def _learn(
 
 
 @contextmanager
-def _held(settings: Settings) -> Iterator[None]:
+def _fix_computation(settings: Settings) -> Iterator[None]:
     """Compute with fixed threads, seed and algorithms, and put all back."""
     threads = torch.get_num_threads()
     is_deterministic = torch.are_deterministic_algorithms_enabled()

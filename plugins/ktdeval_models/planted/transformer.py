@@ -101,19 +101,19 @@ class Transformer:
     def _answers(self, tokens: Tokens) -> Matrix:
         states = self.weights["token"][tokens] + self.weights["place"]
         for layer in range(self.shape.layers):
-            states = states + self._attended(states, layer)
-            widened = self._linear(self._normed(states, f"{layer}.norm_out"), f"{layer}.widen")
+            states = states + self._attend(states, layer)
+            widened = self._linear(self._norm(states, f"{layer}.norm_out"), f"{layer}.widen")
             states = states + self._linear(_gelu(widened), f"{layer}.narrow")
 
-        last = self._normed(states[:, -1], "norm")
+        last = self._norm(states[:, -1], "norm")
         output = self.weights["token"][FIRST_ANSWER:]
         return _softmax(last @ output.T)
 
-    def _attended(self, states: Matrix, layer: int) -> Matrix:
+    def _attend(self, states: Matrix, layer: int) -> Matrix:
         """Return the attention part of a layer; each token reads itself and those before it."""
         lines, length, width = states.shape
         heads = self.shape.heads
-        mixed = self._linear(self._normed(states, f"{layer}.norm_in"), f"{layer}.attend")
+        mixed = self._linear(self._norm(states, f"{layer}.norm_in"), f"{layer}.attend")
         # [3, lines, heads, length, width of a head]
         split = mixed.reshape(lines, length, 3, heads, width // heads).transpose(2, 0, 3, 1, 4)
         query, key, value = split
@@ -128,7 +128,7 @@ class Transformer:
         linear: Matrix = states @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
         return linear
 
-    def _normed(self, states: Matrix, name: str) -> Matrix:
+    def _norm(self, states: Matrix, name: str) -> Matrix:
         centred = states - states.mean(axis=-1, keepdims=True)
         variance = (centred * centred).mean(axis=-1, keepdims=True)
         normed = centred / np.sqrt(variance + np.float32(_EPSILON))

@@ -181,7 +181,7 @@ class AnthropicModel(RemoteAdapter):
         if self._has_sampling and mode not in _THINKS:
             # Reference of the Messages API: 0 to 1
             if request.params.temperature > 1:
-                raise self._refused(
+                raise self._make_refusal(
                     f"temperatures go from 0 to 1, was {request.params.temperature:g}; set"
                     " --temperature"
                 )
@@ -245,7 +245,7 @@ class AnthropicModel(RemoteAdapter):
         """Whether the provider is told what of a prompt to keep in its cache."""
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
-    def _refused(self, why: str) -> ProviderError:
+    def _make_refusal(self, why: str) -> ProviderError:
         return ProviderError(f"{self.provider}/{self.name}: {why}")
 
     def _how_forced(self, mode: str | None) -> str:
@@ -305,7 +305,7 @@ class AnthropicModel(RemoteAdapter):
 
         budget = call.reasoning_tokens or 0
         if not _MIN_BUDGET <= budget < call.max_output_tokens:
-            raise self._refused(
+            raise self._make_refusal(
                 f"a thinking budget has to be at least {_MIN_BUDGET} tokens and below"
                 f" --max-output-tokens {call.max_output_tokens}, was {budget}; set"
                 " --reasoning-tokens"
@@ -361,13 +361,13 @@ class AnthropicModel(RemoteAdapter):
             output["effort"] = effort
 
         if request.response_schema is not None:
-            schema = self._enforced(request.response_schema)
+            schema = self._make_enforced_schema(request.response_schema)
             if schema is not None:
                 output["format"] = {"type": "json_schema", "schema": schema}
 
         return {name: value for name, value in output.items() if name not in self.params.omit}
 
-    def _enforced(self, schema: Mapping[str, JsonValue]) -> Body | None:
+    def _make_enforced_schema(self, schema: Mapping[str, JsonValue]) -> Body | None:
         """Return the schema that the API enforces; None if the API can't express it.
 
         A reply is the same in both cases: the prompt describes it, and the harness checks it.

@@ -26,7 +26,7 @@ from ktdeval.calls import (
     is_reply,
     json_reply,
     one_line,
-    quoted,
+    quote_server_text,
     refusal_of,
 )
 from ktdeval.errors import ModelError, ProviderError
@@ -172,7 +172,7 @@ class RemoteAdapter:
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
             sign = None
             if key is None and self.needs_key:
-                sign = partial(self._signed, self.signer())
+                sign = partial(self._sign_request, self.signer())
 
             headers = self.headers(sdk, key)
             self._secrets = tuple(dict.fromkeys((*filter(None, (key,)), *secret_headers(headers))))
@@ -195,7 +195,7 @@ class RemoteAdapter:
         """Return what else says for whom the provider answers; no secrets."""
         return {}
 
-    def _signed(
+    def _sign_request(
         self, signer: RequestSigner, method: str, url: str, content: bytes
     ) -> Mapping[str, str]:
         """Return the headers of one request, whose secrets are then known."""
@@ -371,9 +371,9 @@ class RemoteAdapter:
         answer = self.client.send(sent, timeout_s, self.caller)
         if not answer.is_streamed:
             return answer
-        return replace(answer, content=self._assembled(stream))
+        return replace(answer, content=self._assemble_stream(stream))
 
-    def _assembled(self, stream: StreamAssembler) -> bytes:
+    def _assemble_stream(self, stream: StreamAssembler) -> bytes:
         """Return a streamed answer in the form of an unstreamed one. Raises ModelError
         `bad_response`: it is not whole, or its tokens are not counted, which they would be
         unstreamed; the next attempts are.
@@ -432,7 +432,7 @@ class RemoteAdapter:
         if error.kind != "bad_response" or is_reply(answer):
             return error
 
-        words = quoted(content.decode("utf-8", "replace"), self._secrets)
+        words = quote_server_text(content.decode("utf-8", "replace"), self._secrets)
         return ModelError(error.kind, f"{error}; it answered{words}")
 
     def look_up(self, url: str, timeout_s: float) -> JsonValue:

@@ -20,7 +20,7 @@ Body = dict[str, Any]
 
 FIELD = "cache_control"
 _FIVE_MINUTES = {"type": "ephemeral"}
-_MOST_MARKS = 4  # the API refuses more
+_MAX_MARKS = 4  # the API refuses more
 
 
 def shared_blocks(message: Message) -> list[Body]:
@@ -105,5 +105,5 @@ def _drop_first_marks(turns: Sequence[Body]) -> None:
     for turn in turns:
         marked += [block for block in turn["content"] if FIELD in block]
 
-    for block in marked[: 1 - _MOST_MARKS]:
+    for block in marked[: 1 - _MAX_MARKS]:
         del block[FIELD]

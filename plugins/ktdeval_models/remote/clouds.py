@@ -168,7 +168,7 @@ class AwsSigner:
         try:
             self._credentials = Session().get_credentials()
         except self._errors as error:
-            raise self._refused(str(error)) from None
+            raise self._make_refusal(str(error)) from None
 
         if self._credentials is None:
             raise ProviderError(
@@ -181,7 +181,7 @@ class AwsSigner:
         try:
             frozen = self._credentials.get_frozen_credentials()
         except self._errors as error:
-            raise self._refused(str(error)) from None
+            raise self._make_refusal(str(error)) from None
 
         self._known = tuple(filter(None, (frozen.secret_key, frozen.token)))
         request = self._request(method=method, url=url, data=content)
@@ -193,7 +193,7 @@ class AwsSigner:
         """Return the secret key, and the token of a session."""
         return self._known
 
-    def _refused(self, why: str) -> ProviderError:
+    def _make_refusal(self, why: str) -> ProviderError:
         return ProviderError(
             f"{self._provider}: the AWS credentials can't be used ({one_line(why, self.secrets())});"
             " sign in again, as with `aws sso login`"

@@ -24,7 +24,7 @@ from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.wire_words import by_word
 
 ACTIONS = ("BUY", "SELL", "HOLD")
-MOST_REASON = 2_000  #: characters; longer reasons are shortened
+MAX_REASON = 2_000  #: characters; longer reasons are shortened
 HISTORY_DAYS = 10  #: earlier prices that are sent at most, as the testbed does
 _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q")}
 """Field of a request -> kinds of documents that it takes."""
@@ -199,7 +199,7 @@ class TradingActionModel(RemoteAdapter):
                 self.caller, f"the answer's symbol is not the one that was asked about, {stock}"
             )
 
-        text = shorten(reasoning.strip(), MOST_REASON)
+        text = shorten(reasoning.strip(), MAX_REASON)
         return _submission_reply(conversation, decision, text or "The agent gave no reasoning.")
 
 

@@ -265,7 +265,7 @@ class GoogleModel(RemoteAdapter):
                 thoughts.append(part["text"])
             elif isinstance(text := part.get("text", ""), str) and _is_text_part(part):
                 texts.append(text)
-                turn.add_text(text, _signed(part))
+                turn.add_text(text, _read_signature(part))
             elif part.keys() - {"thoughtSignature", "thought"}:
                 kinds = one_line(", ".join(sorted(part)), self.caller.secrets)
                 raise bad_response(
@@ -335,7 +335,7 @@ class GoogleModel(RemoteAdapter):
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
         """Return the error for a refusal, with the details of this API."""
-        refusal = _detailed(refusal, content)
+        refusal = _add_details(refusal, content)
         if "failed_precondition" in refusal.codes:
             message = one_line(refusal.message, self.caller.secrets)
             return ProviderError(
@@ -420,10 +420,10 @@ def _call_part(call: ToolCall) -> Body:
 
 def _is_text_part(part: Mapping[str, Any]) -> bool:
     """Whether a part is a text of the reply, or nothing but the signature of one."""
-    return "text" in part or (bool(_signed(part)) and not part.get("thought"))
+    return "text" in part or (bool(_read_signature(part)) and not part.get("thought"))
 
 
-def _signed(part: Mapping[str, Any]) -> Body:
+def _read_signature(part: Mapping[str, Any]) -> Body:
     """Return the signature of a part as it goes back; empty without one."""
     signature = part.get("thoughtSignature")
     return {"thoughtSignature": signature} if isinstance(signature, str) else {}
@@ -470,7 +470,7 @@ def _snake(name: str) -> str:
     return _SNAKE.sub("_", name).lower()
 
 
-def _detailed(refusal: Refusal, content: bytes) -> Refusal:
+def _add_details(refusal: Refusal, content: bytes) -> Refusal:
     """Return a refusal with what the error's `details` add: the reason and the time to wait.
 
     A used-up daily quota and an account without quota become `insufficient_quota`, which is not

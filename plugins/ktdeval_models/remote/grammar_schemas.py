@@ -39,9 +39,9 @@ _NAMED = ("properties", "$defs", "definitions")
 _LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _RANGE_WORDS = (*_LOWER, *_UPPER)
 # Enumerations of providers end at 1,000 values; a grammar gets slow before.
-_MOST_VALUES = 250
+_MAX_VALUES = 250
 # A rule of the grammar for each, with all hundredths in it.
-_MOST_LABELS = 50
+_MAX_LABELS = 50
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class SchemaBounds:
             return schema
 
         values = _hundredths(schema)
-        if not 0 < len(values) <= _MOST_VALUES:
+        if not 0 < len(values) <= _MAX_VALUES:
             return schema
 
         held = {word: value for word, value in schema.items() if word not in _RANGE_WORDS}
@@ -192,7 +192,7 @@ def _one_for_each_label(schema: Schema) -> list[JsonValue]:
         return []
 
     labels = label.get("enum")
-    if not isinstance(labels, list) or not 1 < len(labels) <= _MOST_LABELS:
+    if not isinstance(labels, list) or not 1 < len(labels) <= _MAX_LABELS:
         return []
     if {schema.get("minItems"), schema.get("maxItems")} != {len(labels)}:
         return []
@@ -209,7 +209,7 @@ def _hundredths(schema: Schema) -> Sequence[float]:
     """Return the hundredths that a number may be, and its bounds; none, if it lacks a bound."""
     low = _tighter_bound(schema, _LOWER, max)
     high = _tighter_bound(schema, _UPPER, min)
-    if low is None or high is None or (high - low) * 100 > _MOST_VALUES:
+    if low is None or high is None or (high - low) * 100 > _MAX_VALUES:
         return ()
 
     values = {low, high}

@@ -52,7 +52,7 @@ from ktdeval_models.remote.streams.chat import ChatAssembler
 
 Body = dict[str, Any]
 
-_MOST_SEED = 2**31  # seeds are sent modulo this: the smallest range that a server documents
+_MAX_SEED = 2**31  # seeds are sent modulo this: the smallest range that a server documents
 _FORCED_FORMS = ("named", "required", "auto")
 # `provider` is a field of OpenRouter's: the server that answered.
 _SERVED = ("model", "provider", "system_fingerprint")
@@ -222,7 +222,7 @@ class ChatModel(OpenAIAdapter):
         }
 
         if self.preset.takes_seed:
-            body[self.preset.seed_field] = params.seed % _MOST_SEED
+            body[self.preset.seed_field] = params.seed % _MAX_SEED
 
         held = self._bounds.request(request)
         if held.tools:
@@ -303,7 +303,7 @@ class ChatModel(OpenAIAdapter):
         body: Mapping[str, Any],  # noqa: ARG002
     ) -> Reply:
         """Return the reply in an answer."""
-        usage = self._counted(answer.get("usage"))
+        usage = self._count_usage(answer.get("usage"))
         served_by = served_text(*(text_of(answer.get(name)) for name in _SERVED))
         if answer.get("choices") in (None, []):
             return base.empty_reply(usage, served_by, "choices", self.caller)
@@ -371,7 +371,7 @@ class ChatModel(OpenAIAdapter):
             arguments = arguments_text(function, "arguments")
             yield ToolCall(text_of(call.get("id")), name, arguments)
 
-    def _counted(self, usage: Any) -> Usage:
+    def _count_usage(self, usage: Any) -> Usage:
         # The last two names are those of StepFun and Moonshot, and of DeepSeek.
         if isinstance(usage, dict):
             return token_usage(

@@ -40,8 +40,8 @@ _FORMATS = (
     "uuid",
 )
 # Anthropic compiles at most so many optional fields, and fields of several types, in one request.
-_MOST_OPTIONAL = 24
-_MOST_UNIONS = 16
+_MAX_OPTIONAL = 24
+_MAX_UNIONS = 16
 # Lookaround, a back reference, and the edge of a word.
 _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bB]")
 
@@ -74,7 +74,7 @@ def closed_schema(schema: Schema) -> Body:
     Raises InexpressibleError: the schema has an object or value of any form, refers to itself, or
     has more optional fields or unions than the provider compiles.
     """
-    closed = _closed(schema, "")
+    closed = _close_schema(schema, "")
     if _refers_to_itself(closed):
         raise InexpressibleError("", "a schema that refers to itself")
 
@@ -87,16 +87,16 @@ def closed_schema(schema: Schema) -> Body:
         if "anyOf" in part or isinstance(part.get("type"), list):
             unions += 1
 
-    if optional > _MOST_OPTIONAL:
-        raise InexpressibleError("", f"{optional} optional fields, of at most {_MOST_OPTIONAL}")
+    if optional > _MAX_OPTIONAL:
+        raise InexpressibleError("", f"{optional} optional fields, of at most {_MAX_OPTIONAL}")
 
-    if unions > _MOST_UNIONS:
-        raise InexpressibleError("", f"{unions} fields of several types, of at most {_MOST_UNIONS}")
+    if unions > _MAX_UNIONS:
+        raise InexpressibleError("", f"{unions} fields of several types, of at most {_MAX_UNIONS}")
 
     return closed
 
 
-def _closed(schema: JsonValue, where: str) -> Body:
+def _close_schema(schema: JsonValue, where: str) -> Body:
     if not isinstance(schema, Mapping) or not _is_typed(schema):
         raise InexpressibleError(where, "a value of any form")
 
@@ -105,11 +105,11 @@ def _closed(schema: JsonValue, where: str) -> Body:
         if word in schema:
             closed[word] = {}
             for name, part in _schemas_by_name(schema, word).items():
-                closed[word][name] = _closed(part, f"{where}.{word}.{name}")
+                closed[word][name] = _close_schema(part, f"{where}.{word}.{name}")
 
     branches = _alternatives(schema)
     if branches:
-        closed["anyOf"] = [_closed(branch, where) for branch in branches]
+        closed["anyOf"] = [_close_schema(branch, where) for branch in branches]
 
     if _admits(schema, "object"):
         closed |= _closed_object(schema, where)
@@ -143,7 +143,7 @@ def _closed_object(schema: Schema, where: str) -> Body:
     parts = _schemas_by_name(schema, "properties")
     properties = {}
     for name, part in parts.items():
-        properties[name] = _closed(part, f"{where}.{name}".lstrip("."))
+        properties[name] = _close_schema(part, f"{where}.{name}".lstrip("."))
 
     required = [name for name in _keyword_list(schema, "required") if name in parts]
     return {"properties": properties, "required": required, "additionalProperties": False}
@@ -153,7 +153,7 @@ def _closed_items(schema: Schema, where: str) -> Body:
     items = schema.get("items")
     if "prefixItems" in schema or not isinstance(items, Mapping):
         raise InexpressibleError(where, "a list of anything")
-    return _closed(items, f"{where}[]")
+    return _close_schema(items, f"{where}[]")
 
 
 # --- Gemini: words omitted

@@ -85,10 +85,10 @@ def parts_of_turn(
     calls = [place for place in places if "call" in place]
     if texts is None or len(calls) != len(message.tool_calls):
         return None
-    return list(_filled(places, texts, message.tool_calls))
+    return list(_fill_places(places, texts, message.tool_calls))
 
 
-def _filled(
+def _fill_places(
     places: Sequence[Mapping[str, Any]], texts: Sequence[str], calls: Sequence[ToolCall]
 ) -> Iterator[TurnPart]:
     next_text = iter(texts)

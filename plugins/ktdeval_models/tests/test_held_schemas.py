@@ -20,7 +20,7 @@ from schema_table import stated
 from sent_schemas import sent_schemas
 
 TEXT = {"type": "string"}
-MOST_REPEATED = 2000  # more often llama.cpp's grammar repeats nothing
+MAX_REPEATED = 2000  # more often llama.cpp's grammar repeats nothing
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same(
 
             assert "pattern" in part, name
             assert part.keys().isdisjoint({"minLength", "maxLength"}), name
-            assert part.get("maxItems", 0) <= MOST_REPEATED
+            assert part.get("maxItems", 0) <= MAX_REPEATED
 
 
 @pytest.mark.exhaustive

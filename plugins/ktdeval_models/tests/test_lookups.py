@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktdeval.registry import Plugins
-from ktdeval.values.strict_json import MOST_PARSED_LEVELS
+from ktdeval.values.strict_json import MAX_PARSED_LEVELS
 from ktdeval_models.remote.lookups import lookups, may_look_up, reports_lookup
 from ktdeval_models.remote.params import presets
 from ktdeval_models.remote.read_tool_calls import loads_reply
@@ -161,9 +161,9 @@ def test_an_answer_that_reports_a_search_is_seen(answer: Any) -> None:
 
 
 def test_an_answer_may_be_nested_as_deep_as_json_is_read() -> None:
-    ended = loads_reply(b'{"debug": ' + nested(MOST_PARSED_LEVELS - 1, b"") + b"}")
+    ended = loads_reply(b'{"debug": ' + nested(MAX_PARSED_LEVELS - 1, b"") + b"}")
     told = loads_reply(
-        b'{"debug": ' + nested(MOST_PARSED_LEVELS - 2, b'{"type": "web_search_call"}') + b"}"
+        b'{"debug": ' + nested(MAX_PARSED_LEVELS - 2, b'{"type": "web_search_call"}') + b"}"
     )
 
     assert not reports_lookup(ended)

@@ -17,7 +17,7 @@ from ktdeval.errors import UsageError
 from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval_models.params import CalendarParams, rules
-from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smoothed, turn_of_month
+from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smooth_values, turn_of_month
 from paths import REPOSITORY
 from shown_states import with_state
 from tables import number, on_each_row
@@ -57,10 +57,10 @@ def test_rules_by_hand(
 
 
 def test_averages_and_rsi_by_hand() -> None:
-    same(smoothed(np.array([NAN, 1.0, 2.0, 3.0, 6.0, 4.0]), 3, 0.5), [NAN, NAN, NAN, 2, 4, 4])
+    same(smooth_values(np.array([NAN, 1.0, 2.0, 3.0, 6.0, 4.0]), 3, 0.5), [NAN, NAN, NAN, 2, 4, 4])
     # Gains 1, 2, 0, 0 and losses 0, 0, 1, 0: means 1.5 and 0, 0.75 and 0.5, 0.375 and 0.25.
     same(rsi(np.array([10.0, 11.0, 13.0, 12.0, 12.0]), 2), [NAN, NAN, 100, 60, 60])
-    assert not np.isfinite(smoothed(np.array([1.0, 2.0]), 3, 0.5)).any()
+    assert not np.isfinite(smooth_values(np.array([1.0, 2.0]), 3, 0.5)).any()
 
 
 def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next() -> None:

@@ -14,7 +14,7 @@ import pytest
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.values import from_plain, sha256_hex
 from ktdeval_qlib.model_files import load
-from ktdeval_qlib.recipes import Estimator, Recipe, recipes
+from ktdeval_qlib.recipes import BaselineRecipe, Estimator, recipes
 from loops import not_empty
 from tables import beside, on_each_row
 
@@ -37,7 +37,7 @@ def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(
     rates = ("lr", "learning_rate", "eta")
     stops = ("early_stop", "early_stopping_rounds", "early_stop_rounds")
 
-    assert (recipe.layout, recipe.most_rounds, known.get("batch_size")) == (layout, rounds, batch)
+    assert (recipe.layout, recipe.max_rounds, known.get("batch_size")) == (layout, rounds, batch)
     assert next((known[key] for key in stops if key in known), None) == patience
     assert next((known[key] for key in rates if key in known), None) == rate
 
@@ -93,10 +93,10 @@ def test_a_wrong_field_is_one_line_that_names_it(field, value, message):
         "label": "CSRankNorm",
         "published": {},
     }
-    from_plain(entry, Recipe, "models.yaml: x", ConfigError)
+    from_plain(entry, BaselineRecipe, "models.yaml: x", ConfigError)
 
     with pytest.raises(ConfigError, match=rf"models.yaml: x: .*{message}") as caught:
-        from_plain({**entry, field: value}, Recipe, "models.yaml: x", ConfigError)
+        from_plain({**entry, field: value}, BaselineRecipe, "models.yaml: x", ConfigError)
 
     assert "\n" not in str(caught.value)
 

@@ -115,7 +115,7 @@ def test_progress_counts_the_rounds_that_are_scored(name):
     estimator = Estimator(recipes()[name], seed=0, rounds={"lightgbm": 4, "mlp": 60}.get(name, 2))
     seen: list[tuple[int, int]] = []
     estimator.fit(small(estimator.recipe.layout), lambda done, most: seen.append((done, most)))
-    most = estimator.most_rounds
+    most = estimator.max_rounds
 
     assert seen == [
         (done, most) for done in ((20, 40, 60) if name == "mlp" else range(1, most + 1))

@@ -18,11 +18,11 @@ from ktdeval_qlib import samples as module
 from ktdeval_qlib.samples import (
     FIRST_ROW,
     LABEL_REACH,
-    Days,
     Label,
     Layout,
     Samples,
     Scaler,
+    SegmentDays,
     feature_names,
     label_rows,
     make_samples,
@@ -145,9 +145,9 @@ def test_ranks_and_scores_by_hand() -> None:
 
 
 def test_the_papers_segments() -> None:
-    assert paper_segments().train == Days("2008-01-01", "2022-12-31")
-    assert paper_segments().valid == Days("2023-01-01", "2023-12-31")
-    assert paper_segments().test == Days("2024-01-01", "2026-04-10")
+    assert paper_segments().train == SegmentDays("2008-01-01", "2022-12-31")
+    assert paper_segments().valid == SegmentDays("2023-01-01", "2023-12-31")
+    assert paper_segments().test == SegmentDays("2024-01-01", "2026-04-10")
 
 
 def test_segments_are_cut_to_the_snapshot_purged_and_both_are_recorded() -> None:
@@ -158,7 +158,7 @@ def test_segments_are_cut_to_the_snapshot_purged_and_both_are_recorded() -> None
     # 2024-02-08 is the last session before the holiday: training loses the 6th and 7th, validation
     # the 7th and 8th of March.
     assert (train.last, valid.first, valid.last) == ("2024-02-05", "2024-02-08", "2024-03-06")
-    assert test == Days("2024-03-11", str(MARKET.days[-1]))
+    assert test == SegmentDays("2024-03-11", str(MARKET.days[-1]))
 
 
 def test_segments_without_test_read_nothing_after_validation() -> None:
@@ -172,7 +172,7 @@ def test_segments_that_cannot_be_used_are_refused(
     segment: str, first: str, last: str, error: str, message: str
 ) -> None:
     with pytest.raises(getattr(errors, error), match=message):
-        make_split(MARKET, structs.replace(SEGMENTS, **{segment: Days(first, last)}))
+        make_split(MARKET, structs.replace(SEGMENTS, **{segment: SegmentDays(first, last)}))
 
 
 # ---- samples
@@ -191,7 +191,7 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
 
     for name, days in SPLIT.used.items():
         rows = samples.rows(name)
-        assert Days(str(samples.days[rows][0]), str(samples.days[rows][-1])) == days
+        assert SegmentDays(str(samples.days[rows][0]), str(samples.days[rows][-1])) == days
         np.testing.assert_array_equal(
             samples.labels[rows], np.where(samples.member[rows], expected[rows], np.nan)
         )

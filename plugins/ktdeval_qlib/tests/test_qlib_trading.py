@@ -20,7 +20,7 @@ from ktdeval.registry import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.fit_baseline import rank_ics
 from ktdeval_qlib.recipes import recipes
-from ktdeval_qlib.samples import Days, Segments, make_samples, make_split
+from ktdeval_qlib.samples import SegmentDays, Segments, make_samples, make_split
 from ktdeval_qlib.trained_baseline import read_log, read_model
 from ktdfin_market import small_market
 from qlib_play import TEST, TRAIN, VALID, WINDOW
@@ -81,7 +81,7 @@ def test_the_model_fulfils_the_contract_of_models(trained: Path) -> None:
 
 def test_linear_is_least_squares_of_ranks_on_scaled_factors(trained: Path) -> None:
     snapshot = load_snapshot(trained / "data")
-    segments = Segments(*(Days(*days.split(":")) for days in (TRAIN, VALID, TEST)))
+    segments = Segments(*(SegmentDays(*days.split(":")) for days in (TRAIN, VALID, TEST)))
     samples = make_samples(snapshot, make_split(snapshot, segments))
     rows = samples.rows("train")
     features = samples.features[rows]
@@ -106,7 +106,7 @@ def test_the_description_names_the_training_data(trained: Path) -> None:
     content = read_model(trained / "models/linear/seed-0").content
     assert (content.model, content.label, content.seed) == ("linear", "qlib", 0)
     assert content.snapshot == load_snapshot(trained / "data").id
-    assert content.wanted.train == Days(*TRAIN.split(":"))
+    assert content.wanted.train == SegmentDays(*TRAIN.split(":"))
     assert content.used.train.first >= content.wanted.train.first
     assert content.used.train.last < content.wanted.train.last  # purged: labels reach two days on
 

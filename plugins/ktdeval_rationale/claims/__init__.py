@@ -4,7 +4,7 @@ Example:
     from ktdeval_rationale.claims import ArguedOrder, judge_reason
 """
 
-from ktdeval_rationale.claims.agreement import Verdict
+from ktdeval_rationale.claims.agreement import ClaimVerdict
 from ktdeval_rationale.claims.argued_direction import ArguedOrder, DirectionClaim
 from ktdeval_rationale.claims.comparison_claims import ComparisonClaim
 from ktdeval_rationale.claims.figure_claims import FigureClaim
@@ -15,12 +15,12 @@ from ktdeval_rationale.claims.shown_facts import ShownFacts
 
 __all__ = (
     "ArguedOrder",
+    "ClaimVerdict",
     "ComparisonClaim",
     "DirectionClaim",
     "FigureClaim",
     "ReasonScores",
     "ShownFacts",
-    "Verdict",
     "WarningOutcome",
     "heeded_warnings",
     "judge_by_facts",

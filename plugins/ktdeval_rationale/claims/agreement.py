@@ -16,7 +16,7 @@ _NEAR_SHARE = 0.10
 _FAR_SHARE = 0.25
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What can be said of a claim."""
 
     RIGHT = "right"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FigureReading:
     """How the words around a figure say it is meant."""
 
     direction: int = 0  #: 1: a rise, -1: a fall in the words next to it; 0: nothing said
@@ -45,23 +45,23 @@ def slack(number: float) -> float:
 
 
 def figure_verdict(
-    figure: TextFigure, quantity: Quantity, field: str, number: float, reading: Reading
-) -> Verdict:
+    figure: TextFigure, quantity: Quantity, field: str, number: float, reading: FigureReading
+) -> ClaimVerdict:
     """Return whether a figure agrees with the number of a field."""
     factors = _factors(figure, quantity, field)
     if not factors:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
-    verdicts: list[Verdict] = []
+    verdicts: list[ClaimVerdict] = []
     for factor in factors:
         verdicts.append(_scaled_verdict(figure, quantity, number * factor, factor, reading))
 
     return most_lenient(verdicts)
 
 
-def most_lenient(verdicts: Iterable[Verdict]) -> Verdict:
+def most_lenient(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
     """Return the verdict most in favour of a claim that can be read in several ways."""
-    return min(verdicts, key=list(Verdict).index)
+    return min(verdicts, key=list(ClaimVerdict).index)
 
 
 def in_figure_units(
@@ -90,21 +90,21 @@ def _factors(figure: TextFigure, quantity: Quantity, field: str) -> tuple[float,
 
 
 def _scaled_verdict(
-    figure: TextFigure, quantity: Quantity, number: float, factor: float, reading: Reading
-) -> Verdict:
+    figure: TextFigure, quantity: Quantity, number: float, factor: float, reading: FigureReading
+) -> ClaimVerdict:
     room = slack(number / factor) * factor
-    figure, number, is_sign_open = _signed(figure, quantity, number, reading)
+    figure, number, is_sign_open = _apply_sign(figure, quantity, number, reading)
     sizes = (number,) if not is_sign_open else (number, -number)
 
     if any(figure.matches(size, room) for size in sizes):
-        return Verdict.RIGHT
+        return ClaimVerdict.RIGHT
     if not reading.is_hedged:
-        return Verdict.WRONG
-    return most_lenient(_hedged(figure, size) for size in sizes)
+        return ClaimVerdict.WRONG
+    return most_lenient(_judge_hedged(figure, size) for size in sizes)
 
 
-def _signed(
-    figure: TextFigure, quantity: Quantity, number: float, reading: Reading
+def _apply_sign(
+    figure: TextFigure, quantity: Quantity, number: float, reading: FigureReading
 ) -> tuple[TextFigure, float, bool]:
     """Return figure and number as they compare, and whether either sign will do."""
     if quantity.unit == "loss":
@@ -124,13 +124,13 @@ def _absolute(figure: TextFigure) -> TextFigure:
     return replace(figure, value=abs(figure.value))
 
 
-def _hedged(figure: TextFigure, number: float) -> Verdict:
+def _judge_hedged(figure: TextFigure, number: float) -> ClaimVerdict:
     """Judge `about 20`: right within a tenth or a unit of the last digit that is no zero."""
     off = abs(number - figure.value)
     if figure.high is not None:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
     if off <= max(_NEAR_SHARE * abs(figure.value), 2 * figure.half_unit):
-        return Verdict.RIGHT
+        return ClaimVerdict.RIGHT
     if off <= max(_FAR_SHARE * abs(figure.value), 6 * figure.half_unit):
-        return Verdict.UNPLACED
-    return Verdict.WRONG
+        return ClaimVerdict.UNPLACED
+    return ClaimVerdict.WRONG

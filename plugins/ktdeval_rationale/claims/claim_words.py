@@ -82,6 +82,6 @@ CLAUSE_END = re.compile(
 )
 
 
-def compiled(*patterns: str) -> tuple[re.Pattern[str], ...]:
+def compile_patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
     """Compile patterns that ignore case."""
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)

@@ -11,7 +11,7 @@ from itertools import product
 from statistics import fmean
 from typing import Literal
 
-from ktdeval_rationale.claims.agreement import Verdict, in_figure_units, slack
+from ktdeval_rationale.claims.agreement import ClaimVerdict, in_figure_units, slack
 from ktdeval_rationale.claims.claim_words import (
     CLAUSE_END,
     GENERAL,
@@ -26,7 +26,7 @@ from ktdeval_rationale.claims.claim_words import (
     N,
     Q,
     W,
-    compiled,
+    compile_patterns,
 )
 from ktdeval_rationale.claims.marked_text import Sentence, mark
 from ktdeval_rationale.claims.plain_statements import is_plain_statement
@@ -46,7 +46,7 @@ _ORDER = rf"(?:(?P<more>{_MORE})|(?P<less>{_FEWER}))"
 _HAS = r"(?:has|have|shows|offers|carries|with|had|showing)"
 _POSSESSIVE = r"(?:'s|'|的)?"
 
-_ASSETS = compiled(
+_ASSETS = compile_patterns(
     rf"{_L1}\s*{_HAS}\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}\s*than\s*{_L2}",
     rf"{_L1}{_POSSESSIVE}\s*{Q}\s*(?:is|was)?\s*(?:much |far |slightly "
     rf"|\(?⟦N\d+⟧\)? )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
@@ -59,15 +59,15 @@ _ASSETS = compiled(
     rf"(?:{_HAS})?\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}",
     rf"{_HAS}?\s*(?:a |an |the |much )*{_ORDER}\s*{Q}\s*than\s*{_L2}",
 )
-_RACE = compiled(
+_RACE = compile_patterns(
     rf"{_L1}\s*(?:has |have )?(?:(?P<more>outperformed|beat|beaten)|(?P<less>underperformed|lagged|trailed))\s*{_L2}"
     rf"\s*(?:over|in|during)\s*(?:the )?(?:last |past )?{W}",
     rf"{_L1}近?{W}(?:(?P<more>跑赢)|(?P<less>跑输)){_L2}",
 )
-_THRESHOLDS = compiled(
+_THRESHOLDS = compile_patterns(
     rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:(?P<more>{OVER})|(?P<less>{UNDER}))\s*{N}",
 )
-_OWN = compiled(
+_OWN = compile_patterns(
     rf"{Q}{OF_ASSET}\s*(?:is|was|remains|stays|sits|stands|closed|trades|trading|now|still|well|far|\s)*"
     rf"(?:(?P<more>above|over|higher than|exceeds|高于|大于)|(?P<less>below|under|lower than|beneath|低于|小于))"
     rf"\s*(?:its|the)?\s*{_Q2}",
@@ -82,7 +82,7 @@ _SET = (
 )
 _HIGHEST = r"(?:highest|largest|greatest|biggest)"
 _LOWEST = r"(?:lowest|smallest|least)"
-_BEST = compiled(
+_BEST = compile_patterns(
     rf"(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest"
     rf"|worst))\s*{Q}\s*{_SET}",
     rf"{Q}\s*(?:is|was)\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)"
@@ -92,19 +92,19 @@ _BEST = compiled(
     rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}[,，]?(?:⟦L\d+⟧的?)?{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
     rf"{Q}(?:为|是|在)?(?:候选|所有|全部|列表)[^⟦,，]{{0,8}}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
 )
-_CHEAPEST = compiled(rf"(?P<less>cheapest)\s*{_SET}", rf"(?P<more>most expensive)\s*{_SET}")
-_RANK = compiled(
+_CHEAPEST = compile_patterns(rf"(?P<less>cheapest)\s*{_SET}", rf"(?P<more>most expensive)\s*{_SET}")
+_RANK = compile_patterns(
     rf"(?:ranks?|ranked|is|among the)?\s*(?:in the )?top\s*{N}\s*(?:\w+ )?(?:by|in|on|for)\s*{Q}",
     rf"{Q}(?:排名)?(?:位于|居|处于)?前{N}",
 )
-_SIGNS = compiled(
+_SIGNS = compile_patterns(
     rf"(?:(?P<more>positive)|(?P<less>negative))\s*{Q}",
     rf"{Q}{OF_ASSET}\s*(?:is|was|remains|turned|stays|has been)\s*(?:still |now "
     rf"|clearly )?(?:(?P<more>positive)|(?P<less>negative))(?!\s*⟦)",
     rf"{Q}(?:仍|均|都)?为?(?:(?P<more>正)|(?P<less>负))(?:值|数)?(?![⟦\d])",
 )
 _NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may correct otherwise
-_FEWEST_IN_SET = 2
+_MIN_IN_SET = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ComparisonClaim:
 
     kind: Kind
     text: str  #: with the parts as they were written
-    verdict: Verdict
+    verdict: ClaimVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,14 @@ def comparison_claims(
                     continue
 
                 taken.append((start, end))
-                verdict = Verdict.UNPLACED
+                verdict = ClaimVerdict.UNPLACED
                 if not _is_in_doubt(sentence.text, start, end):
                     verdict = judge(place, match)
-                if verdict is Verdict.WRONG and not is_plain_statement(sentence.text, start, end):
-                    verdict = Verdict.UNPLACED
-                yield ComparisonClaim(kind, _written(sentence, match), verdict)
+                if verdict is ClaimVerdict.WRONG and not is_plain_statement(
+                    sentence.text, start, end
+                ):
+                    verdict = ClaimVerdict.UNPLACED
+                yield ComparisonClaim(kind, _quote_match(sentence, match), verdict)
 
 
 def _is_in_doubt(text: str, start: int, end: int) -> bool:
@@ -179,7 +181,7 @@ def _is_in_doubt(text: str, start: int, end: int) -> bool:
     return any(words.search(clause) for words in (PLAN, NEGATED, PAST))
 
 
-def _written(sentence: Sentence, match: re.Match[str]) -> str:
+def _quote_match(sentence: Sentence, match: re.Match[str]) -> str:
     def own(found: re.Match[str]) -> str:
         return sentence.parts[int(found[1])].text
 
@@ -193,12 +195,12 @@ def _rises(match: re.Match[str]) -> bool:
 # ---- judges
 
 
-def _assets(place: _Place, match: re.Match[str]) -> Verdict:
+def _assets(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     quantity = place.quantity(match)
     right = str(place.sentence.part(match, "l2").value)
     left = _left_label(place, match)
     if left is None or left == right:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
     return _order(place, (left, right), quantity, rises=_rises(match))
 
 
@@ -214,7 +216,7 @@ def _left_label(place: _Place, match: re.Match[str]) -> str | None:
     return place.about
 
 
-def _race(place: _Place, match: re.Match[str]) -> Verdict:
+def _race(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     quantity = return_over(int(place.sentence.part(match, "w").value))
     labels = (
         str(place.sentence.part(match, "l1").value),
@@ -223,38 +225,42 @@ def _race(place: _Place, match: re.Match[str]) -> Verdict:
     return _order(place, labels, quantity, rises=_rises(match))
 
 
-def _order(place: _Place, labels: tuple[str, str], quantity: Quantity, *, rises: bool) -> Verdict:
+def _order(
+    place: _Place, labels: tuple[str, str], quantity: Quantity, *, rises: bool
+) -> ClaimVerdict:
     """Judge whether the first asset has the larger (or smaller) number."""
     first = place.numbers(labels[0], quantity)
     second = place.numbers(labels[1], quantity)
     if quantity.unit == "loss":
         first = [abs(number) for number in first]
         second = [abs(number) for number in second]
-    return _compared(first, second, rises=rises)
+    return _compare_figures(first, second, rises=rises)
 
 
-def _compared(first: Sequence[float], second: Sequence[float], *, rises: bool) -> Verdict:
+def _compare_figures(
+    first: Sequence[float], second: Sequence[float], *, rises: bool
+) -> ClaimVerdict:
     if not first or not second:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     sign = 1.0 if rises else -1.0
     leads = [sign * (one - other) for one, other in product(first, second)]
     if all(lead > 0 for lead in leads):
-        return Verdict.RIGHT
+        return ClaimVerdict.RIGHT
     if all(lead < 0 for lead in leads):
-        return Verdict.WRONG
-    return Verdict.UNPLACED
+        return ClaimVerdict.WRONG
+    return ClaimVerdict.UNPLACED
 
 
-def _threshold(place: _Place, match: re.Match[str]) -> Verdict:
+def _threshold(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     quantity = place.quantity(match)
     figure: TextFigure = place.sentence.part(match, "n").value
     subject = place.subject((match.start(), match.end()), quantity)
     if subject is None or figure.high is not None or quantity.unit == "fall":
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     rises = _rises(match)
-    verdicts: list[Verdict] = []
+    verdicts: list[ClaimVerdict] = []
     for name in quantity.fields:
         for number in place.facts.values(subject, (name,)):
             for own in in_figure_units(figure, quantity, name, number):
@@ -262,75 +268,75 @@ def _threshold(place: _Place, match: re.Match[str]) -> Verdict:
                     _over(abs(own) if quantity.unit == "loss" else own, figure, rises=rises)
                 )
 
-    return _agreed(verdicts)
+    return _agree_verdicts(verdicts)
 
 
-def _over(number: float, figure: TextFigure, *, rises: bool) -> Verdict:
+def _over(number: float, figure: TextFigure, *, rises: bool) -> ClaimVerdict:
     lead = number - figure.value
     if abs(lead) <= slack(number):
-        return Verdict.UNPLACED
-    return Verdict.RIGHT if (lead > 0) is rises else Verdict.WRONG
+        return ClaimVerdict.UNPLACED
+    return ClaimVerdict.RIGHT if (lead > 0) is rises else ClaimVerdict.WRONG
 
 
-def _agreed(verdicts: Sequence[Verdict]) -> Verdict:
+def _agree_verdicts(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
     """Return the verdict of all readings; not placed where they differ."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
-    return Verdict.UNPLACED
+    return ClaimVerdict.UNPLACED
 
 
-def _own(place: _Place, match: re.Match[str]) -> Verdict:
+def _own(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     other = place.quantity(match, "q2")
     first = quantity_named("close")
     if match.groupdict().get("q") is not None:
         first = place.quantity(match)
     if first.unit != other.unit or first == other:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     subject = place.subject((match.start(), match.start()), first)
     if subject is None or subject == ACCOUNT:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     ours = place.numbers(subject, first)
     theirs = place.numbers(subject, other)
     is_computed = other.name == "average" and not place.facts.values(subject, other.fields)
     if is_computed and ours and theirs and abs(ours[0] / theirs[0] - 1.0) < _NEAR_AVERAGE:
-        return Verdict.UNPLACED
-    return _compared(ours, theirs, rises=_rises(match))
+        return ClaimVerdict.UNPLACED
+    return _compare_figures(ours, theirs, rises=_rises(match))
 
 
-def _best(place: _Place, match: re.Match[str]) -> Verdict:
+def _best(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     quantity = place.quantity(match)
     groups = match.groupdict()
     if quantity.unit not in ("change",) and (groups.get("strong") or groups.get("weak")):
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     rises = groups.get("more") is not None or groups.get("strong") is not None
     at = match.start("q")
     subject = place.subject((at, at), quantity)
     if subject is None or quantity.is_of_account:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
     return _extreme(place, subject, quantity, rises=rises)
 
 
-def _extreme(place: _Place, subject: str, quantity: Quantity, *, rises: bool) -> Verdict:
+def _extreme(place: _Place, subject: str, quantity: Quantity, *, rises: bool) -> ClaimVerdict:
     """Judge whether an asset has the extreme of the candidates, and of all that were shown: right
     if of either, wrong if of none.
     """
-    verdicts: list[Verdict] = []
+    verdicts: list[ClaimVerdict] = []
     shown = set(filter(None, place.facts.facts))
     for group in (place.facts.candidates, shown):
-        ranked = _ranked(place, group | {subject}, quantity, rises=rises)
-        if len(ranked) >= _FEWEST_IN_SET and subject in ranked:
+        ranked = _rank_subjects(place, group | {subject}, quantity, rises=rises)
+        if len(ranked) >= _MIN_IN_SET and subject in ranked:
             best = max(ranked.values())
-            verdicts.append(Verdict.RIGHT if ranked[subject] >= best else Verdict.WRONG)
+            verdicts.append(ClaimVerdict.RIGHT if ranked[subject] >= best else ClaimVerdict.WRONG)
 
-    if Verdict.RIGHT in verdicts:
-        return Verdict.RIGHT
-    return _agreed(verdicts)
+    if ClaimVerdict.RIGHT in verdicts:
+        return ClaimVerdict.RIGHT
+    return _agree_verdicts(verdicts)
 
 
-def _ranked(
+def _rank_subjects(
     place: _Place, subjects: frozenset[str] | set[str], quantity: Quantity, *, rises: bool
 ) -> dict[str, float]:
     """Return the numbers of assets, the larger the nearer to the extreme; without those of which
@@ -346,59 +352,59 @@ def _ranked(
     return ranked
 
 
-def _cheapest(place: _Place, match: re.Match[str]) -> Verdict:
-    verdicts: list[Verdict] = []
+def _cheapest(place: _Place, match: re.Match[str]) -> ClaimVerdict:
+    verdicts: list[ClaimVerdict] = []
     for name in ("price_earnings", "price_book", "close"):
         quantity = quantity_named(name)
         subject = place.subject((match.start(), match.start()), quantity)
         if subject is not None and place.numbers(subject, quantity):
             verdicts.append(_extreme(place, subject, quantity, rises=_rises(match)))
 
-    if Verdict.RIGHT in verdicts:
-        return Verdict.RIGHT
-    return _agreed(verdicts)
+    if ClaimVerdict.RIGHT in verdicts:
+        return ClaimVerdict.RIGHT
+    return _agree_verdicts(verdicts)
 
 
-def _rank(place: _Place, match: re.Match[str]) -> Verdict:
+def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     quantity = place.quantity(match)
     figure: TextFigure = place.sentence.part(match, "n").value
     subject = place.subject((match.start(), match.start()), quantity)
     if subject is None or figure.is_percent or figure.high is not None:
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     # Which end is the top of a volatility or a price, the words leave open.
     if quantity.unit != "change":
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
-    verdicts: list[Verdict] = []
+    verdicts: list[ClaimVerdict] = []
     for group in (place.facts.candidates, set(filter(None, place.facts.facts))):
-        ranked = _ranked(place, group | {subject}, quantity, rises=True)
+        ranked = _rank_subjects(place, group | {subject}, quantity, rises=True)
         if subject in ranked and len(ranked) > figure.value:
             better = sum(number > ranked[subject] for number in ranked.values())
-            verdicts.append(Verdict.RIGHT if better < figure.value else Verdict.WRONG)
+            verdicts.append(ClaimVerdict.RIGHT if better < figure.value else ClaimVerdict.WRONG)
 
-    if Verdict.RIGHT in verdicts:
-        return Verdict.RIGHT
-    return _agreed(verdicts)
+    if ClaimVerdict.RIGHT in verdicts:
+        return ClaimVerdict.RIGHT
+    return _agree_verdicts(verdicts)
 
 
-def _sign(place: _Place, match: re.Match[str]) -> Verdict:
+def _sign(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     quantity = place.quantity(match)
     subject = place.subject((match.start(), match.end()), quantity)
     if subject is None or quantity.unit not in ("change", "ratio"):
-        return Verdict.UNPLACED
+        return ClaimVerdict.UNPLACED
 
     rises = _rises(match)
-    verdicts: list[Verdict] = []
+    verdicts: list[ClaimVerdict] = []
     for number in place.numbers(subject, quantity):
         if number == 0:
-            verdicts.append(Verdict.UNPLACED)
+            verdicts.append(ClaimVerdict.UNPLACED)
         else:
-            verdicts.append(Verdict.RIGHT if (number > 0) is rises else Verdict.WRONG)
-    return _agreed(verdicts)
+            verdicts.append(ClaimVerdict.RIGHT if (number > 0) is rises else ClaimVerdict.WRONG)
+    return _agree_verdicts(verdicts)
 
 
-_Judge = Callable[[_Place, re.Match[str]], Verdict]
+_Judge = Callable[[_Place, re.Match[str]], ClaimVerdict]
 _JUDGES: tuple[tuple[Kind, tuple[re.Pattern[str], ...], _Judge], ...] = (
     ("assets", _ASSETS, _assets),
     ("assets", _RACE, _race),

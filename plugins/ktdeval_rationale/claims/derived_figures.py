@@ -21,7 +21,7 @@ _WORDS = re.compile(
     r"|差|比|合计|总计|共|倍|涨|跌|增|减|平均|从",
     re.IGNORECASE,
 )
-_MOST_OPERANDS = 8
+_MAX_OPERANDS = 8
 
 
 def is_derived(
@@ -36,7 +36,7 @@ def is_derived(
         return False
 
     operands: list[float] = []
-    for other in others[:_MOST_OPERANDS]:
+    for other in others[:_MAX_OPERANDS]:
         if other.high is None and facts.numbers.has(other):
             operands.append(other.value)
 

@@ -12,7 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval_rationale.claims.agreement import Reading, Verdict, figure_verdict, most_lenient
+from ktdeval_rationale.claims.agreement import (
+    ClaimVerdict,
+    FigureReading,
+    figure_verdict,
+    most_lenient,
+)
 from ktdeval_rationale.claims.claim_words import (
     CLAUSE_END,
     FALL,
@@ -30,7 +35,7 @@ from ktdeval_rationale.claims.claim_words import (
     N,
     Q,
     W,
-    compiled,
+    compile_patterns,
 )
 from ktdeval_rationale.claims.derived_figures import is_derived
 from ktdeval_rationale.claims.marked_text import Sentence
@@ -53,10 +58,10 @@ Gap = Literal[
     "no statement",
 ]
 
-_EQUALS = compiled(rf"{Q}{OF_ASSET}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
-_BEFORE = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*{Q}")
-_CASH = compiled(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:of|in)\s*(?:free |available )?{Q}")
-_BOUNDS = compiled(
+_EQUALS = compile_patterns(rf"{Q}{OF_ASSET}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
+_BEFORE = compile_patterns(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*{Q}")
+_CASH = compile_patterns(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:of|in)\s*(?:free |available )?{Q}")
+_BOUNDS = compile_patterns(
     rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}"
 )
 _TODAY = r"(?:today|on the day|on the session|this session)"
@@ -64,7 +69,7 @@ _SPAN = (
     rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior"
     rf"|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
 )
-_MOVES = compiled(
+_MOVES = compile_patterns(
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by)?\s*(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
     rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))了?(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
     rf"{W}(?:内|来|以来)?(?:[,，]?\s*(?:it|the stock|the price|⟦L\d+⟧)?\s*(?:has|is|was|have|had)?\s*)"
@@ -73,7 +78,7 @@ _MOVES = compiled(
     rf"|了)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
     rf"return(?:s|ed) (?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
 )
-_OFF_HIGH = compiled(
+_OFF_HIGH = compile_patterns(
     rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:below|under|off|from|beneath|short of)\s*(?:its"
     rf"|the)?\s*(?:{W}[\s-]*)?(?:high|peak)",
     rf"距(?:{W})?(?:高点|最高点|前高)(?:回落|下跌|有)?{N}",
@@ -87,7 +92,7 @@ class FigureClaim:
     text: str  #: as printed, after normalisation
     is_shown: bool  #: a shown number rounds to it
     is_plan: bool  #: a target, a condition or a size of an order: nothing that could be shown
-    verdict: Verdict
+    verdict: ClaimVerdict
     gap: Gap = ""  #: why it is not placed
     subject: str = ""  #: label of the asset; empty: the account, or not known
     quantity: str = ""  #: name of the quantity; empty: not known
@@ -119,9 +124,9 @@ def figure_claims(
         is_plan = _is_plan(sentence, start, placed)
         if placed is None:
             others = [other for _, _, other in figures if other is not figure]
-            yield _unplaced(sentence, (start, end, figure), others, facts, is_plan=is_plan)
+            yield _judge_unplaced(sentence, (start, end, figure), others, facts, is_plan=is_plan)
         else:
-            yield _placed(sentence, (start, end, figure), placed, facts, about)
+            yield _judge_placed(sentence, (start, end, figure), placed, facts, about)
 
 
 def _is_bound(sentence: Sentence, start: int) -> bool:
@@ -248,7 +253,7 @@ def _is_plan(sentence: Sentence, start: int, placed: _Placement | None) -> bool:
     return _SIZE_OF_ORDER.search(clause) is not None
 
 
-def _unplaced(
+def _judge_unplaced(
     sentence: Sentence,
     at: tuple[int, int, TextFigure],
     others: Sequence[TextFigure],
@@ -260,13 +265,13 @@ def _unplaced(
     figure = at[2]
     is_shown = facts.numbers.has(figure)
     if not is_plan and is_derived(sentence.text, at, others, facts):
-        return FigureClaim(figure.text, is_shown, is_plan, Verdict.RIGHT, quantity="derived")
+        return FigureClaim(figure.text, is_shown, is_plan, ClaimVerdict.RIGHT, quantity="derived")
 
     gap: Gap = "plan" if is_plan else "no quantity"
-    return FigureClaim(figure.text, is_shown, is_plan, Verdict.UNPLACED, gap)
+    return FigureClaim(figure.text, is_shown, is_plan, ClaimVerdict.UNPLACED, gap)
 
 
-def _placed(
+def _judge_placed(
     sentence: Sentence,
     at: tuple[int, int, TextFigure],
     placed: _Placement,
@@ -292,29 +297,29 @@ def _placed(
         gap = "no subject"
     if gap:
         return FigureClaim(
-            figure.text, is_shown, is_plan, Verdict.UNPLACED, gap, quantity=quantity.name
+            figure.text, is_shown, is_plan, ClaimVerdict.UNPLACED, gap, quantity=quantity.name
         )
 
     numbers = _numbers(facts, subjects, quantity)
-    reading = Reading(placed.direction, placed.is_hedged, FALLING.search(clause) is not None)
+    reading = FigureReading(placed.direction, placed.is_hedged, FALLING.search(clause) is not None)
     verdicts = [figure_verdict(figure, quantity, name, number, reading) for name, number in numbers]
-    verdict = Verdict.UNPLACED
+    verdict = ClaimVerdict.UNPLACED
     if not verdicts:
         gap = "not shown"
     else:
         verdict = most_lenient(verdicts)
 
     # `weight 4.9 %` is the order's as well as the position's.
-    if quantity.name == "weight" and verdict is Verdict.WRONG and not _NOW.search(clause):
-        verdict, gap = Verdict.UNPLACED, "plan"
+    if quantity.name == "weight" and verdict is ClaimVerdict.WRONG and not _NOW.search(clause):
+        verdict, gap = ClaimVerdict.UNPLACED, "plan"
 
-    if verdict is Verdict.WRONG and len(subjects) > 1:
-        verdict, gap = Verdict.UNPLACED, "no subject"
-    elif verdict is Verdict.WRONG and not placed.is_strict:
-        verdict, gap = Verdict.UNPLACED, "no quantity"
-    elif verdict is Verdict.WRONG and not is_plain_statement(sentence.text, start, end):
-        verdict, gap = Verdict.UNPLACED, "no statement"
-    elif verdict is Verdict.UNPLACED and not gap:
+    if verdict is ClaimVerdict.WRONG and len(subjects) > 1:
+        verdict, gap = ClaimVerdict.UNPLACED, "no subject"
+    elif verdict is ClaimVerdict.WRONG and not placed.is_strict:
+        verdict, gap = ClaimVerdict.UNPLACED, "no quantity"
+    elif verdict is ClaimVerdict.WRONG and not is_plain_statement(sentence.text, start, end):
+        verdict, gap = ClaimVerdict.UNPLACED, "no statement"
+    elif verdict is ClaimVerdict.UNPLACED and not gap:
         gap = "hedged" if placed.is_hedged else "other unit"
 
     return FigureClaim(

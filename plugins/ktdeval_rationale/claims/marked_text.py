@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktdeval_rationale.claims.quantities import Quantity, QuantityMention, quantity_mentions
-from ktdeval_rationale.claims.text_figures import TextFigure, normalised, text_figures, windows
+from ktdeval_rationale.claims.text_figures import TextFigure, normalise_text, text_figures, windows
 
 _DAY = re.compile(r"(?<![A-Za-z0-9_])day_[+-]?\d+(?!\d)")
 _HANDLE = re.compile(r"(?<![A-Za-z0-9_])[a-z]+_\d+(?![A-Za-z0-9_])")
@@ -26,7 +26,7 @@ _MARK = re.compile(r"⟦([LQNWDO])(\d+)⟧")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MarkedPart:
     """A marked part of a sentence."""
 
     kind: str  #: L, Q, N, W, D or O
@@ -40,9 +40,9 @@ class Sentence:
     """One sentence of a reason."""
 
     text: str  #: with marks
-    parts: Sequence[Part]  #: of the whole reason
+    parts: Sequence[MarkedPart]  #: of the whole reason
 
-    def part(self, match: re.Match[str], group: str) -> Part:
+    def part(self, match: re.Match[str], group: str) -> MarkedPart:
         """Return the part that a group of a match holds the number of."""
         return self.parts[int(match[group])]
 
@@ -54,7 +54,7 @@ class Sentence:
                 found.append((match.start(), match.end(), self.parts[int(match[2])].value))
         return found
 
-    def marks(self, kind: str) -> list[tuple[int, int, Part]]:
+    def marks(self, kind: str) -> list[tuple[int, int, MarkedPart]]:
         """Return the parts of a kind with the places of their marks."""
         return [
             (match.start(), match.end(), self.parts[int(match[2])])
@@ -74,7 +74,7 @@ def marked_sentences(
     """Return the sentences of a reason. `labels`: of the assets; `shown_fields`: names of figures
     that were shown, lower case.
     """
-    text = normalised(reason)
+    text = normalise_text(reason)
     parts = _parts(text, labels, shown_fields)
     pieces: list[str] = []
     at = 0
@@ -88,26 +88,26 @@ def marked_sentences(
     return [Sentence(sentence, parts) for sentence in sentences if sentence.strip()]
 
 
-def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) -> list[Part]:
+def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) -> list[MarkedPart]:
     """Return the parts of a text in order; where two overlap, the longer one counts."""
     found = [*_label_parts(text, labels)]
     for mention in quantity_mentions(text, shown_fields):
         found.append(_quantity_part(mention))
     for match in _DAY.finditer(text):
-        found.append(Part("D", match[0], match.span(), match[0]))
+        found.append(MarkedPart("D", match[0], match.span(), match[0]))
     for match in _HANDLE.finditer(text):
-        found.append(Part("O", match[0], match.span(), match[0]))
+        found.append(MarkedPart("O", match[0], match.span(), match[0]))
     for match in _OTHERS.finditer(text):
-        found.append(Part("O", match[0], match.span(), match[0]))
+        found.append(MarkedPart("O", match[0], match.span(), match[0]))
 
     # A window inside a quantity's words is a part of these.
     for span, days in windows(text):
-        found.append(Part("W", days, span, text[slice(*span)]))
+        found.append(MarkedPart("W", days, span, text[slice(*span)]))
 
-    figures = [Part("N", figure, figure.span, figure.text) for figure in text_figures(text)]
+    figures = [MarkedPart("N", figure, figure.span, figure.text) for figure in text_figures(text)]
     order = {kind: place for place, kind in enumerate("LQDWO")}
     found.sort(key=lambda part: (part.span[0] - part.span[1], order[part.kind]))
-    kept: list[Part] = []
+    kept: list[MarkedPart] = []
     for part in (*found, *figures):
         start, end = part.span
         if all(end <= other.span[0] or start >= other.span[1] for other in kept):
@@ -116,16 +116,16 @@ def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) ->
     return sorted(kept, key=lambda part: part.span)
 
 
-def _label_parts(text: str, labels: Collection[str]) -> list[Part]:
+def _label_parts(text: str, labels: Collection[str]) -> list[MarkedPart]:
     named = [label for label in labels if len(label) > 1]
     if not named:
         return []
 
     words = "|".join(re.escape(label) for label in sorted(named, key=len, reverse=True))
     pattern = re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])")
-    return [Part("L", match[0], match.span(), match[0]) for match in pattern.finditer(text)]
+    return [MarkedPart("L", match[0], match.span(), match[0]) for match in pattern.finditer(text)]
 
 
-def _quantity_part(mention: QuantityMention) -> Part:
+def _quantity_part(mention: QuantityMention) -> MarkedPart:
     quantity: Quantity = mention.quantity
-    return Part("Q", quantity, mention.span, mention.text)
+    return MarkedPart("Q", quantity, mention.span, mention.text)

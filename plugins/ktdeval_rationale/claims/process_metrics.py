@@ -11,7 +11,7 @@ from pathlib import Path
 from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import FunctionMetric, MetricValue, RecordedTranscript
 from ktdeval.values import JsonValue
-from ktdeval_rationale.claims.agreement import Verdict
+from ktdeval_rationale.claims.agreement import ClaimVerdict
 from ktdeval_rationale.claims.figure_claims import FigureClaim
 from ktdeval_rationale.claims.heeded_warnings import heeded_warnings
 from ktdeval_rationale.claims.reason_scores import ReasonScores, judge_by_facts
@@ -21,7 +21,7 @@ from ktdeval_rationale.claims.shown_facts import ShownFacts
 
 GROUP = "process"
 TABLE = Path(__file__).parents[1] / "process.csv"
-_MOST_EXAMPLES = 5
+_MAX_EXAMPLES = 5
 
 
 @dataclass
@@ -32,9 +32,9 @@ class ProcessCounts:
     figures: int = 0
     plans: int = 0  #: figures that are targets, conditions or sizes
     shown: int = 0  #: of the figures that are no plan
-    verdicts: Counter[Verdict] = field(default_factory=Counter)  #: of figures
+    verdicts: Counter[ClaimVerdict] = field(default_factory=Counter)  #: of figures
     gaps: Counter[str] = field(default_factory=Counter)  #: why figures are not placed
-    comparisons: Counter[Verdict] = field(default_factory=Counter)
+    comparisons: Counter[ClaimVerdict] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)  #: of comparisons with a verdict
     agreeing: Counter[bool] = field(default_factory=Counter)
     warnings: Counter[bool] = field(default_factory=Counter)
@@ -65,7 +65,7 @@ class ProcessCounts:
             self._add_figure(step, claim)
         for comparison in scores.comparisons:
             self.comparisons[comparison.verdict] += 1
-            if comparison.verdict is not Verdict.UNPLACED:
+            if comparison.verdict is not ClaimVerdict.UNPLACED:
                 self.kinds[comparison.kind] += 1
 
         self.agreeing.update(claim.agrees for claim in scores.directions)
@@ -75,9 +75,9 @@ class ProcessCounts:
         self.plans += claim.is_plan
         self.shown += claim.is_shown and not claim.is_plan
         self.verdicts[claim.verdict] += 1
-        if claim.verdict is Verdict.UNPLACED:
+        if claim.verdict is ClaimVerdict.UNPLACED:
             self.gaps[claim.gap] += 1
-        if claim.verdict is Verdict.WRONG and len(self.wrong) < _MOST_EXAMPLES:
+        if claim.verdict is ClaimVerdict.WRONG and len(self.wrong) < _MAX_EXAMPLES:
             self.wrong.append(
                 {
                     "step": step,
@@ -107,12 +107,12 @@ def reason_shown(transcript: RecordedTranscript) -> MetricValue:
 def reason_right(transcript: RecordedTranscript) -> MetricValue:
     """Return the share of the placed figures that are right."""
     counts = process_counts(transcript)
-    right = counts.verdicts[Verdict.RIGHT]
-    wrong = counts.verdicts[Verdict.WRONG]
+    right = counts.verdicts[ClaimVerdict.RIGHT]
+    wrong = counts.verdicts[ClaimVerdict.WRONG]
     detail: dict[str, JsonValue] = {
         "right": right,
         "wrong": wrong,
-        "unplaced": counts.verdicts[Verdict.UNPLACED],
+        "unplaced": counts.verdicts[ClaimVerdict.UNPLACED],
         "examples": counts.wrong,
     }
     return _share(counts, right, right + wrong, "no figure could be placed", detail)
@@ -121,10 +121,10 @@ def reason_right(transcript: RecordedTranscript) -> MetricValue:
 def reason_comparisons(transcript: RecordedTranscript) -> MetricValue:
     """Return the share of the comparisons that hold."""
     counts = process_counts(transcript)
-    right = counts.comparisons[Verdict.RIGHT]
-    n = right + counts.comparisons[Verdict.WRONG]
+    right = counts.comparisons[ClaimVerdict.RIGHT]
+    n = right + counts.comparisons[ClaimVerdict.WRONG]
     detail: dict[str, JsonValue] = {
-        "unplaced": counts.comparisons[Verdict.UNPLACED],
+        "unplaced": counts.comparisons[ClaimVerdict.UNPLACED],
         "kinds": _plain(counts.kinds),
     }
     return _share(counts, right, n, "no comparison could be judged", detail)
@@ -133,7 +133,7 @@ def reason_comparisons(transcript: RecordedTranscript) -> MetricValue:
 def reason_unplaced(transcript: RecordedTranscript) -> MetricValue:
     """Return the share of the figures that could not be placed."""
     counts = process_counts(transcript)
-    unplaced = counts.verdicts[Verdict.UNPLACED]
+    unplaced = counts.verdicts[ClaimVerdict.UNPLACED]
     return _share(
         counts, unplaced, counts.figures, "no figure in any reason", {"gaps": _plain(counts.gaps)}
     )

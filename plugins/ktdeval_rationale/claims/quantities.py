@@ -74,7 +74,7 @@ class _Row:
 
 def quantity_mentions(text: str, shown_fields: Collection[str] = ()) -> list[QuantityMention]:
     """Return the quantities of a normalised text, the longest reading of each place, in order."""
-    found = [*_named_fields(text, shown_fields), *_worded(text)]
+    found = [*_named_fields(text, shown_fields), *_find_worded(text)]
     found.sort(key=lambda mention: (-_length(mention), mention.span))
     kept: list[QuantityMention] = []
     for mention in found:
@@ -88,7 +88,7 @@ def quantity_mentions(text: str, shown_fields: Collection[str] = ()) -> list[Qua
 def return_over(days: int) -> Quantity:
     """Return the quantity of a price's change over some trading days."""
     row = next(row for row in _rows() if row.name == "return")
-    fields = _filled(row.fields, days)
+    fields = _fill_fields(row.fields, days)
     if days == 1:
         fields = (*fields, "return_pct")
     return Quantity("return", "change", fields, days)
@@ -97,31 +97,31 @@ def return_over(days: int) -> Quantity:
 def drawdown_over(days: int | None) -> Quantity:
     """Return the quantity of a price's distance from its high."""
     if days is None:
-        return _named("any_drawdown", None)
-    return _named("drawdown", days)
+        return _name_quantity("any_drawdown", None)
+    return _name_quantity("drawdown", days)
 
 
 def quantity_named(name: str) -> Quantity:
     """Return a quantity of the table."""
-    return _named(name, None)
+    return _name_quantity(name, None)
 
 
-def _named(name: str, days: int | None) -> Quantity:
+def _name_quantity(name: str, days: int | None) -> Quantity:
     row = next(row for row in _rows() if row.name == name)
-    return Quantity(row.name, row.unit, _filled(row.fields, days), days)
+    return Quantity(row.name, row.unit, _fill_fields(row.fields, days), days)
 
 
 def _length(mention: QuantityMention) -> int:
     return mention.span[1] - mention.span[0]
 
 
-def _worded(text: str) -> Iterator[QuantityMention]:
+def _find_worded(text: str) -> Iterator[QuantityMention]:
     """Yield mentions by the words of the table."""
     lengths = dict(windows(text))
     for row in _rows():
         for match in row.pattern.finditer(text):
             days = _days_of(match, lengths)
-            quantity = Quantity(row.name, row.unit, _filled(row.fields, days), days)
+            quantity = Quantity(row.name, row.unit, _fill_fields(row.fields, days), days)
             yield QuantityMention(quantity, match.span(), match[0])
 
 
@@ -166,7 +166,7 @@ def _unit_of(field: str) -> Unit:
     return "ratio"
 
 
-def _filled(fields: Iterable[str], days: int | None) -> tuple[str, ...]:
+def _fill_fields(fields: Iterable[str], days: int | None) -> tuple[str, ...]:
     """Return fields with the window's days; without a window those that need none."""
     if days is None:
         return tuple(name for name in fields if "{" not in name)

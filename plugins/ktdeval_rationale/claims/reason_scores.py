@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval_rationale.claims.agreement import Verdict
+from ktdeval_rationale.claims.agreement import ClaimVerdict
 from ktdeval_rationale.claims.argued_direction import (
     ArguedOrder,
     DirectionClaim,
@@ -29,7 +29,7 @@ class ReasonScores:
     directions: tuple[DirectionClaim, ...]
     named: frozenset[str]  #: labels of assets in the reason
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: ClaimVerdict) -> int:
         """Return how many figures have a verdict."""
         return sum(claim.verdict is verdict for claim in self.figures)
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 
 from ktdeval_rationale.claims.shown_facts import ShownFacts
-from ktdeval_rationale.claims.text_figures import TextFigure, normalised, text_figures
+from ktdeval_rationale.claims.text_figures import TextFigure, normalise_text, text_figures
 
-_LEAST_DIGITS = 3
+_MIN_DIGITS = 3
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9]*_\d+|[A-Z]{2,6}\b|\d{6}(?:\.[A-Z]{2})?")
 
 
@@ -29,9 +29,9 @@ def traced_results(
     named = set(order_labels)
     figures: list[TextFigure] = []
     for reason in reasons:
-        text = normalised(reason)
+        text = normalise_text(reason)
         named.update(_LABEL.findall(text))
-        figures += [one for one in text_figures(text) if one.significant >= _LEAST_DIGITS]
+        figures += [one for one in text_figures(text) if one.significant >= _MIN_DIGITS]
 
     seen_labels: set[str] = set()
     for text in prompt_texts:

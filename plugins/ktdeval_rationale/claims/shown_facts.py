@@ -18,7 +18,7 @@ from typing import Any
 
 from ktdeval.observation import shown_state, table_rows
 from ktdeval.values import loads_strict
-from ktdeval_rationale.claims.text_figures import TextFigure, normalised, printed_numbers
+from ktdeval_rationale.claims.text_figures import TextFigure, normalise_text, printed_numbers
 
 LABEL_FIELDS = ("stock_id", "symbol", "ticker", "code", "asset", "instrument", "index", "sector")
 DAY_FIELDS = ("day", "date", "datetime", "time")
@@ -86,7 +86,7 @@ class ShownFacts:
 
         numbers: list[float] = []
         for text in shown_texts:
-            plain = normalised(text)
+            plain = normalise_text(text)
             numbers += [value for value, _ in printed_numbers(plain)]
             for value in _json_values(text):
                 builder.read_section("", value)
@@ -94,7 +94,7 @@ class ShownFacts:
 
         if state:
             numbers += _plain_numbers(state)
-        return builder.finished(numbers)
+        return builder.build(numbers)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class _Builder:
     words: dict[str, dict[str, str]] = field(default_factory=dict)
     candidates: set[str] = field(default_factory=set)
 
-    def finished(self, numbers: Sequence[float]) -> ShownFacts:
+    def build(self, numbers: Sequence[float]) -> ShownFacts:
         facts = {}
         fields: set[str] = set()
         for subject, own in self.facts.items():

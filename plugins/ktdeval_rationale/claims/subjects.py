@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktdeval_rationale.claims.marked_text import Part, Sentence
+from ktdeval_rationale.claims.marked_text import MarkedPart, Sentence
 from ktdeval_rationale.claims.quantities import Quantity
 
 ACCOUNT = ""  #: subject of the account and its rules
@@ -60,8 +60,8 @@ def subjects_at(
 
 
 def _without_label_before(
-    labels: Sequence[tuple[int, int, Part]],
-    others: Sequence[tuple[int, int, Part]],
+    labels: Sequence[tuple[int, int, MarkedPart]],
+    others: Sequence[tuple[int, int, MarkedPart]],
     about: str | None,
 ) -> list[str]:
     """Return the subject of `With an RSI of 28, ABC is cheap`, or of a sentence without a label."""

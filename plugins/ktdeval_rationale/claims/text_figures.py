@@ -132,7 +132,7 @@ class TextFigure:
         return self.half_unit if is_whole else 2 * self.half_unit * (1 - 1e-9)
 
 
-def normalised(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Return a text with the usual forms of digits, signs and marks: `－３．２％` is `-3.2%`."""
     plain = unicodedata.normalize("NFKC", text)
     for dash in "−–—‐‑‒":
@@ -171,11 +171,11 @@ def text_figures(text: str) -> list[TextFigure]:
         ):
             high = _figure(tail)
             if high.value > figure.value:
-                figure = _joined(figure, high, text)
+                figure = _join_range(figure, high, text)
                 at = tail.end()
 
         if figures and _are_between(text, figures[-1], figure):
-            figures[-1] = _joined(figures[-1], figure, text)
+            figures[-1] = _join_range(figures[-1], figure, text)
         else:
             figures.append(figure)
 
@@ -228,7 +228,7 @@ def _are_between(text: str, low: TextFigure, high: TextFigure) -> bool:
     return _BETWEEN.search(text[: low.span[0]]) is not None
 
 
-def _joined(low: TextFigure, high: TextFigure, text: str) -> TextFigure:
+def _join_range(low: TextFigure, high: TextFigure, text: str) -> TextFigure:
     value = low.value
     half_unit = low.half_unit
     # `20-30k` scales both ends.

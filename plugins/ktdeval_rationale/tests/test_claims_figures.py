@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktdeval_rationale.claims import ArguedOrder, FigureClaim, judge_reason
-from ktdeval_rationale.claims.text_figures import normalised, text_figures
+from ktdeval_rationale.claims.text_figures import normalise_text, text_figures
 
 STATE: dict[str, Any] = {
     "account": {"cash_cny": 39230.8, "nav_cny": 1006650.0, "cash_weight": 0.039},
@@ -145,6 +145,6 @@ def test_names_windows_and_numbers_of_lists_are_no_figures() -> None:
 def test_a_figure_knows_its_value_and_its_precision(
     text: str, value: float, half_unit: float
 ) -> None:
-    (figure,) = text_figures(normalised(text))
+    (figure,) = text_figures(normalise_text(text))
     assert figure.value == pytest.approx(value)
     assert figure.half_unit == pytest.approx(half_unit)

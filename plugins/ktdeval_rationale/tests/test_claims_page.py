@@ -14,7 +14,7 @@ BENCHMARKS = REPOSITORY / "benchmarks"
 NOW = csv_rows(BENCHMARKS / "process_scores.csv")
 FIRST_LOOK = csv_rows(BENCHMARKS / "process_scores_first_look.csv")
 PARTS = ("first", "later", "last", "final")
-LEAST_PRECISION = 0.95
+MIN_PRECISION = 0.95
 
 
 def total(rows: Iterable[Mapping[str, str]], column: str) -> int:
@@ -55,4 +55,4 @@ def test_planted_false_claims_are_called_wrong_with_a_precision_of_95_per_cent(
     counted = rows if rows is NOW else planted
     hits = total(counted, "false_called_wrong")
     alarms = total(counted, "true_called_wrong")
-    assert hits / (hits + alarms) >= LEAST_PRECISION
+    assert hits / (hits + alarms) >= MIN_PRECISION

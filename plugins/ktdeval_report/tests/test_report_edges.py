@@ -28,7 +28,7 @@ from ktdeval_report.card_tables import (
     window_rows,
     windows_notes,
 )
-from ktdeval_report.inputs import Evaluation, Sources, _ledger, load_evaluations
+from ktdeval_report.inputs import ReportedCard, ReportSources, _ledger, load_evaluations
 from ktdeval_report.page import ReportPageOptions, make_report
 from ktdeval_report.score_tables import score_views
 from metric_cases import nav_ledger
@@ -37,8 +37,8 @@ from scoring_cases import scoring_card
 pytest.importorskip("vl_convert")
 
 
-def evaluations(*paths: Path) -> list[Evaluation]:
-    return load_evaluations(paths, Sources(load_plugins()))[0]
+def evaluations(*paths: Path) -> list[ReportedCard]:
+    return load_evaluations(paths, ReportSources(load_plugins()))[0]
 
 
 def saved(folder: Path, name: str, figures: dict[tuple[str, int], float | None]) -> Path:
@@ -46,7 +46,7 @@ def saved(folder: Path, name: str, figures: dict[tuple[str, int], float | None])
 
 
 def test_a_page_draws_so_many_cards_and_windows() -> None:
-    assert (page.MOST_CARDS, page._ALL_WINDOWS, page._MOST_WINDOWS) == (24, 12, 3)
+    assert (page.MAX_CARDS, page._ALL_WINDOWS, page._MAX_WINDOWS) == (24, 12, 3)
 
 
 @pytest.mark.exhaustive

@@ -28,7 +28,7 @@ from ktdeval.stats import Interval
 from ktdeval.trading.ledger import Ledger
 from ktdeval_compare.masks.mask_effects import EffectsOptions as EffectOptions, effects as compared
 from ktdeval_compare.pairs.compared_cards import load_entrants
-from ktdeval_pages.marks import Series, lines, measure, path_rows, stroke_at, ticks
+from ktdeval_pages.marks import LegendEntry, lines, measure, path_rows, stroke_at, ticks
 from ktdeval_report.canvas import PALETTE, Plot, inline_svg, picture, plot_file
 from ktdeval_report.card_figures import (
     CardStudy,
@@ -41,12 +41,12 @@ from ktdeval_report.card_plots import drawdown_plot, equity_plot, held_to, weigh
 from ktdeval_report.card_tables import panel, panel_notes
 from ktdeval_report.command import draw_report
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
-from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
+from ktdeval_report.inputs import ReportedCard, ReportSources, load_evaluations
 from ktdeval_report.mask_effects import EFFECT_NAMES, find_effects
 from ktdeval_report.page import ReportPageOptions, make_report
 from ktdeval_report.value_formatting import (
     UNDEFINED,
-    Table,
+    PageTable,
     figure,
     p_value,
     percent,
@@ -64,8 +64,8 @@ pytest.importorskip("vl_convert")
 EVIL = "<img src=x onerror=alert(1)>\"'&\u202e\x07$x^2$"
 
 
-def evaluations(*paths: Path) -> list[Evaluation]:
-    return load_evaluations(paths, Sources(load_plugins()))[0]
+def evaluations(*paths: Path) -> list[ReportedCard]:
+    return load_evaluations(paths, ReportSources(load_plugins()))[0]
 
 
 # -- escaping
@@ -91,7 +91,7 @@ def test_any_text_comes_out_as_text(text: str) -> None:
 def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
     table = templates().get_template("pages/macros.html").module.table  # type: ignore[attr-defined]
     rows = [["group"], ["a<b", "1"], [unbroken("n\u202e"), unbroken("c<d")]]
-    page = Page(table(Table("Of <things>", ("name", "size"), rows)))
+    page = Page(table(PageTable("Of <things>", ("name", "size"), rows)))
 
     assert [row.text for row in page.all("tr")][2:] == ["a<b 1", "n  c<d"]
     assert [cell.attributes.get("scope") for cell in page.all("th")] == [
@@ -192,7 +192,7 @@ def sample() -> Plot:
     x = measure("x", "")
     y = measure("y", "height", **ticks({0.025: "0.025", 0.075: "0.07512"}))
     rows = path_rows([0.0, 1.0], [0.0, 0.123456789], name=NAME)
-    layers = [stroke_at(0.0, y, "y"), lines(rows, x, y, [Series(NAME, "series1")])]
+    layers = [stroke_at(0.0, y, "y"), lines(rows, x, y, [LegendEntry(NAME, "series1")])]
     return Plot("sample", "A title", "Its text.", picture(layers, 200), context="a card")
 
 
@@ -298,7 +298,7 @@ def test_the_benchmark_and_not_the_agent_chooses_the_windows(tmp_path: Path) -> 
                 "metrics": {**held[name]["metrics"], "total_return": {"value": value, "n": 5}},
             }
 
-        evaluation = Evaluation(tmp_path, card_cases.typed(card))
+        evaluation = ReportedCard(tmp_path, card_cases.typed(card))
         chosen.append([choose_windows(evaluation, most) for most in (0, 1, 2, 3, 9)])
 
     assert chosen[0] == chosen[1]
@@ -465,7 +465,7 @@ def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartile
         "level": 0.95,
         "n": 43,
     }
-    table = panel(CardStudy(Evaluation(tmp_path, typed(made))))
+    table = panel(CardStudy(ReportedCard(tmp_path, typed(made))))
     (row,) = (row for row in table.rows if row[0] == "total_return")
 
     assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
@@ -499,7 +499,7 @@ def test_labels_distinguish_cards(tmp_path: Path) -> None:
 
 def facts(shown: dict[str, Any]) -> dict[str, str]:
     """What the page of one card says of it, by name."""
-    page = Page(make_report([Evaluation(Path(__file__), typed(shown))], ReportPageOptions()).html)
+    page = Page(make_report([ReportedCard(Path(__file__), typed(shown))], ReportPageOptions()).html)
     rows = [*page.table("What was evaluated"), *page.table("Activity and failures")]
     return {row[0]: row[1] for row in rows}
 

@@ -11,8 +11,8 @@ from ktdeval_trackers.run_facts import (
     CallSums,
     card_figures,
     cards_of,
-    defined,
     episode_figures,
+    keep_finite,
     parameters,
 )
 from metric_cases import spec
@@ -59,7 +59,7 @@ def test_figures_of_a_card_are_its_defined_ones(tmp_path: Path) -> None:
 
 
 def test_figures_that_are_not_finite_are_left_out_and_odd_names_are_replaced() -> None:
-    assert defined({"a@b/c": 1.0, "nan": math.nan, "none": None}) == {"a_b/c": 1.0}
+    assert keep_finite({"a@b/c": 1.0, "nan": math.nan, "none": None}) == {"a_b/c": 1.0}
 
 
 def test_sums_count_attempts_kept_replies_and_failures() -> None:

@@ -20,11 +20,11 @@ WIDTH, HEIGHT = 1600, 530
 """Size of a plot in its own units, of which four are about a pixel."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 192, 24, 30, 84
-_MOST_TICKS = 5
+_MAX_TICKS = 5
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A line of [n] values; NaN leaves a gap."""
 
     values: FloatArray
@@ -46,7 +46,7 @@ class DayPlot:
 
     label: str  # for those who don't see it, with the main figures
     days: Sequence[str]  # [n] ISO days
-    lines: Sequence[Line]
+    lines: Sequence[PlotLine]
     areas: Sequence[Area] = ()
     bars: FloatArray | None = None  # [n], from 0
     starts: Sequence[int] = ()  # days before which a line is drawn from top to bottom
@@ -114,7 +114,7 @@ def _reach(plot: DayPlot) -> tuple[float, float]:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Return round values that reach from `low` to `high`."""
-    rough = (high - low) / (_MOST_TICKS - 1)
+    rough = (high - low) / (_MAX_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first = math.floor(low / step + 1e-9)

@@ -15,7 +15,7 @@ from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import MetricValue
 from ktdeval.values import load_yaml
-from ktdeval_view.tear_sheet.tracks import Holding, Track, WindowTracks
+from ktdeval_view.tear_sheet.tracks import Track, TrackHolding, WindowTracks
 
 
 class FigureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -200,7 +200,7 @@ def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks])
     return stats.mean_with_interval(np.array(known), stats.overlap_correlation(spans))
 
 
-def top_holdings(track: Track) -> list[Holding]:
+def top_holdings(track: Track) -> list[TrackHolding]:
     """Return the assets held on most days; of equal days those of larger mean weight."""
     holdings = list(track.book.holdings.values())
     holdings.sort(key=lambda one: (-one.days, -abs(one.mean_weight), one.code))

@@ -20,7 +20,7 @@ from ktdeval.stats import MetricValue
 from ktdeval_pages.assets import source_hash, stylesheet
 from ktdeval_pages.page_templates import content_security_policy, make_environment
 from ktdeval_pages.value_formatting import figure, percent
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.tear_sheet.figures import (
     WORDS,
     FigureWords,
@@ -34,7 +34,7 @@ from ktdeval_view.tear_sheet.figures import (
     yearly_turnover,
 )
 from ktdeval_view.tear_sheet.plots import SheetPlot, TrackPlots
-from ktdeval_view.tear_sheet.tracks import Track, WindowTracks, chained, overlapping
+from ktdeval_view.tear_sheet.tracks import Track, WindowTracks, chain_tracks, overlapping
 
 _SUMMARY = ("total_return", "cagr", "volatility", "sharpe", "sortino", "max_drawdown", "calmar")
 _SUMMARY_AFTER = ("hit_rate", "beta")
@@ -63,7 +63,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureLine:
     """A row of figures; `words` has label and definition."""
 
     words: FigureWords
@@ -80,8 +80,8 @@ class TrackView:
     page: str  # of the episode shown; empty without one
     problem: str  # why it has no daily returns; empty where it has them
     heads: Sequence[str]
-    performance: Sequence[Row]
-    book: Sequence[Row]
+    performance: Sequence[FigureLine]
+    book: Sequence[FigureLine]
     plots: Sequence[SheetPlot]
     drawdowns: Sequence[Sequence[str]]
     months: Sequence[Sequence[Cell]]
@@ -107,7 +107,10 @@ def windows_of(tracks: Sequence[Track]) -> list[WindowTracks]:
 
 
 def make_tear_sheet(
-    tracks: Sequence[Track], facts: SheetFacts, market: MarketSnapshot | None, redactor: Redactor
+    tracks: Sequence[Track],
+    facts: SheetFacts,
+    market: MarketSnapshot | None,
+    redactor: EnvironmentRedactor,
 ) -> str:
     """Return the page as HTML: all windows first where there are several, then each one. Equal
     tracks, facts, market and versions give equal bytes.
@@ -115,7 +118,7 @@ def make_tear_sheet(
     windows = windows_of(tracks)
     maker = _ViewMaker(facts, market)
     views = [maker.window(window, number) for number, window in enumerate(windows)]
-    joined, no_chain = _joined(windows, maker)
+    joined, no_chain = _join_windows(windows, maker)
 
     style = stylesheet() + _asset("tear_sheet.css")
     policy = content_security_policy("'none'", source_hash(style), "data:")
@@ -147,7 +150,9 @@ def _line(facts: SheetFacts, market: MarketSnapshot | None) -> str:
     return " · ".join([*parts, f"run {facts.run}"])
 
 
-def _joined(windows: Sequence[WindowTracks], maker: _ViewMaker) -> tuple[TrackView | None, str]:
+def _join_windows(
+    windows: Sequence[WindowTracks], maker: _ViewMaker
+) -> tuple[TrackView | None, str]:
     """Return all windows as one track, or why they are not joined; neither for a single window."""
     shown = [window.shown for window in windows]
     if len(windows) < 2:
@@ -163,7 +168,7 @@ def _joined(windows: Sequence[WindowTracks], maker: _ViewMaker) -> tuple[TrackVi
     if len({track.days_a_year for track in shown}) > 1:
         return None, "The windows are not put one after another: their years differ in days."
 
-    return maker.track(chained(shown), (), "windows", ""), ""
+    return maker.track(chain_tracks(shown), (), "windows", ""), ""
 
 
 class _ViewMaker:
@@ -242,7 +247,7 @@ def _text(value: float, words: FigureWords) -> str:
     return figure(value, "years", signed=words.signed)  # two decimals
 
 
-def _performance_rows(track: Track, others: Sequence[Track]) -> list[Row]:
+def _performance_rows(track: Track, others: Sequence[Track]) -> list[FigureLine]:
     own = performance(track)
     benchmark = benchmark_performance(track)
     of_seeds = [own, *map(performance, others)]
@@ -255,32 +260,32 @@ def _performance_rows(track: Track, others: Sequence[Track]) -> list[Row]:
             cells[1] = Cell(cells[1].text)  # a reason once
         if others:
             cells.append(_cell(over_seeds([found[name] for found in of_seeds]), words))
-        rows.append(Row(words, cells))
+        rows.append(FigureLine(words, cells))
 
     return rows
 
 
-def _book_rows(track: Track) -> list[Row]:
+def _book_rows(track: Track) -> list[FigureLine]:
     rows = []
     for name, found in book_figures(track).items():
         words = WORDS.book[name]
         if found.mean is None or found.lowest is None or found.highest is None:
-            rows.append(Row(words, [Cell("n/a", found.reason), Cell(""), Cell("")]))
+            rows.append(FigureLine(words, [Cell("n/a", found.reason), Cell(""), Cell("")]))
             continue
 
         values = (found.mean, found.lowest, found.highest)
-        rows.append(Row(words, [Cell(_text(value, words)) for value in values]))
+        rows.append(FigureLine(words, [Cell(_text(value, words)) for value in values]))
         if name == "turnover":
             rows.append(_yearly_turnover_row(track))
 
     return rows
 
 
-def _yearly_turnover_row(track: Track) -> Row:
+def _yearly_turnover_row(track: Track) -> FigureLine:
     words = WORDS.book["turnover"]
     year = FigureWords("Turnover a year, NAVs", words.definition)
     text = figure(yearly_turnover(track).value, "years")
-    return Row(year, [Cell(text), Cell(""), Cell("")])
+    return FigureLine(year, [Cell(text), Cell(""), Cell("")])
 
 
 def _drawdown_rows(track: Track) -> list[list[str]]:

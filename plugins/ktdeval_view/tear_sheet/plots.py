@@ -12,7 +12,7 @@ from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import Rolling
 from ktdeval_pages.value_formatting import figure, percent
-from ktdeval_view.tear_sheet.drawing import Area, DayPlot, Line, draw
+from ktdeval_view.tear_sheet.drawing import Area, DayPlot, PlotLine, draw
 from ktdeval_view.tear_sheet.figures import WORDS, rolling_days
 from ktdeval_view.tear_sheet.tracks import Track
 
@@ -64,7 +64,9 @@ class TrackPlots:
         svg = None if plot is None else draw(plot)
         return SheetPlot(title, words.definition, keys, svg, reason)
 
-    def _day_plot(self, name: str, text: str, lines: Sequence[Line], **options: object) -> DayPlot:
+    def _day_plot(
+        self, name: str, text: str, lines: Sequence[PlotLine], **options: object
+    ) -> DayPlot:
         label = f"{self._track.name}: {WORDS.plots[name].label}. {text}"
         starts = self._track.starts
         return DayPlot(label, self._days, lines, starts=starts, **options)  # type: ignore[arg-type]
@@ -74,18 +76,18 @@ class TrackPlots:
         keys = [("agent", "agent")]
         lines = []
         for other in self._others:
-            lines.append(Line(_growth(other.levels), "other"))
+            lines.append(PlotLine(_growth(other.levels), "other"))
         if self._others:
             keys.append(("other", "other seeds"))
 
         text = f"The agent ends at {percent(float(_growth(track.levels)[-1]))}"
         if track.benchmark is not None:
             growth = _growth(track.benchmark)
-            lines.append(Line(growth, "benchmark"))
+            lines.append(PlotLine(growth, "benchmark"))
             keys.append(("benchmark", self._benchmark_name))
             text += f", {self._benchmark_name} at {percent(float(growth[-1]))}"
 
-        lines.append(Line(_growth(track.levels), "agent"))
+        lines.append(PlotLine(_growth(track.levels), "agent"))
         return self._plot("cumulative", self._day_plot("cumulative", f"{text}.", lines), keys)
 
     def _underwater(self) -> SheetPlot:
@@ -94,12 +96,12 @@ class TrackPlots:
             return self._plot("underwater", None, reason=track.problem)
 
         falls = stats.underwater(track.levels)
-        lines = [Line(falls, "agent")]
+        lines = [PlotLine(falls, "agent")]
         keys = [("agent", "agent")]
         text = f"The agent falls by at most {percent(-float(falls.min()), signed=False)}"
         if track.benchmark is not None:
             others = stats.underwater(track.benchmark)
-            lines.insert(0, Line(others, "benchmark"))
+            lines.insert(0, PlotLine(others, "benchmark"))
             keys.append(("benchmark", self._benchmark_name))
             fall = percent(-float(others.min()), signed=False)
             text += f", {self._benchmark_name} by {fall}"
@@ -136,7 +138,7 @@ class TrackPlots:
 
         lowest, highest = (figure(float(end)) for end in (known.min(), known.max()))
         text = f"Over {rolling.window} days, from {lowest} to {highest}."
-        lines = [Line(_with_base(rolling.values), "agent")]
+        lines = [PlotLine(_with_base(rolling.values), "agent")]
         areas = [Area(_with_base(rolling.low), _with_base(rolling.high))]
         plot = self._day_plot(name, text, lines, areas=areas, is_share=False)
         keys = [("band", "95 % band")]
@@ -149,7 +151,7 @@ class TrackPlots:
         means = []
         for name, role in (("gross", "agent"), ("net", "net"), ("cash", "cash")):
             values: FloatArray = getattr(book, name)
-            lines.append(Line(_with_base(values), role))
+            lines.append(PlotLine(_with_base(values), role))
             keys.append((role, name))
             if np.isfinite(values).all():
                 means.append(f"{name} {percent(stats.mean(values), signed=False)}")
@@ -164,7 +166,7 @@ class TrackPlots:
         return self._plot("turnover", plot)
 
     def _by_day(self, name: str, values: FloatArray, *, is_share: bool = True) -> SheetPlot:
-        lines = [Line(_with_base(values), "agent")]
+        lines = [PlotLine(_with_base(values), "agent")]
         plot = self._day_plot(name, _mean_text(values, is_share), lines, is_share=is_share)
         return self._plot(name, plot)
 

@@ -9,7 +9,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, episode_label
 from ktdeval_view.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name
 from ktdeval_view.tear_sheet.tracks import Track, track_of
@@ -45,7 +45,7 @@ class TearSheets:
         if page:
             self._pages.setdefault(spec.task, {})[track.name, spec.seed] = page
 
-    def pages(self, tasks: Iterable[str], redactor: Redactor) -> dict[str, str]:
+    def pages(self, tasks: Iterable[str], redactor: EnvironmentRedactor) -> dict[str, str]:
         """Return the pages of those of the tasks that have a track: file name -> HTML."""
         tasks = list(tasks)
         cards = self._cards(tasks)

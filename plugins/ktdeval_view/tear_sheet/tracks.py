@@ -20,7 +20,7 @@ _NO_LEVELS = "the NAV has no returns: {problem}"
 
 
 @dataclass(frozen=True)
-class Holding:
+class TrackHolding:
     """One asset over a track. Weights are shares of the NAV at the close, below 0 for shorts."""
 
     code: str
@@ -33,11 +33,11 @@ class Holding:
         """Mean weight over the days it was held."""
         return self.weight_sum / self.days
 
-    def joined(self, other: Holding) -> Holding:
+    def joined(self, other: TrackHolding) -> TrackHolding:
         """Return the asset over two tracks."""
         largest = max(self.largest, other.largest, key=abs)
         total = self.weight_sum + other.weight_sum
-        return Holding(self.code, self.days + other.days, total, largest)
+        return TrackHolding(self.code, self.days + other.days, total, largest)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Book:
     turnover: FloatArray  # notional of the fills over the NAV at the opens
     names: FloatArray  # assets held at the close
     largest: FloatArray  # size of the largest position, share of the NAV
-    holdings: Mapping[str, Holding]  # by code
+    holdings: Mapping[str, TrackHolding]  # by code
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: 
 def _book(ledger: Ledger) -> Book:
     columns: dict[str, list[float]] = {name: [] for name in ("gross", "net", "cash", "turnover")}
     columns |= {"names": [], "largest": []}
-    holdings: dict[str, Holding] = {}
+    holdings: dict[str, TrackHolding] = {}
 
     for step in ledger.steps:
         for name, value in _day_of_book(step).items():
@@ -153,7 +153,7 @@ def _book(ledger: Ledger) -> Book:
 
         for position in step.positions:
             weight = position.value_minor / step.nav_minor
-            today = Holding(position.code, 1, weight, weight)
+            today = TrackHolding(position.code, 1, weight, weight)
             before = holdings.get(position.code)
             holdings[position.code] = today if before is None else before.joined(today)
 
@@ -191,7 +191,7 @@ def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
     return None
 
 
-def chained(tracks: Sequence[Track]) -> Track:
+def chain_tracks(tracks: Sequence[Track]) -> Track:
     """Return tracks that share no day as one: their daily returns in the order of the days, linked.
 
     Each window began with the initial cash again, so this is the growth of an account that puts all
@@ -205,7 +205,7 @@ def chained(tracks: Sequence[Track]) -> Track:
     parts = [track.benchmark_returns for track in ordered]
     known = [part for part in parts if part is not None]
     if len(known) == len(parts):
-        benchmark = _linked(np.concatenate(known))
+        benchmark = _link_returns(np.concatenate(known))
 
     lengths = [len(track.days) - 1 for track in ordered]
     starts = [1 + int(end) for end in np.cumsum(lengths)[:-1]]
@@ -215,7 +215,7 @@ def chained(tracks: Sequence[Track]) -> Track:
         seed=None,
         is_whole=all(track.is_whole for track in ordered),
         days=days,
-        levels=_linked(returns),
+        levels=_link_returns(returns),
         benchmark=benchmark,
         no_benchmark=missing[0] if missing else "",
         book=_joined_books([track.book for track in ordered]),
@@ -225,7 +225,7 @@ def chained(tracks: Sequence[Track]) -> Track:
     )
 
 
-def _linked(returns: FloatArray) -> FloatArray:
+def _link_returns(returns: FloatArray) -> FloatArray:
     return np.concatenate([[1.0], np.cumprod(1.0 + returns)])
 
 
@@ -234,7 +234,7 @@ def _joined_books(books: Sequence[Book]) -> Book:
     for name in ("gross", "net", "cash", "turnover", "names", "largest"):
         arrays[name] = np.concatenate([getattr(book, name) for book in books])
 
-    holdings: dict[str, Holding] = {}
+    holdings: dict[str, TrackHolding] = {}
     for book in books:
         for code, holding in book.holdings.items():
             before = holdings.get(code)

@@ -15,9 +15,9 @@ import pytest
 
 from ktdeval.cli.python_api import load_run
 from ktdeval.values import loads_strict
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords
-from ktdeval_view.tear_sheet.drawing import DayPlot, Line, draw
+from ktdeval_view.tear_sheet.drawing import DayPlot, PlotLine, draw
 from ktdeval_view.tear_sheet.figures import (
     WORDS,
     book_figures,
@@ -29,9 +29,9 @@ from ktdeval_view.tear_sheet.figures import (
 from ktdeval_view.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name, windows_of
 from ktdeval_view.tear_sheet.tracks import (
     Book,
-    Holding,
     Track,
-    chained,
+    TrackHolding,
+    chain_tracks,
     overlapping,
     track_of,
 )
@@ -101,7 +101,7 @@ def track(levels: Any, name: str = "W1", first: str = "2024-01-02", **changes: A
     nav = np.array(levels, dtype=float)
     days = len(nav) - 1
     ones = np.ones(days)
-    held = {code: Holding(code, days, 0.4 * days, 0.5) for code in ("600519.SH", "000001.SZ")}
+    held = {code: TrackHolding(code, days, 0.4 * days, 0.5) for code in ("600519.SH", "000001.SZ")}
     book = Book(0.8 * ones, 0.8 * ones, 0.2 * ones, 0.1 * ones, 2 * ones, 0.5 * ones, held)
     made = Track(
         name=name,
@@ -229,7 +229,7 @@ def test_without_its_market_a_page_says_why_figures_are_missing(desk: Path, tmp_
 @pytest.mark.exhaustive
 def test_a_short_window_has_no_rolling_figure_and_says_so() -> None:
     levels = 100.0 + np.sin(np.arange(40))
-    page = make_tear_sheet([track(levels)], FACTS, None, Redactor({}))
+    page = make_tear_sheet([track(levels)], FACTS, None, EnvironmentRedactor({}))
     assert page.count("n/a: fewer than 40 days; a rolling figure needs twice its 20 days") == 2
     assert [rolling_days(track(np.ones(n + 1))) for n in (39, 40, 126, 252)] == [None, 20, 63, 126]
 
@@ -242,7 +242,7 @@ def test_an_account_below_zero_has_reasons_instead_of_figures() -> None:
     ruined = replace(ruined, book=replace(ruined.book, gross=nan, turnover=nan))
     assert book_figures(ruined)["gross"].reason == "the NAV is not positive on a day"
     assert yearly_turnover(ruined).reason == "the NAV is not positive on a day"
-    page = Page(make_tear_sheet([ruined], FACTS, None, Redactor({})))
+    page = Page(make_tear_sheet([ruined], FACTS, None, EnvironmentRedactor({})))
     assert page.text.count("n/a, the NAV has no returns: a level is not positive") == 2
     assert not {"nan", "inf"} & set(page.text.lower().split())
 
@@ -252,7 +252,7 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
     late = track([100.0, 110.0], "late", "2024-02-01")
     early = track([100.0, 120.0, 90.0], "early")
     assert overlapping([late, early]) is None
-    joined = chained([late, early])
+    joined = chain_tracks([late, early])
     assert joined.levels.tolist() == pytest.approx([1.0, 1.2, 0.9, 0.99])
     assert [str(day) for day in joined.days[[0, 1, 3]]] == [
         "2024-01-02",
@@ -312,7 +312,8 @@ def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
     for number in range(10):
         levels = 1e6 * np.cumprod(1.0 + draw_noise(0.0, 0.01, 61))
         names = {
-            f"6000{code:02}.SH": Holding(f"6000{code:02}.SH", 40, 2.0, 0.06) for code in range(30)
+            f"6000{code:02}.SH": TrackHolding(f"6000{code:02}.SH", 40, 2.0, 0.06)
+            for code in range(30)
         }
         first = str(np.datetime64("2023-01-02") + 90 * number)
         one = track(levels, f"window {number}", first)
@@ -320,14 +321,14 @@ def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
         noise |= {name: np.abs(draw_noise(0.1, 0.05, 60)) for name in ("turnover", "largest")}
         tracks.append(replace(one, book=replace(one.book, holdings=names, **noise)))
 
-    page = make_tear_sheet(tracks, FACTS, None, Redactor({}))
+    page = make_tear_sheet(tracks, FACTS, None, EnvironmentRedactor({}))
     assert len(page.encode()) <= 300_000, len(page.encode())
 
 
 @pytest.mark.exhaustive
 def test_names_are_escaped_and_secrets_taken_out() -> None:
     facts = replace(FACTS, run="<b>run</b>", notes=["key stub-secret-key-c0ffee0123 seen"])
-    redactor = Redactor({"TALKER_API_KEY": "stub-secret-key-c0ffee0123"})
+    redactor = EnvironmentRedactor({"TALKER_API_KEY": "stub-secret-key-c0ffee0123"})
     page = make_tear_sheet([track([100.0, 101.0])], facts, None, redactor)
     assert "&lt;b&gt;run" in page
     assert "c0ffee0123" not in page
@@ -337,7 +338,7 @@ def test_names_are_escaped_and_secrets_taken_out() -> None:
 def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
     values = np.array([np.nan, 1.0, 2.0, np.nan, 3.0])
     days = [f"2024-01-0{day}" for day in range(1, 6)]
-    svg = draw(DayPlot("A line with gaps in it", days, [Line(values, "agent")], is_share=False))
+    svg = draw(DayPlot("A line with gaps in it", days, [PlotLine(values, "agent")], is_share=False))
     (path,) = re.findall(r'<path class="agent" d="([^"]+)"', svg)
     assert path.count("M") == 2
     assert all(day in svg for day in (days[0], days[4]))

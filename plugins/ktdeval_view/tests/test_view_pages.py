@@ -23,7 +23,7 @@ from ktdeval.stats import judged_orders
 from ktdeval.trading import Ledger
 from ktdeval.values import file_sha256, loads_strict, to_plain
 from ktdeval_view.conversation import SharedTexts
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, page_name, read_episode, step_in_units
 from ktdeval_view.market_facts import TrueNames, find_names, stock_paths
 from ktdeval_view.memory import memory_panels
@@ -74,7 +74,7 @@ def notes_of(page: Path) -> str:
 @pytest.mark.parametrize("run", ["talk", "seeds", "bright"])
 def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str) -> None:
     folder = RunFolder.load(runs_folder / run)
-    redact = Redactor(SECRETS).value
+    redact = EnvironmentRedactor(SECRETS).value
     for spec in not_empty(folder.manifest.specs):
         ledger = folder.load_ledger(spec)
         days = days_of(runs_folder / run / "view" / page_name(spec))
@@ -283,7 +283,7 @@ def test_no_secret_is_in_any_page_nor_in_keys_and_lists(runs_folder: Path) -> No
     assert "my key is [TALKER_API_KEY]" in "".join(data_of(page).values())
 
     # Secrets are taken out of texts keys and lists.
-    redact = Redactor(
+    redact = EnvironmentRedactor(
         {"MY_TOKEN": "hush-hush-hush", "PATH": "/usr/bin:/bin", "SHORT_KEY": "yes"}
     ).value
 
@@ -292,7 +292,7 @@ def test_no_secret_is_in_any_page_nor_in_keys_and_lists(runs_folder: Path) -> No
     ) == {"[MY_TOKEN]": ["a [MY_TOKEN] b", 1, None, {"x": "/usr/bin:/bin yes"}]}
     # One that another begins with leaves nothing of it.
     assert (
-        Redactor({"A_KEY": "hush-hush", "B_KEY": "hush-hush-hush"}).text(
+        EnvironmentRedactor({"A_KEY": "hush-hush", "B_KEY": "hush-hush-hush"}).text(
             "a hush-hush-hush, hush-hush"
         )
         == "a [B_KEY], [A_KEY]"

@@ -702,11 +702,11 @@ def test_a_table_of_more_rows_than_are_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = database(tmp_path / "a.db")  # two signals, and one row of each other table
-    monkeypatch.setattr(deepfund_database, "MOST_ROWS", 2)
+    monkeypatch.setattr(deepfund_database, "MAX_ROWS", 2)
 
     assert len(read_database(path).opinions) == 2
 
-    monkeypatch.setattr(deepfund_database, "MOST_ROWS", 1)
+    monkeypatch.setattr(deepfund_database, "MAX_ROWS", 1)
 
     with pytest.raises(DataError, match="signal"):
         read_database(path)

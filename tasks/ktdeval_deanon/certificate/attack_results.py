@@ -262,7 +262,7 @@ def read_attacks(
     models: list[str] = []
     for path in paths:
         folder = RunFolder.load(path)
-        specs = _matched(folder, questions)
+        specs = _match_episodes(folder, questions)
         control_specs = _control_specs(folder, control)
         # A task without a mask is its own control: its episodes are in both lists.
         others = [spec for spec in control_specs if spec not in specs]
@@ -308,7 +308,7 @@ def _control_specs(folder: RunFolder, control: ProbeSet) -> list[EpisodeSpec]:
     """Episodes of a run that ask the control, in its order; empty where the run asks none of it."""
     if all(spec.task != control.task.name for spec in folder.manifest.specs):
         return []
-    return _matched(folder, control)
+    return _match_episodes(folder, control)
 
 
 def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: ProbeSet) -> Entry:
@@ -323,7 +323,7 @@ def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Pro
     return {"value": dict(control_tally(control, records))}
 
 
-def _matched(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
+def _match_episodes(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
     """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`."""
     manifest = folder.manifest
     task = questions.task

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from ktdeval.cards import LEAST_DECIDED_PERCENT, JsonPath, Problem, decode_strict
+from ktdeval.cards import MIN_DECIDED_PERCENT, JsonPath, Problem, decode_strict
 from ktdeval.stats import clopper_pearson_upper, wilson
 from ktdeval.values import JsonValue, content_hash, dumps_pretty, sha256_hex, to_object, to_plain
 from ktdeval_deanon.certificate.positive_control import (
-    LEAST_READ,
     LEVEL as CONTROL_LEVEL,
+    MIN_READ,
     READS,
     control_share,
     counted_scores,
@@ -206,7 +206,7 @@ def _is_incomplete(certificate: CertificateFacts) -> bool:
 
 
 def _is_short(part: int, whole: int) -> bool:
-    return 100 * part < LEAST_DECIDED_PERCENT * whole
+    return 100 * part < MIN_DECIDED_PERCENT * whole
 
 
 def build_certificate(parts: Mapping[str, Any]) -> Certificate:
@@ -271,7 +271,7 @@ def _covers_problems(certificate: Certificate) -> Iterator[Problem]:
     if certificate.control.needs != needs_of(list(certificate.definitions)):
         yield ("control", "needs"), "is not what the scores need"
 
-    for name, value in (("level", CONTROL_LEVEL), ("least_read", LEAST_READ)):
+    for name, value in (("level", CONTROL_LEVEL), ("least_read", MIN_READ)):
         if getattr(certificate.control, name) != value:
             yield ("control", name), f"must be {value}"
 

@@ -37,7 +37,7 @@ from ktdeval.values import (
 )
 from ktdeval_deanon.certificate.attack_results import attack_questions, read_attacks
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by, stated_mask
-from ktdeval_deanon.certificate.positive_control import LEAST_READ, LEVEL, needs_of
+from ktdeval_deanon.certificate.positive_control import LEVEL, MIN_READ, needs_of
 from ktdeval_deanon.certificate.questions import (
     Entry,
     ProbeChoice,
@@ -261,7 +261,7 @@ def _parts(
             "count": len(control.all),
             "sha256": control.describe()["sha256"],
             "level": LEVEL,
-            "least_read": LEAST_READ,
+            "least_read": MIN_READ,
             "needs": needs_of(questions.recoveries),
         },
         "definitions": definitions,

@@ -22,7 +22,7 @@ from ktdeval.cli import (
     open_plugins,
     options_of,
 )
-from ktdeval.errors import UsageError, VerificationError, explained
+from ktdeval.errors import UsageError, VerificationError, wrap_os_error
 from ktdeval.registry import Plugins
 from ktdeval.values import dumps_pretty, filling, make_folder, write_atomic
 
@@ -122,7 +122,7 @@ def certify(options: CertifyOptions, plugin: tuple[str, ...] | None, **of_run: A
     folder = options.save_probes
     if folder is not None:
         with (
-            explained(f"{folder}: can't write", "choose another --save-probes"),
+            wrap_os_error(f"{folder}: can't write", "choose another --save-probes"),
             filling(folder) as fresh,
         ):
             for name, text in certified.files.items():

@@ -20,7 +20,7 @@ from ktdeval.errors import DataError
 from ktdeval.market import BoolArray, parse_code
 from ktdeval.masking import (
     FIGURE_DIGITS,
-    MOST_DIGITS,
+    MAX_DIGITS,
     REBASE_LEVEL,
     WICK_SD,
     WICK_SHIFT,
@@ -289,7 +289,7 @@ class PayloadComparisons:
                     continue
 
                 shift, spread = _NOISE_OF.get(part, (0.0, 1.0))
-                ratio = self._price(price).over(reference).shifted(-shift * self.noise)
+                ratio = self._price(price).over(reference).shift(-shift * self.noise)
                 shown = _pack(ratio, _LOG_SLACK, self.noise * math.hypot(spread, 1.0))
                 yield ShownComparison(
                     logs[part], bar.offset, *shown, logs["close"], self.last.offset
@@ -313,7 +313,7 @@ class PayloadComparisons:
             elif volume > 0.0 and self.start is not None:
                 # The tool's own four digits come before the rescaling, so which number lost how
                 # much does not show.
-                span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
+                span = self._price(volume).widen(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
                 yield ShownComparison(
                     history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start
@@ -355,7 +355,7 @@ class PayloadComparisons:
                 and logs is not None
                 and level > 0.0
             ):
-                since = self._price(level).shifted(-math.log(REBASE_LEVEL))
+                since = self._price(level).shift(-math.log(REBASE_LEVEL))
                 yield ShownComparison(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
 
     def _breadth(self) -> Iterator[ShownComparison]:
@@ -382,7 +382,7 @@ class PayloadComparisons:
         """Return the logarithms of what a positive number may stand for that only the mask
         rounds.
         """
-        return stands_for(shown, self.mask.round_digits or MOST_DIGITS).log()
+        return stands_for(shown, self.mask.round_digits or MAX_DIGITS).log()
 
     def _change_noise(self, change_pct: float) -> float:
         """Standard deviation of the noise of a return, in per cent."""
@@ -413,11 +413,11 @@ class NumberSpan:
         """Of logarithms: the ratios to what another one may stand for."""
         return NumberSpan(self.low - other.high, self.high - other.low)
 
-    def shifted(self, by: float) -> NumberSpan:
+    def shift(self, by: float) -> NumberSpan:
         """All of them, this much higher."""
         return NumberSpan(self.low + by, self.high + by)
 
-    def widened(self, by: float) -> NumberSpan:
+    def widen(self, by: float) -> NumberSpan:
         """This much further to both sides."""
         return NumberSpan(self.low - by, self.high + by)
 
@@ -463,7 +463,7 @@ def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
         if own < _SMALLEST_UNIT / 2.0:
             before += own
 
-    return span.widened(before)
+    return span.widen(before)
 
 
 def _rounding_error(value: float, digits: int) -> float:

@@ -19,7 +19,7 @@ from ktdeval_deanon.certificate.types import ControlShare, ShareInterval
 
 _TERMS = load_yaml(Path(__file__).with_name("controls.yaml"))
 LEVEL: float = _TERMS["level"]  #: Nominal coverage of the intervals
-LEAST_READ: float = _TERMS["least_read"]  #: Share that must have been read rather than guessed
+MIN_READ: float = _TERMS["least_read"]  #: Share that must have been read rather than guessed
 READS: Mapping[str, str] = _TERMS["reads"]
 """What is to be read off an unmasked probe -> when an answer has read it."""
 
@@ -56,7 +56,7 @@ def control_share(successes: int, n: int, baseline: float | None) -> ControlShar
     tail = 1.0 - (1.0 - LEVEL) / 2.0
     high = clopper_pearson_upper(successes, n, tail)
     low = 1.0 - clopper_pearson_upper(n - successes, n, tail)
-    needed = baseline + LEAST_READ * (1.0 - baseline)
+    needed = baseline + MIN_READ * (1.0 - baseline)
 
     return ControlShare(
         value=successes / n,

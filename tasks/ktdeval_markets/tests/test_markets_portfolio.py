@@ -31,7 +31,7 @@ from ktdeval_markets.portfolio import (
     WeightRule,
     box_optimum,
     moments,
-    scaled,
+    scale_weights,
     weights,
 )
 from ktdeval_markets.task import MarketTask
@@ -50,7 +50,7 @@ def test_optima_of_two_assets_worked_by_hand(
 ) -> None:
     solution = box_optimum(times * MEANS, COVARIANCE, np.array(sides))
     assert solution == pytest.approx(list(map(number, optimum)), abs=1e-12)
-    assert scaled(solution).tolist() == weighed
+    assert scale_weights(solution).tolist() == weighed
 
 
 def test_moments_are_shrunk_towards_the_mean_of_all_and_their_average_variance() -> None:

@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from ktdeval.values import JsonValue, ambiguity, loads_untrusted
-from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, HeldWorkspace, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, MAX_BODY_BYTES, HeldWorkspace, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation
 
@@ -267,8 +267,8 @@ class BoundedBodyReader:
 
 def check_size(count: int) -> None:
     """Refuse a body that is too long; raises ServiceError `too_large`."""
-    if count > MOST_BODY_BYTES:
-        raise ServiceError("too_large", f"a request's body has at most {MOST_BODY_BYTES} bytes")
+    if count > MAX_BODY_BYTES:
+        raise ServiceError("too_large", f"a request's body has at most {MAX_BODY_BYTES} bytes")
 
 
 def check_json(body: bytes | str) -> None:

@@ -35,7 +35,7 @@ from ktdeval_qfinzero.access.guarded_dispatch import (
     answer_of,
     error_answer,
 )
-from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
+from ktdeval_qfinzero.access.mcp import McpEndpoint, make_refusal
 from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.pages.playground.routes import Playground
 from ktdeval_qfinzero.access.pages.public import is_public
@@ -138,7 +138,7 @@ def _refusal(path: str, body: bytes, error: ServiceError) -> CallAnswer:
     if path != MCP_PATH:
         return error_answer(error)
     return answer_of(
-        error.status, refused(body, error).model_dump(by_alias=True, exclude_unset=True)
+        error.status, make_refusal(body, error).model_dump(by_alias=True, exclude_unset=True)
     )
 
 
@@ -169,14 +169,14 @@ JsonObject = dict[str, JsonValue]
 _TEXTS: Final = load_yaml(Path(__file__).with_name("openapi.yaml"))
 
 
-def _unused(*_: Any) -> Any:
+def _refuse_use(*_: Any) -> Any:
     raise NotImplementedError("the server opens and drops workspaces itself")
 
 
 _OPEN = "Open a workspace: a clock and a broker of one's own."
 _DROP = "Drop a workspace with all it holds."
 OPENING: Final = Operation(
-    "workspaces.open", "POST", "/workspaces", _OPEN, types.OpenWorkspace, types.Opened, _unused
+    "workspaces.open", "POST", "/workspaces", _OPEN, types.OpenWorkspace, types.Opened, _refuse_use
 )
 DROPPING: Final = Operation(
     "workspaces.drop",
@@ -185,7 +185,7 @@ DROPPING: Final = Operation(
     _DROP,
     types.DropWorkspace,
     types.Dropped,
-    _unused,
+    _refuse_use,
 )
 
 

@@ -34,7 +34,7 @@ from ktdeval_qfinzero.access.guarded_dispatch import (
     dispatch,
     error_answer,
 )
-from ktdeval_qfinzero.access.workspaces import HEADER, MOST_BODY_BYTES, WorkspaceLimits, Workspaces
+from ktdeval_qfinzero.access.workspaces import HEADER, MAX_BODY_BYTES, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue, Operation
@@ -121,7 +121,7 @@ async def serve_stdio(
             try:
                 _check_message(line)
             except ServiceError as error:
-                await write.send(SessionMessage(refused(line, error)))
+                await write.send(SessionMessage(make_refusal(line, error)))
             else:
                 yield line
 
@@ -147,7 +147,7 @@ def _check_message(line: str) -> None:
         raise invalid("id", "the id of a request is a text or a whole number")
 
 
-def refused(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
+def make_refusal(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
     """Answer to a message that is refused before it is carried out, with the id of its request
     where that can be read.
     """
@@ -222,7 +222,7 @@ class McpEndpoint:
             session_idle_timeout=limits.idle_s,
             # sessions whose workspace was dropped stay until they are idle
             max_sessions=_SESSIONS_A_WORKSPACE * limits.most,
-            max_request_body_size=MOST_BODY_BYTES,
+            max_request_body_size=MAX_BODY_BYTES,
         )
 
     def run(self) -> AbstractAsyncContextManager[None]:

@@ -18,10 +18,10 @@ from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.cursors import read_cursor, write_cursor
 from ktdeval_qfinzero.errors import conflict, invalid
-from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, summary_of, typed
-from ktdeval_qfinzero.pmb.arguments import MOST_CASH
+from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, read_types, summary_of
+from ktdeval_qfinzero.pmb.arguments import MAX_CASH
 from ktdeval_qfinzero.pmb.broker_types import AccountType, Rules
-from ktdeval_qfinzero.pmb.commands import MOST_ACCOUNTS
+from ktdeval_qfinzero.pmb.commands import MAX_ACCOUNTS
 from ktdeval_qfinzero.pmb.log import BrokerLogEntry
 from ktdeval_qfinzero.schemas import Arguments, Paged
 from ktdeval_qfinzero.timestamps import moment_text
@@ -30,10 +30,10 @@ from ktdeval_qfinzero.timestamps import moment_text
 class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accounts that clients may open."""
 
-    cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MOST_CASH)] = 100_000
+    cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MAX_CASH)] = 100_000
     # CASH alone: nobody borrows or sells short
     types: Annotated[tuple[AccountType, ...], Meta(min_length=1)] = ("MARGIN", "CASH")
-    most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MOST_ACCOUNTS)] = 1
+    most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MAX_ACCOUNTS)] = 1
 
 
 class MarketRules(Rules, frozen=True, forbid_unknown_fields=True):
@@ -85,12 +85,13 @@ def check_rules(entries: list[BrokerLogEntry], rules: MarketRules, where: str) -
                 )
 
 
-def served(catalogue: Catalogue, rules: MarketRules = DEFAULT_RULES) -> Catalogue:
+def make_served_catalogue(catalogue: Catalogue, rules: MarketRules = DEFAULT_RULES) -> Catalogue:
     """Make the catalogue that clients see: without the arguments that the rules fix, and with the
     log.
     """
     operations = [
-        _ruled(each, rules) if each.name in _OF_COMMAND else each for each in catalogue.operations
+        _apply_rules(each, rules) if each.name in _OF_COMMAND else each
+        for each in catalogue.operations
     ]
     return Catalogue((*operations, LOG))
 
@@ -101,7 +102,7 @@ _OF_COMMAND: Final = {
 }
 
 
-def _ruled(operation: Operation, rules: MarketRules) -> Operation:
+def _apply_rules(operation: Operation, rules: MarketRules) -> Operation:
     """An operation without the arguments that the server gives."""
     fixed = rules.fixed[_OF_COMMAND[operation.name]]
     usual = {"account_type": rules.accounts.types[0]}
@@ -160,5 +161,5 @@ LOG: Final = Operation(
     "GET",
     "/v1/log",
     summary_of(give_log),
-    *typed(give_log, lambda workspace: workspace),
+    *read_types(give_log, lambda workspace: workspace),
 )

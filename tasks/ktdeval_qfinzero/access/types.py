@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.errors import Code
-from ktdeval_qfinzero.schemas import Arguments, Page, described, text
+from ktdeval_qfinzero.schemas import Arguments, Page, make_description, text
 
 ErrorCode = Literal[Code, "internal"]
 WorkspaceId = Annotated[str, text("Id of the workspace.", 64)]
@@ -40,38 +40,40 @@ class Opened(msgspec.Struct):
     """A new workspace."""
 
     workspace_id: WorkspaceId
-    as_of_ts: Annotated[str, described("Where the workspace's clock stands.")]
+    as_of_ts: Annotated[str, make_description("Where the workspace's clock stands.")]
 
 
 class Dropped(msgspec.Struct):
     """A workspace that is gone."""
 
     workspace_id: WorkspaceId
-    dropped: Annotated[bool, described("It is gone.")]
+    dropped: Annotated[bool, make_description("It is gone.")]
 
 
 class ErrorInfo(msgspec.Struct):
     """A refusal or a defect."""
 
-    code: Annotated[ErrorCode, described("Kind of error.")]
-    message: Annotated[str, described("One line.")]
+    code: Annotated[ErrorCode, make_description("Kind of error.")]
+    message: Annotated[str, make_description("One line.")]
     field: (
-        Annotated[str, described("The argument concerned, with its place inside.")] | UnsetType
+        Annotated[str, make_description("The argument concerned, with its place inside.")]
+        | UnsetType
     ) = UNSET
 
 
 class ErrorEnvelope(msgspec.Struct):
     """Form of every error."""
 
-    error: Annotated[ErrorInfo, described("What is wrong and how to fix it.")]
+    error: Annotated[ErrorInfo, make_description("What is wrong and how to fix it.")]
 
 
 class LogPage(Page):
     """Lines of a log, without line ends."""
 
     lines: Annotated[
-        list[str], described("Each as it stands in the log: write them to a file, one a line.")
+        list[str],
+        make_description("Each as it stands in the log: write them to a file, one a line."),
     ]
     log_hash: Annotated[
-        str, described("Hash of the log's last line, which stands for the whole log.")
+        str, make_description("Hash of the log's last line, which stands for the whole log.")
     ]

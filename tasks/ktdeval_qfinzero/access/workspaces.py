@@ -18,10 +18,10 @@ from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text, parse_momen
 HEADER = "Qfinzero-Workspace"
 """Names the workspace that a request acts on."""
 
-MOST_BODY_BYTES = 1_000_000
+MAX_BODY_BYTES = 1_000_000
 """Longest body of a request."""
 _ID_BYTES = 16
-_MOST_WAITING = 64
+_MAX_WAITING = 64
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class HeldWorkspace:
 
     def check_room(self) -> None:
         """Refuse a call when too many wait already; raises ServiceError `unavailable`."""
-        if self.waiting >= _MOST_WAITING:
+        if self.waiting >= _MAX_WAITING:
             raise ServiceError(
                 "unavailable",
-                f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers",
+                f"{_MAX_WAITING} calls wait for this workspace already; wait for their answers",
             )
 
     def save_log(self) -> None:

@@ -131,7 +131,7 @@ class SetupPattern(Value, frozen=True):
     held: int | str = 0
     calls: tuple[CallPattern, ...] = ()  #: further calls, made last
 
-    def filled(self, wording: SlotWording, facts: MomentFacts) -> tuple[ItemCall, ...]:
+    def fill_slots(self, wording: SlotWording, facts: MomentFacts) -> tuple[ItemCall, ...]:
         """Fill the slots."""
         stocks = wording.fill(self.stocks)
         options = wording.fill(self.options)
@@ -188,13 +188,13 @@ class TemplateFile(Value, frozen=True):
     def _fill(self, template: Template, wording: SlotWording, facts: MomentFacts) -> ItemDraft:
         """Draw and fill the parts of a template. Their order decides what is drawn."""
         for name, drawn in template.draw.items():
-            wording.facts[name] = _drawn(drawn, wording, facts)
+            wording.facts[name] = _draw_fact(drawn, wording, facts)
 
         instruction = wording.say(template.say)
         steps = tuple(self._pattern(step).step(wording) for step in template.steps)
         setup: tuple[ItemCall, ...] = ()
         if template.setup is not None:
-            setup = template.setup.filled(wording, facts)
+            setup = template.setup.fill_slots(wording, facts)
 
         attempt: ItemCall | None = None
         if template.attempt is not None:
@@ -221,7 +221,7 @@ def load_templates(suite: Suite) -> tuple[TemplateFile, ...]:
     return tuple(files)
 
 
-def _drawn(drawn: str | Chosen, wording: SlotWording, facts: MomentFacts) -> Any:
+def _draw_fact(drawn: str | Chosen, wording: SlotWording, facts: MomentFacts) -> Any:
     """Draw a fact: one of listed values, or the result of a function of `DRAWS`."""
     if isinstance(drawn, Chosen):
         return _chosen_value(drawn, wording)

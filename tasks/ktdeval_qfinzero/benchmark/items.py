@@ -102,7 +102,7 @@ def run_calls(workspace: Workspace, calls: Sequence[ItemCall]) -> list[JsonValue
     answers: list[JsonValue] = []
     for call in calls:
         try:
-            arguments = resolved(call.args, answers)
+            arguments = resolve_references(call.args, answers)
         except LookupError as error:
             message = f"refers to what is not there: {error}"
             answers.append({"error": {"code": "invalid_argument", "message": message}})
@@ -124,7 +124,7 @@ def refusal_of(answer: JsonValue) -> str:
     return str(error.get("message"))[:_SHOWN]
 
 
-def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
+def resolve_references(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
     """Replace each reference in a value. Raises LookupError if an answer has no such value."""
     if isinstance(value, str):
         match = _REFERENCE.fullmatch(value)
@@ -133,9 +133,9 @@ def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
         return _value_at(answers[int(match[1]) - 1], match[2])
 
     if isinstance(value, Mapping):
-        return {name: resolved(item, answers) for name, item in value.items()}
+        return {name: resolve_references(item, answers) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [resolved(item, answers) for item in value]
+        return [resolve_references(item, answers) for item in value]
 
     return value
 

@@ -40,7 +40,7 @@ _MANY = PageBounds(100_000)
 T = TypeVar("T")
 
 
-def needed(values: Sequence[T], least: int = 1) -> Sequence[T]:
+def require_enough(values: Sequence[T], least: int = 1) -> Sequence[T]:
     """Return the values. Raises DataError if there are fewer than `least`."""
     if len(values) < least:
         raise DataError("the dataset has no such thing; items need stocks, coins, options and news")
@@ -123,7 +123,7 @@ class MomentFacts:
         """Coins, by symbol."""
         return tuple(row for row in self.view.symbols() if row.asset_class == "crypto")
 
-    def unlisted(self, names: Sequence[str]) -> list[str]:
+    def find_unlisted(self, names: Sequence[str]) -> list[str]:
         """Return the names that are no symbol of the dataset."""
         listed = {row.symbol for row in self.view.symbols()}
         return [name for name in names if name not in listed]
@@ -190,7 +190,7 @@ class MomentFacts:
             volume = 0.0 if bars is None else float(bars.volume[-1])
             return volume, row.symbol
 
-        return max(needed(rows), key=volume_then_symbol).contract
+        return max(require_enough(rows), key=volume_then_symbol).contract
 
     # -- events
 
@@ -247,7 +247,7 @@ class SpreadContracts:
 
 def pick(chance: Random, values: Sequence[T]) -> T:
     """Draw one of the values. Raises DataError if there are none."""
-    return needed(values)[int(chance.integers(len(values)))]
+    return require_enough(values)[int(chance.integers(len(values)))]
 
 
 def whole(chance: Random, _: MomentFacts, low: int, high: int, step: int = 1) -> int:
@@ -259,7 +259,7 @@ def whole(chance: Random, _: MomentFacts, low: int, high: int, step: int = 1) ->
 def stocks(chance: Random, facts: MomentFacts, low: int, high: int | None = None) -> list[str]:
     """Draw the symbols of `low` (or of `low` to `high`) different stocks, in a random order."""
     count = _draw_count(chance, facts, low, high)
-    rows = needed(facts.stocks, count)
+    rows = require_enough(facts.stocks, count)
     return [rows[index].symbol for index in chance.permutation(len(rows))[:count]]
 
 
@@ -301,12 +301,12 @@ def next_expiry(_: Random, facts: MomentFacts, underlying: str, *, monthly: bool
         days = facts.monthly_expiries(underlying)
 
     soonest = facts.session(_TWO_WEEKS)
-    return needed([day for day in days if day > soonest])[0]
+    return require_enough([day for day in days if day > soonest])[0]
 
 
 def near_strikes(_: Random, facts: MomentFacts, underlying: str, day: date) -> StrikeRange:
     """Third listed strike below the last close and third above it, or the outermost ones."""
-    strikes = needed(facts.strikes(underlying, day))
+    strikes = require_enough(facts.strikes(underlying, day))
     spot = facts.close(underlying)
     below = [strike for strike in strikes if strike <= spot] or list(strikes[:1])
     above = [strike for strike in strikes if strike > spot] or list(strikes[-1:])
@@ -334,7 +334,9 @@ def at_the_money(
     """
     day = next_expiry(_, facts, underlying)
     spot = facts.close(underlying)
-    rows = sorted(needed(facts.contracts(underlying, day, right)), key=lambda row: row.strike)
+    rows = sorted(
+        require_enough(facts.contracts(underlying, day, right)), key=lambda row: row.strike
+    )
     nearest = min(range(len(rows)), key=lambda index: (abs(rows[index].strike - spot), index))
     index = nearest + away
     highest = len(rows) - 1
@@ -348,7 +350,7 @@ def five_contracts(
     """Five contracts of an expiry with the strikes nearest to the last close, by strike."""
     spot_e4 = facts.close(underlying) * E4
     rows = sorted(
-        needed(facts.contracts(underlying, day, right), 5),
+        require_enough(facts.contracts(underlying, day, right), 5),
         key=lambda row: (abs(row.strike_e4 - spot_e4), row.strike_e4),
     )
     return sorted(rows[:5], key=lambda row: row.strike_e4)
@@ -421,7 +423,7 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "optionable": lambda chance, facts: pick(chance, facts.optionable).symbol,
         "lendable": lendable,
         "other_stock": _other_stock,
-        "unlisted": lambda chance, facts, *names: pick(chance, facts.unlisted(names)),
+        "unlisted": lambda chance, facts, *names: pick(chance, facts.find_unlisted(names)),
         "close_times": lambda _, facts, symbol, factor: round(facts.close(symbol) * factor, 2),
         "percents_of_close": lambda chance, facts, symbol, low, high: round(
             facts.close(symbol) * 0.01 * whole(chance, facts, low, high), 2
@@ -471,11 +473,11 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "near_contract": near_contract,
         "at_the_money": at_the_money,
         "five_contracts": five_contracts,
-        "item": lambda _, _facts, values, index: needed(values, index + 1)[index],
+        "item": lambda _, _facts, values, index: require_enough(values, index + 1)[index],
         "most_traded": lambda _, facts, underlying: facts.most_traded(underlying),
         "expired_contract": _expired_contract,
         "listed_contract": lambda _, facts, underlying: (
-            needed(facts.contracts_of(underlying))[0].symbol
+            require_enough(facts.contracts_of(underlying))[0].symbol
         ),
         # legs of a vertical spread: bull of calls, bear of puts
         "debit_legs": lambda _, _facts, right, low, high: (

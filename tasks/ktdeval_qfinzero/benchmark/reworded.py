@@ -52,7 +52,7 @@ def load_wordings(path: Path, name: str) -> tuple[Wordings, str]:
     return decode_json(text, Wordings, name, DataError), sha256_hex(text)
 
 
-def reworded(
+def reword_items(
     items: Sequence[BenchmarkItem], wordings: Wordings, suite: Suite, where: str
 ) -> list[BenchmarkItem]:
     """Return the items that have a wording, with it as their instruction, in the items' order.
@@ -94,7 +94,7 @@ def _with_wording(item: BenchmarkItem, wording: ItemWording, where: str) -> Benc
     return replace(item, task=replace(item.task, instruction=wording.instruction))
 
 
-def described(wordings: Wordings, name: str, sha256: str) -> Mapping[str, JsonValue]:
+def describe_wordings(wordings: Wordings, name: str, sha256: str) -> Mapping[str, JsonValue]:
     """Return what a card says of a file of wordings."""
     return {
         "name": name,

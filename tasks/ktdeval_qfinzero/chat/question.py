@@ -9,7 +9,7 @@ from ktdeval.harness import ToolSpec
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
 
-_MOST_ANSWER_CHARS: Final = 20_000
+_MAX_ANSWER_CHARS: Final = 20_000
 
 FORM: Final = ToolSpec(
     "reply_to_user",
@@ -20,7 +20,7 @@ FORM: Final = ToolSpec(
             "answer": {
                 "type": "string",
                 "minLength": 1,
-                "maxLength": _MOST_ANSWER_CHARS,
+                "maxLength": _MAX_ANSWER_CHARS,
                 "description": "the answer, in plain text",
             }
         },

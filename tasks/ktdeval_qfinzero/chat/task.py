@@ -72,7 +72,7 @@ class ChatTask(LiveTask):
         answered = [record for record in asked if record.answer is not None]
         silent = len(asked) - len(answered)
         failed = len(records) - len(asked)
-        accepted = _accepted(answered)
+        accepted = _share_accepted(answered)
         calls = [float(_count_of(record, "calls")) for record in answered]
         return {
             "accepted": mean_of_all(
@@ -84,7 +84,7 @@ class ChatTask(LiveTask):
         }
 
 
-def _accepted(answered: Sequence[AnswerRecord]) -> list[float | None]:
+def _share_accepted(answered: Sequence[AnswerRecord]) -> list[float | None]:
     """Return the share of accepted calls of each turn; None of one without calls."""
     shares: list[float | None] = []
     for record in answered:

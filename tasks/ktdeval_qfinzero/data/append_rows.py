@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values import locked, sync_files, undone_on_error, write_atomic
+from ktdeval.values import lock_folder, sync_files, undone_on_error, write_atomic
 from ktdeval_qfinzero.data.bar_files import BarBlock, block_of, join, read_block
 from ktdeval_qfinzero.data.dataset_storage import PartWriter, reaches_of, table_problems
 from ktdeval_qfinzero.data.layout import (
@@ -28,9 +28,9 @@ from ktdeval_qfinzero.data.layout import (
     TableName,
     bar_file_of,
     contracts_key,
-    described,
     generation_of,
     load_manifest,
+    make_manifest,
     manifest_text,
     table_key,
     table_of,
@@ -239,7 +239,7 @@ class _DatasetUpdate:
 
         self.problems.count += merged.tally.other - len(lines)
 
-    def stored(self, key: str) -> Path | None:
+    def find_stored(self, key: str) -> Path | None:
         """Return the stored file of a part, if there is one."""
         part = self.manifest.parts.get(key)
         if part is None:
@@ -257,7 +257,7 @@ def update_dataset(
     `replace`, stored ones; DataError if there is no dataset or a file is damaged; StoreError if
     another process writes the dataset, or if it can't be written.
     """
-    with locked(folder):
+    with lock_folder(folder):
         manifest = load_manifest(folder)
         run = _DatasetUpdate(folder, manifest, PartWriter(folder, manifest.generation + 1), replace)
         try:
@@ -345,7 +345,7 @@ def _merge_bars(run: _DatasetUpdate, prices: PriceRows, changed: set[str]) -> Re
     reaches: Reaches = {}
     touched = set()
     for bar_file, block in blocks_of(prices, run.problems):
-        path = run.stored(bar_file.key)
+        path = run.find_stored(bar_file.key)
         kind = f"{bar_file.asset_class} {bar_file.resolution}"
         stored = block_of({}) if path is None else read_block(path)
         merged = merge_blocks(stored, block)
@@ -373,7 +373,7 @@ def _merge_table(
     run: _DatasetUpdate, key: str, name: TableName, rows: Sequence[Any]
 ) -> MergedRows[list[Any]]:
     table = TABLES[name]
-    path = run.stored(key)
+    path = run.find_stored(key)
     stored: list[Any] = []
     # Events and articles are read only if some are added: they are many, and no rule of another
     # table needs them.
@@ -413,7 +413,7 @@ def _other_contracts(
     new_symbols = {row.symbol for row in merged}
     others: list[ContractRow] = []
     for key in sorted(keys):
-        path = run.stored(key)
+        path = run.find_stored(key)
         if path is not None:
             stored = TABLES["contracts"].read(path)
             others += [row for row in stored if row.symbol not in new_symbols]
@@ -433,7 +433,7 @@ def _publish(run: _DatasetUpdate, addition: DatasetAddition) -> UpdateReport:
     if run.parts or moment != before.default_as_of_ns:
         parts = {**run.manifest.parts, **run.parts}
         updated = dataclasses.replace(before, default_as_of_ns=moment)
-        manifest = described(updated, run.writer.generation, parts.values())
+        manifest = make_manifest(updated, run.writer.generation, parts.values())
         # Files reach the disk before the manifest that names them.
         sync_files(run.folder, files)
         write_atomic(run.folder / MANIFEST, manifest_text(manifest))

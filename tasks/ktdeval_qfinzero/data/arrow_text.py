@@ -42,7 +42,7 @@ def matches(texts: TextColumn, pattern: str) -> BoolArray:
     return np.array(found.to_numpy(zero_copy_only=False), bool)
 
 
-def replaced(texts: TextColumn, pattern: str, replacement: str) -> TextColumn:
+def replace_pattern(texts: TextColumn, pattern: str, replacement: str) -> TextColumn:
     """Texts in which what matches a regular expression is replaced."""
     result: TextColumn = pc.replace_substring_regex(texts, pattern, replacement)
     return result

@@ -202,7 +202,7 @@ def read_group(path: Path, index: FileIndex, number: int) -> BarBlock:
     options = {"metadata": index.metadata, "read_dictionary": ["symbol"]}
     with decoding(), pq.ParquetFile(path, **options) as file:
         table = file.read_row_group(number, use_threads=False)
-    return _decoded(table)
+    return _decode_table(table)
 
 
 def read_block(path: Path) -> BarBlock:
@@ -212,7 +212,7 @@ def read_block(path: Path) -> BarBlock:
     metadata = pq.read_metadata(path)
     _check_columns(metadata)
     with open_parquet(path, metadata=metadata, read_dictionary=["symbol"]) as file:
-        return _decoded(file.read(use_threads=False))
+        return _decode_table(file.read(use_threads=False))
 
 
 def _check_columns(metadata: pq.FileMetaData) -> None:
@@ -234,7 +234,7 @@ def decoding() -> Iterator[None]:
         raise pa.ArrowInvalid(f"a cell that can't be read: {error}") from error
 
 
-def _decoded(table: pa.Table) -> BarBlock:
+def _decode_table(table: pa.Table) -> BarBlock:
     if any(column.null_count for column in table.columns):
         raise pa.ArrowInvalid("a cell that is empty")
 

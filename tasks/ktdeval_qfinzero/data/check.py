@@ -23,9 +23,9 @@ from ktdeval_qfinzero.data.layout import (
     Part,
     TableName,
     bar_file_of,
-    described,
     generation_of,
     load_manifest,
+    make_manifest,
     table_key,
     table_of,
 )
@@ -137,7 +137,7 @@ def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _LoadedTable
         lines.append(f"holds other bars than those of {bar_file.symbol}")
 
     reach = (int(block.bars.start_ns.min()), int(block.bars.start_ns.max()))
-    lines += _recorded(part, len(block), content_of(block), reach)
+    lines += _compare_recorded(part, len(block), content_of(block), reach)
     add_reach(read.reaches, bar_file, block)
     # Coins trade around the clock.
     if bar_file.asset_class != "crypto":
@@ -161,10 +161,10 @@ def _rows_problems(path: Path, part: Part, read: _LoadedTables) -> list[str]:
     if underlying and {row.underlying for row in rows} - {underlying}:
         lines.append(f"holds other contracts than those on {underlying}")
 
-    return lines or _recorded(part, len(rows), table.content(rows), (0, 0))
+    return lines or _compare_recorded(part, len(rows), table.content(rows), (0, 0))
 
 
-def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
+def _compare_recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
     """Compare a part of the manifest with its file."""
     pairs = (
         ("rows", part.rows, rows),
@@ -181,7 +181,7 @@ def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> li
 
 def _manifest_findings(manifest: DatasetManifest) -> Iterator[DatasetFinding]:
     try:
-        info = described(manifest.info, manifest.generation, manifest.parts.values()).info
+        info = make_manifest(manifest.info, manifest.generation, manifest.parts.values()).info
     except DataError as error:
         yield DatasetFinding("error", MANIFEST, str(error))
         return

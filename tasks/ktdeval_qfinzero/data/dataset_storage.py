@@ -27,9 +27,9 @@ from ktdeval_qfinzero.data.layout import (
     Part,
     TableName,
     bar_file_of,
-    described,
     file_name,
     load_manifest,
+    make_manifest,
     manifest_text,
     table_key,
     table_of,
@@ -107,7 +107,7 @@ def save_dataset(
     Raises DatasetRefused: rows that are wrong, all named; DataError: there are no day bars;
     StoreError: the folder holds something else, or can't be written.
     """
-    held = _held(folder)
+    held = _read_held_dataset(folder)
     try:
         with new_folder(folder) as inside:
             tables = tables_of(prices) | {"events": events, "news": news}
@@ -199,7 +199,7 @@ def reaches_of(parts: Sequence[Part]) -> Reaches:
     return reaches
 
 
-def _held(folder: Path) -> DatasetManifest | None:
+def _read_held_dataset(folder: Path) -> DatasetManifest | None:
     """Return the dataset that is there already; None where a new one can go."""
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -236,4 +236,4 @@ def _write_all(
     for name, rows in tables.items():
         parts += [writer.rows(key, group) for key, group in parts_of(name, rows).items()]
 
-    return described(info, 1, parts)
+    return make_manifest(info, 1, parts)

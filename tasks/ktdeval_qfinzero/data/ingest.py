@@ -22,7 +22,7 @@ from ktdeval_qfinzero.data.ingest_mapping import (
     as_problem,
     files_of,
     plain_json,
-    shown,
+    quote_cell,
     table_of,
 )
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
@@ -410,7 +410,9 @@ class RowReader:
             try:
                 values[attribute] = read(cell)
             except _MalformedCell as expected:
-                self.problems.add(f"{where}: {name}: expected {expected}, was {shown(str(cell))}")
+                self.problems.add(
+                    f"{where}: {name}: expected {expected}, was {quote_cell(str(cell))}"
+                )
                 is_malformed = True
 
         if is_malformed:

@@ -30,12 +30,12 @@ from ktdeval_qfinzero.data.arrow_text import (
     distinct,
     equal_to,
     matches,
-    replaced,
+    replace_pattern,
     text_at,
     where,
 )
 from ktdeval_qfinzero.data.bar_files import join
-from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, shown, table_of
+from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, quote_cell, table_of
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
@@ -58,7 +58,7 @@ _NANOSECONDS = r"[0-9]{17,19}"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _ISO = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?Z?"
 _LOCAL = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
-_MOST_NS = 2**62
+_MAX_NS = 2**62
 _E4 = Decimal("0.0001")
 #: Of a product of floats, by which a half is seen as one: 4567.85 × 0.001 × 10,000 is
 #: 45678.50000000001
@@ -121,7 +121,7 @@ def moments(texts: TextColumn, zone: str = "UTC") -> tuple[IntArray, BoolArray, 
     """[n] moments (nanoseconds since 1970, ISO texts, of `zone` without an offset, or days), which
     are days, which malformed.
     """
-    texts = _spelled(texts)
+    texts = _spell_times(texts)
     days = matches(texts, _DATE)
     values, bad = _read_moments(texts)
     if zone != "UTC":
@@ -132,13 +132,13 @@ def moments(texts: TextColumn, zone: str = "UTC") -> tuple[IntArray, BoolArray, 
     return values, days, bad
 
 
-def _spelled(texts: TextColumn) -> TextColumn:
+def _spell_times(texts: TextColumn) -> TextColumn:
     """Times as vendors write them in the form of ISO 8601: a blank before the hour, ` UTC` after
     it, offsets without a colon.
     """
-    texts = replaced(texts, r"^([0-9]{4}-[0-9]{2}-[0-9]{2}) ", r"\1T")
-    texts = replaced(texts, r"( UTC|[+]00:?00)$", "Z")
-    return replaced(texts, r"(T.*[+-][0-9]{2})([0-9]{2})$", r"\1:\2")
+    texts = replace_pattern(texts, r"^([0-9]{4}-[0-9]{2}-[0-9]{2}) ", r"\1T")
+    texts = replace_pattern(texts, r"( UTC|[+]00:?00)$", "Z")
+    return replace_pattern(texts, r"(T.*[+-][0-9]{2})([0-9]{2})$", r"\1:\2")
 
 
 def _from_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
@@ -172,12 +172,12 @@ def _read_moments(texts: TextColumn) -> tuple[IntArray, BoolArray]:
 
 
 def _instants(texts: TextColumn) -> IntArray:
-    return as_instants(replaced(texts, "Z$", ""))
+    return as_instants(replace_pattern(texts, "Z$", ""))
 
 
 def _checked_moments(values: IntArray) -> IntArray:
     """Moments as they are. Raises pa.ArrowInvalid: one of them is out of range."""
-    if (values < 0).any() or (values >= _MOST_NS).any():
+    if (values < 0).any() or (values >= _MAX_NS).any():
         raise pa.ArrowInvalid("out of range")
     return values
 
@@ -202,19 +202,19 @@ def days_in_zone(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
 def moment_of(text: str) -> int | None:
     """Return one moment, as `moments` reads them; None if the text is malformed."""
     if re.fullmatch(_NANOSECONDS, text):
-        return int(text) if int(text) < _MOST_NS else None
+        return int(text) if int(text) < _MAX_NS else None
 
     try:
         ns = parse_moment(text, "time")
     except ServiceError:
         return None
 
-    return ns if 0 <= ns < _MOST_NS else None
+    return ns if 0 <= ns < _MAX_NS else None
 
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
 REQUIRED = FIELDS[:-1]
-MOST_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; more come as updates
+MAX_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; more come as updates
 
 _PRICES = ("open", "high", "low", "close")
 _LINE_BITS = 40
@@ -272,9 +272,9 @@ class BarReader:
             for columns in read_blocks(table, as_problem(name, self.problems)):
                 self._take(spec, name, columns)
                 self._rows += len(columns.lines)
-                if self._rows > MOST_ROWS:
+                if self._rows > MAX_ROWS:
                     raise ConfigError(
-                        f"{name}: more than {MOST_ROWS} bars at once; ingest some files, and the"
+                        f"{name}: more than {MAX_ROWS} bars at once; ingest some files, and the"
                         " others as updates"
                     )
 
@@ -370,7 +370,7 @@ class BarReader:
         rows = np.flatnonzero(wrong)
         expected, texts = reason
         for row in rows[:SHOWN].tolist():
-            was = "" if texts is None else f", was {shown(text_at(texts, row))}"
+            was = "" if texts is None else f", was {quote_cell(text_at(texts, row))}"
             self.problems.add(f"{name}:{lines[row]}: {field_name}: expected {expected}{was}")
 
         self.problems.count += max(0, len(rows) - SHOWN)

@@ -99,7 +99,7 @@ def _add(name: str, problems: ProblemList, fault: TableFault) -> None:
     problems.add(f"{place}: {words}")
 
 
-def shown(text: str) -> str:
+def quote_cell(text: str) -> str:
     """Return a cell as messages show it."""
     if not text:
         return "nothing"

@@ -205,7 +205,7 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
     return content_hash(identity)
 
 
-def described(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> DatasetManifest:
+def make_manifest(info: DatasetInfo, generation: int, parts: Iterable[Part]) -> DatasetManifest:
     """Return the manifest of parts. Its days and its identity follow from the parts; those in
     `info` are replaced. Days are those of stocks if there are stocks, else of all bars; without
     minute bars, their first day is set after their last.

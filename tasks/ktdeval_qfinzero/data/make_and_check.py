@@ -31,7 +31,7 @@ from ktdeval_qfinzero.data.validation_rules import DatasetRefused
 from ktdeval_qfinzero.timestamps import moment_text
 
 
-def generated(params: SyntheticParams, folder: Path) -> Iterator[str]:
+def generate_market(params: SyntheticParams, folder: Path) -> Iterator[str]:
     """Write an invented market, all of it from one seed; yield lines that describe it.
 
     The folder must be absent, empty, or hold this very dataset. Raises DataError: days are no
@@ -55,7 +55,7 @@ def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
 
     try:
         if params.update:
-            yield from _updated(params, folder)
+            yield from _update_dataset(params, folder)
             return
 
         spec = Path(params.ingest)
@@ -71,7 +71,7 @@ def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
     yield from _dataset_lines(folder, info)
 
 
-def _updated(params: FilesParams, folder: Path) -> Iterator[str]:
+def _update_dataset(params: FilesParams, folder: Path) -> Iterator[str]:
     """Add files to a dataset. Services that have it open go on with what they opened."""
     spec = Path(params.ingest)
     done, report = ingest_update(load_spec(spec), spec.parent, folder, replace=params.replace)

@@ -43,7 +43,7 @@ def providers() -> Sequence[Spec]:
     return [
         Spec(
             "qfinzero",
-            maker(f"{_FORM}:generated"),
+            maker(f"{_FORM}:generate_market"),
             "an invented market of the QFinZero services: prices, options, events and news, from a"
             " seed",
             SyntheticParams,

@@ -81,7 +81,7 @@ class Bars:
 BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")
 
 
-def grouped(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
+def group_bars(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
     """Longer bars: first open, highest high, …, sums. `first`: [m] rows with which they begin;
     `start_ns`: [m] their starts.
     """

@@ -232,9 +232,9 @@ def values(span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int) 
     after_ns, after_id = page.after or (0, "")
     searched = words(tags.text)
     return {
-        "as_of": bounded(as_of_ns),
-        "start": bounded(span.start_ns),
-        "end": bounded(span.end_ns),
+        "as_of": bound_number(as_of_ns),
+        "start": bound_number(span.start_ns),
+        "end": bound_number(span.end_ns),
         "least": IMPORTANCE.index(tags.least),
         "types": dumps_canonical(tags.types),
         "markets": dumps_canonical(tags.markets),
@@ -244,13 +244,13 @@ def values(span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int) 
         # query.
         "match": " ".join(f'"{word}"' for word in dict.fromkeys(searched)),
         "publisher": tags.publisher.casefold(),
-        "after_ns": bounded(after_ns),
+        "after_ns": bound_number(after_ns),
         "after_id": after_id,
-        "limit": bounded(page.limit),
+        "limit": bound_number(page.limit),
     }
 
 
-def bounded(number: int) -> int:
+def bound_number(number: int) -> int:
     """Return the number, as far as the integers of a database go."""
     return max(-_LARGEST, min(number, _LARGEST))
 
@@ -357,7 +357,7 @@ class SqliteCalendars:
         """Return one event; None where there is none by then."""
         statement = "SELECT event_id, record FROM events WHERE event_id = ? AND announced_ns <= ?"
         with reading(self.path, CALENDARS) as connection:
-            rows = connection.execute(statement, (event_id, bounded(as_of_ns))).fetchall()
+            rows = connection.execute(statement, (event_id, bound_number(as_of_ns))).fetchall()
             return next(iter(_events(connection, rows, as_of_ns)), None)
 
 
@@ -381,7 +381,7 @@ class SqliteNews:
         """Return one article; None where there is none by then."""
         statement = "SELECT record FROM articles WHERE id = ? AND published_ns <= ?"
         with reading(self.path, NEWS) as connection:
-            row = connection.execute(statement, (news_id, bounded(as_of_ns))).fetchone()
+            row = connection.execute(statement, (news_id, bound_number(as_of_ns))).fetchone()
             return _decoded_row(row[0], NewsRow) if row else None
 
 
@@ -467,7 +467,7 @@ def _events(
     """
     released: dict[str, list[EventRelease]] = {event_id: [] for event_id, _ in events}
     for event_id, available_ns, values in connection.execute(
-        _RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))
+        _RELEASES, (dumps_canonical(list(released)), bound_number(as_of_ns))
     ):
         terms = {
             "available_ns": available_ns,

@@ -59,9 +59,9 @@ LONGEST = {
     "body": 2_000_000,
 }
 """Characters of texts; of those not named, 2,000."""
-MOST_TICKERS = 100
+MAX_TICKERS = 100
 NEWS_PREFIX = "news_"
-_MOST_YIELD_PCT = 1_000.0
+_MAX_YIELD_PCT = 1_000.0
 
 Rule = tuple[bool, str, str]  #: Whether it holds, the field, and what is expected of it
 _MOMENT = "a moment from 1970 to 2115"
@@ -109,7 +109,7 @@ def _rate_rules(row: RateRow) -> Iterator[Rule]:
         f"one or more of the tenors {', '.join(TENOR_YEARS)}",
     )
     yield (
-        all(math.isfinite(y) and abs(y) < _MOST_YIELD_PCT for y in yields),
+        all(math.isfinite(y) and abs(y) < _MAX_YIELD_PCT for y in yields),
         "yields",
         "percents a year",
     )
@@ -219,12 +219,12 @@ def _form_rules(row: EventRow | NewsRow) -> Iterator[Rule]:
 
 
 def _tag_rules(row: EventRow | NewsRow) -> Iterator[Rule]:
-    are_few = len(row.tickers) <= MOST_TICKERS
+    are_few = len(row.tickers) <= MAX_TICKERS
     are_distinct = len(set(row.tickers)) == len(row.tickers)
     yield (
         are_few and are_distinct and all(map(_is_ticker, row.tickers)),
         "tickers",
-        f"at most {MOST_TICKERS} tickers in capitals, each once",
+        f"at most {MAX_TICKERS} tickers in capitals, each once",
     )
     for name in row.__slots__:
         text: object = getattr(row, name)

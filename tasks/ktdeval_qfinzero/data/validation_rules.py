@@ -135,7 +135,7 @@ def _outside(values: npt.NDArray[np.int64], least: int, most: int) -> npt.NDArra
 
 
 SHOWN = 100  #: Problems listed in full; further ones are only counted
-MOST_PROBLEMS = 100_000  #: Counted; reading ends with the last of them
+MAX_PROBLEMS = 100_000  #: Counted; reading ends with the last of them
 
 
 class DatasetRefused(DataError):
@@ -148,7 +148,7 @@ class DatasetRefused(DataError):
         self.count = count
         if count == 1:
             found = f"1 problem: {problems[0]}"
-        elif count < MOST_PROBLEMS:
+        elif count < MAX_PROBLEMS:
             found = f"{count} problems, the first: {problems[0]}"
         else:
             found = f"{count} problems or more, the first: {problems[0]}"
@@ -157,7 +157,7 @@ class DatasetRefused(DataError):
 
 @dataclass(slots=True)
 class ProblemList:
-    """Collects problems, the first ones in full, and counts up to `MOST_PROBLEMS`."""
+    """Collects problems, the first ones in full, and counts up to `MAX_PROBLEMS`."""
 
     lines: list[str] = field(default_factory=list)
     count: int = 0
@@ -167,7 +167,7 @@ class ProblemList:
         self.count += 1
         if len(self.lines) < SHOWN:
             self.lines.append(line)
-        if self.count >= MOST_PROBLEMS:
+        if self.count >= MAX_PROBLEMS:
             self.refuse()
 
     def add_all(self, where: str, lines: Sequence[str]) -> None:

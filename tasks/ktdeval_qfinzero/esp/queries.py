@@ -190,7 +190,7 @@ def _page(
 
 
 IMMINENT_NS: Final = 30 * MINUTE
-MOST_BUCKETS: Final = 1000
+MAX_BUCKETS: Final = 1000
 LONGEST_TIMELINE_NS: Final = 366 * DAY
 _AROUND_NS: Final = 6 * 60 * MINUTE
 
@@ -200,7 +200,7 @@ def next_triggers(view: DatasetView, given: arguments.TriggersQuery) -> answers.
     tags = read_tags(given, CALENDAR_TYPES)
     span = MomentSpan(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
     query = StoreQuery(span, tags, read_after(given.cursor))
-    rows, next_cursor = page_of(_watched(view, query), given.limit, row_key)
+    rows, next_cursor = page_of(_find_watched(view, query), given.limit, row_key)
     triggers = [
         answers.Trigger(
             trigger_time_utc=moment_text(row.time_ns),
@@ -268,7 +268,7 @@ def _empty_buckets(span: MomentSpan, width_ns: int) -> list[answers.Bucket]:
     return buckets
 
 
-def _watched(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
+def _find_watched(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
     """Events about watched tickers and those of the whole market, which are about no ticker; all
     where none is watched.
     """
@@ -313,10 +313,10 @@ def _grid(now_ns: int, given: arguments.TimelineQuery) -> tuple[MomentSpan, int]
     width_ns = given.bucket_minutes * MINUTE
     if length_ns > LONGEST_TIMELINE_NS:
         raise invalid("end_utc", "a timeline is at most 366 days long")
-    if length_ns > MOST_BUCKETS * width_ns:
+    if length_ns > MAX_BUCKETS * width_ns:
         raise invalid(
             "bucket_minutes",
-            f"at most {MOST_BUCKETS} buckets: take wider ones, or a shorter window",
+            f"at most {MAX_BUCKETS} buckets: take wider ones, or a shorter window",
         )
 
     return span, width_ns
@@ -425,7 +425,7 @@ def coverage(view: DatasetView, given: arguments.CoverageQuery) -> answers.Cover
     calendars: list[answers.CalendarCovered] = []
     for kind in CALENDAR_TYPES:
         rows = calendar_rows(view, StoreQuery(span, TagFilters(types=(kind,))))
-        calendars.append(_covered(kind, list(rows)))
+        calendars.append(_describe_coverage(kind, list(rows)))
 
     return answers.Coverage(
         as_of_ts=moment_text(view.as_of_ns),
@@ -466,7 +466,7 @@ def _source_shown(view: DatasetView, source: str, latest_ns: int | None) -> answ
     )
 
 
-def _covered(kind: str, rows: list[EventRow]) -> answers.CalendarCovered:
+def _describe_coverage(kind: str, rows: list[EventRow]) -> answers.CalendarCovered:
     statuses = Counter(status_of(row) for row in rows)
     days = {row.time_ns // DAY for row in rows}
 

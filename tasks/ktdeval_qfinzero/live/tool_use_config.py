@@ -13,9 +13,9 @@ from ktdeval.task_api import QuestionsConfig
 from ktdeval.values import Address, option
 from ktdeval_qfinzero.suite.config import SuiteConfig
 
-MOST_TURNS: Final = 50
-MOST_INSTRUCTION_CHARS: Final = 8_000
-MOST_DAYS: Final = 1_000
+MAX_TURNS: Final = 50
+MAX_INSTRUCTION_CHARS: Final = 8_000
+MAX_DAYS: Final = 1_000
 
 _USUAL: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
@@ -66,7 +66,7 @@ class TradedSession:
 
     as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
     stocks: tuple[str, ...] = option(help="symbols that may be traded")
-    days: int = option(20, help="trading days", minimum=1, maximum=MOST_DAYS)
+    days: int = option(20, help="trading days", minimum=1, maximum=MAX_DAYS)
     cash: float = option(100_000.0, help="dollars paid in", minimum=1.0)
 
 

@@ -121,14 +121,14 @@ class LiveSamples:
         return workspace, "".join(parts)
 
 
-def _past_text(workspace: Workspace, turn: ChatTurn, most_chars: int) -> str:
+def _past_text(workspace: Workspace, turn: ChatTurn, max_chars: int) -> str:
     """Make the calls of an earlier turn and put it into words."""
     calls = [RecordedCall(tool=each.tool, arguments=each.arguments) for each in turn.calls]
     lines = [f"# The user wrote\n\n{turn.instruction}\n"]
     for call, answer in zip(calls, make_calls(workspace, calls), strict=True):
         shown = dumps_canonical(answer)
-        if len(shown) > most_chars:
-            shown = f"{shown[:most_chars]} … (cut)"
+        if len(shown) > max_chars:
+            shown = f"{shown[:max_chars]} … (cut)"
 
         lines.append(f"You called {call.tool} {dumps_canonical(call.arguments)}\n→ {shown}\n")
 

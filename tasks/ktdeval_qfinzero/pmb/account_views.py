@@ -111,7 +111,7 @@ def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
 
     return answers.PositionShown(
         instrument_id=instrument.id,
-        instrument=named(instrument),
+        instrument=name_instrument(instrument),
         qty=position.qty,
         avg_price=round(position.cost_e4 / units / E4, 6),
         mark_price=dollars(mark_e4),
@@ -122,7 +122,7 @@ def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
     )
 
 
-def named(instrument: Instrument) -> NamedInstrument:
+def name_instrument(instrument: Instrument) -> NamedInstrument:
     """An instrument as calls name it."""
     if instrument.kind == "STOCK":
         return NamedInstrument(instrument.kind, symbol=instrument.symbol)
@@ -140,7 +140,7 @@ def order_shown(order: Order) -> answers.OrderShown:
         client_order_id=order.client_order_id or None,
         account_id=order.account_id,
         session_id=order.session_id,
-        instrument=named(order.instrument),
+        instrument=name_instrument(order.instrument),
         side=order.side,
         order_type=order.order_type,
         qty=order.qty,
@@ -174,7 +174,7 @@ def trade_shown(trade: Trade) -> answers.TradeShown:
         order_id=trade.order_id,
         account_id=trade.account_id,
         session_id=trade.session_id,
-        instrument=named(trade.instrument),
+        instrument=name_instrument(trade.instrument),
         side=trade.side,
         qty=trade.qty,
         price=dollars(trade.price_e4),
@@ -245,7 +245,7 @@ def bar_shown(
 
     return answers.BarShown(
         instrument_id=instrument.id,
-        instrument=named(instrument),
+        instrument=name_instrument(instrument),
         start_ts=moment_text(start_ns),
         end_ts=moment_text(end_ns),
         open=dollars(int(bars.open_e4[0])),

@@ -19,13 +19,13 @@ from ktdeval_qfinzero.pmb.broker_types import (
     TimeInForce,
 )
 from ktdeval_qfinzero.pmb.state_events import EventType
-from ktdeval_qfinzero.schemas import Answer, AsOf, Day, Moment, Page, Unknown, described
+from ktdeval_qfinzero.schemas import Answer, AsOf, Day, Moment, Page, Unknown, make_description
 
 MarginStatus = Literal["OK", "MARGIN_CALL"]
-Id = Annotated[str, described("Id.")]
-Count = Annotated[int, described("How many.")]
+Id = Annotated[str, make_description("Id.")]
+Count = Annotated[int, make_description("How many.")]
 ShownInstrument = Annotated[
-    NamedInstrument, described("A stock by symbol, or an option by contract.")
+    NamedInstrument, make_description("A stock by symbol, or an option by contract.")
 ]
 
 
@@ -33,36 +33,44 @@ class AccountShown(msgspec.Struct):
     """An account at the last prices."""
 
     account_id: Id
-    account_type: Annotated[AccountType, described("MARGIN or CASH.")]
-    base_currency: Annotated[str, described("Currency of the market.")]
+    account_type: Annotated[AccountType, make_description("MARGIN or CASH.")]
+    base_currency: Annotated[str, make_description("Currency of the market.")]
     opened_at: Moment
-    session_id: Annotated[str | None, described("The account's running session.")]
-    initial_cash: Annotated[float, described("Paid in.")]
-    cash: Annotated[float, described("Proceeds of short sales among it; negative: borrowed.")]
-    unsettled_cash: Annotated[
-        float, described("Of sales that have not settled; CASH accounts can't buy with it.")
+    session_id: Annotated[str | None, make_description("The account's running session.")]
+    initial_cash: Annotated[float, make_description("Paid in.")]
+    cash: Annotated[
+        float, make_description("Proceeds of short sales among it; negative: borrowed.")
     ]
-    equity: Annotated[float, described("Cash and market value of all positions.")]
-    long_value: Annotated[float, described("Market value of long positions.")]
-    short_value: Annotated[float, described("Market value of short positions, positive.")]
-    initial_requirement: Annotated[float, described("What equity must reach to open positions.")]
-    maintenance_requirement: Annotated[float, described("What equity must reach to keep them.")]
-    reserved: Annotated[float, described("What working orders tie up.")]
+    unsettled_cash: Annotated[
+        float, make_description("Of sales that have not settled; CASH accounts can't buy with it.")
+    ]
+    equity: Annotated[float, make_description("Cash and market value of all positions.")]
+    long_value: Annotated[float, make_description("Market value of long positions.")]
+    short_value: Annotated[float, make_description("Market value of short positions, positive.")]
+    initial_requirement: Annotated[
+        float, make_description("What equity must reach to open positions.")
+    ]
+    maintenance_requirement: Annotated[
+        float, make_description("What equity must reach to keep them.")
+    ]
+    reserved: Annotated[float, make_description("What working orders tie up.")]
     buying_power: Annotated[
         float,
-        described("What new long stock could be bought for, without regard to working orders."),
+        make_description(
+            "What new long stock could be bought for, without regard to working orders."
+        ),
     ]
-    margin_status: Annotated[MarginStatus, described("Whether there is a margin call.")]
+    margin_status: Annotated[MarginStatus, make_description("Whether there is a margin call.")]
     margin_call_due: Annotated[
-        str | None, described("Trading day at whose close an unmet call is liquidated.")
+        str | None, make_description("Trading day at whose close an unmet call is liquidated.")
     ]
-    realized_pnl: Annotated[float, described("Profit of what was closed, before fees.")]
-    unrealized_pnl: Annotated[float, described("Profit of what is held.")]
-    fees: Annotated[float, described("Paid.")]
-    interest: Annotated[float, described("Paid on borrowed cash.")]
-    borrow_fees: Annotated[float, described("Paid on shares sold short.")]
-    dividends: Annotated[float, described("Received less paid on short positions.")]
-    total_pnl: Annotated[float, described("Equity less what was paid in.")]
+    realized_pnl: Annotated[float, make_description("Profit of what was closed, before fees.")]
+    unrealized_pnl: Annotated[float, make_description("Profit of what is held.")]
+    fees: Annotated[float, make_description("Paid.")]
+    interest: Annotated[float, make_description("Paid on borrowed cash.")]
+    borrow_fees: Annotated[float, make_description("Paid on shares sold short.")]
+    dividends: Annotated[float, make_description("Received less paid on short positions.")]
+    total_pnl: Annotated[float, make_description("Equity less what was paid in.")]
     num_positions: Count
     num_open_orders: Count
 
@@ -72,47 +80,50 @@ class PositionShown(msgspec.Struct):
 
     instrument_id: Id
     instrument: ShownInstrument
-    qty: Annotated[int, described("Negative when short.")]
-    avg_price: Annotated[float, described("Average cost of a unit, fees aside.")]
-    mark_price: Annotated[float, described("Last price.")]
-    market_value: Annotated[float, described("At the last price; negative when short.")]
-    cost: Annotated[float, described("What the units cost; negative: brought.")]
-    unrealized_pnl: Annotated[float, described("Market value less cost.")]
-    realized_pnl: Annotated[float, described("Of units that are gone.")]
+    qty: Annotated[int, make_description("Negative when short.")]
+    avg_price: Annotated[float, make_description("Average cost of a unit, fees aside.")]
+    mark_price: Annotated[float, make_description("Last price.")]
+    market_value: Annotated[float, make_description("At the last price; negative when short.")]
+    cost: Annotated[float, make_description("What the units cost; negative: brought.")]
+    unrealized_pnl: Annotated[float, make_description("Market value less cost.")]
+    realized_pnl: Annotated[float, make_description("Of units that are gone.")]
 
 
 class OrderShown(msgspec.Struct):
     """An order and what became of it."""
 
     order_id: Id
-    client_order_id: Annotated[str | None, described("Null where there is none.")]
+    client_order_id: Annotated[str | None, make_description("Null where there is none.")]
     account_id: Id
     session_id: Id
     instrument: ShownInstrument
     side: TradeSide
-    order_type: Annotated[OrderType, described("Type.")]
+    order_type: Annotated[OrderType, make_description("Type.")]
     qty: Count
-    limit_price: Annotated[float | None, described("Worst price.")]
-    stop_price: Annotated[float | None, described("Price that triggers.")]
-    time_in_force: Annotated[TimeInForce, described("How long it works.")]
-    expire_ts: Annotated[str | None, described("When it expires, of DAY and GTD orders.")]
+    limit_price: Annotated[float | None, make_description("Worst price.")]
+    stop_price: Annotated[float | None, make_description("Price that triggers.")]
+    time_in_force: Annotated[TimeInForce, make_description("How long it works.")]
+    expire_ts: Annotated[str | None, make_description("When it expires, of DAY and GTD orders.")]
     created_at: Moment
-    status: Annotated[OrderStatus, described("What became of it.")]
-    triggered: Annotated[bool, described("Whether its stop was reached.")]
+    status: Annotated[OrderStatus, make_description("What became of it.")]
+    triggered: Annotated[bool, make_description("Whether its stop was reached.")]
     filled_qty: Count
     open_qty: Count
-    avg_fill_price: Annotated[float | None, described("Average price of its fills.")]
-    reason: Annotated[str | None, described("Why it was rejected, cancelled or expired.")]
-    replaces: Annotated[str | None, described("Order that it took the place of.")]
-    replaced_by: Annotated[str | None, described("Order that took its place.")]
-    spread_id: Annotated[str | None, described("Spread that it is a leg of.")]
-    forced: Annotated[bool, described("Whether the broker placed it to meet a margin call.")]
-    take_profit_price: Annotated[float, described("Of its bracket.")] | UnsetType = UNSET
-    stop_loss_price: Annotated[float, described("Of its bracket.")] | UnsetType = UNSET
-    parent_id: Annotated[str, described("Order whose fill sent it.")] | UnsetType = UNSET
+    avg_fill_price: Annotated[float | None, make_description("Average price of its fills.")]
+    reason: Annotated[str | None, make_description("Why it was rejected, cancelled or expired.")]
+    replaces: Annotated[str | None, make_description("Order that it took the place of.")]
+    replaced_by: Annotated[str | None, make_description("Order that took its place.")]
+    spread_id: Annotated[str | None, make_description("Spread that it is a leg of.")]
+    forced: Annotated[bool, make_description("Whether the broker placed it to meet a margin call.")]
+    take_profit_price: Annotated[float, make_description("Of its bracket.")] | UnsetType = UNSET
+    stop_loss_price: Annotated[float, make_description("Of its bracket.")] | UnsetType = UNSET
+    parent_id: Annotated[str, make_description("Order whose fill sent it.")] | UnsetType = UNSET
     oco_id: (
         Annotated[
-            str, described("First order of its group: what fills of one is taken from the others.")
+            str,
+            make_description(
+                "First order of its group: what fills of one is taken from the others."
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -129,21 +140,21 @@ class TradeShown(msgspec.Struct):
     instrument: ShownInstrument
     side: TradeSide
     qty: Count
-    price: Annotated[float, described("Price of a unit.")]
-    value: Annotated[float, described("Price times units times shares of a unit.")]
-    fee: Annotated[float, described("Fee.")]
+    price: Annotated[float, make_description("Price of a unit.")]
+    value: Annotated[float, make_description("Price times units times shares of a unit.")]
+    fee: Annotated[float, make_description("Fee.")]
 
 
 class DayShown(msgspec.Struct):
     """An account at a day's close."""
 
     date: Day
-    session_id: Annotated[str | None, described("Session that was running.")]
-    cash: Annotated[float, described("Negative: borrowed.")]
-    equity: Annotated[float, described("Cash and market value of all positions.")]
-    long_value: Annotated[float, described("Of long positions.")]
-    short_value: Annotated[float, described("Of short positions, positive.")]
-    maintenance_requirement: Annotated[float, described("What equity must reach.")]
+    session_id: Annotated[str | None, make_description("Session that was running.")]
+    cash: Annotated[float, make_description("Negative: borrowed.")]
+    equity: Annotated[float, make_description("Cash and market value of all positions.")]
+    long_value: Annotated[float, make_description("Of long positions.")]
+    short_value: Annotated[float, make_description("Of short positions, positive.")]
+    maintenance_requirement: Annotated[float, make_description("What equity must reach.")]
 
 
 class SessionShown(msgspec.Struct):
@@ -151,15 +162,15 @@ class SessionShown(msgspec.Struct):
 
     session_id: Id
     account_id: Id
-    frequency: Annotated[Frequency, described("Distance of ticks.")]
+    frequency: Annotated[Frequency, make_description("Distance of ticks.")]
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
-    status: Annotated[SessionStatus, described("State.")]
-    universe: Annotated[Universe, described("What the session may trade; at least one.")]
+    status: Annotated[SessionStatus, make_description("State.")]
+    universe: Annotated[Universe, make_description("What the session may trade; at least one.")]
     execution_config: ShownRules
-    start_equity: Annotated[float, described("Equity at its creation.")]
-    end_equity: Annotated[float | None, described("Equity at its end.")]
+    start_equity: Annotated[float, make_description("Equity at its creation.")]
+    end_equity: Annotated[float | None, make_description("Equity at its end.")]
     num_orders: Count
     num_open_orders: Count
     num_rejected: Count
@@ -170,10 +181,10 @@ class SessionShown(msgspec.Struct):
 class EventShown(msgspec.Struct):
     """An event: money in dollars, moments as texts, names without their units."""
 
-    seq: Annotated[int, described("Number in the broker's log.")]
+    seq: Annotated[int, make_description("Number in the broker's log.")]
     ts: Moment
-    type: Annotated[EventType, described("What happened.")]
-    data: Annotated[Mapping[str, Any], described("What belongs to it, in dollars.")]
+    type: Annotated[EventType, make_description("What happened.")]
+    data: Annotated[Mapping[str, Any], make_description("What belongs to it, in dollars.")]
 
 
 class ClockShown(msgspec.Struct):
@@ -181,8 +192,8 @@ class ClockShown(msgspec.Struct):
 
     prev_ts: Moment
     current_ts: Moment
-    frequency: Annotated[Frequency, described("Distance of ticks.")]
-    status: Annotated[SessionStatus, described("State of the session.")]
+    frequency: Annotated[Frequency, make_description("Distance of ticks.")]
+    status: Annotated[SessionStatus, make_description("State of the session.")]
 
 
 class BarShown(msgspec.Struct):
@@ -192,11 +203,11 @@ class BarShown(msgspec.Struct):
     instrument: ShownInstrument
     start_ts: Moment
     end_ts: Moment
-    open: Annotated[float, described("Price, in dollars.")]
-    high: Annotated[float, described("Price, in dollars.")]
-    low: Annotated[float, described("Price, in dollars.")]
-    close: Annotated[float, described("Price, in dollars.")]
-    volume: Annotated[int, described("Shares or contracts traded.")]
+    open: Annotated[float, make_description("Price, in dollars.")]
+    high: Annotated[float, make_description("Price, in dollars.")]
+    low: Annotated[float, make_description("Price, in dollars.")]
+    close: Annotated[float, make_description("Price, in dollars.")]
+    volume: Annotated[int, make_description("Shares or contracts traded.")]
 
 
 class BorrowShown(msgspec.Struct):
@@ -204,28 +215,29 @@ class BorrowShown(msgspec.Struct):
 
     ticker: Id
     available_shares: Annotated[
-        int, described("Shares that can be borrowed in all; 0 where nothing is known.")
+        int, make_description("Shares that can be borrowed in all; 0 where nothing is known.")
     ]
     fee_bps_per_year: Annotated[
-        float | None, described("Fee a year, in hundredths of a percent of the market value.")
+        float | None,
+        make_description("Fee a year, in hundredths of a percent of the market value."),
     ]
-    known_since: Annotated[str | None, described("From when on this holds.")]
+    known_since: Annotated[str | None, make_description("From when on this holds.")]
 
 
-ShownAccount = Annotated[AccountShown, described("An account at the last prices.")]
-ShownOrder = Annotated[OrderShown, described("An order.")]
-ShownSession = Annotated[SessionShown, described("A session.")]
-Orders = Annotated[list[ShownOrder], described("Orders, oldest first.")]
-ShownTrade = Annotated[TradeShown, described("An execution.")]
-Trades = Annotated[list[ShownTrade], described("Trades, oldest first.")]
-ShownEvent = Annotated[EventShown, described("An event.")]
-Status = Annotated[OrderStatus, described("What became of the order.")]
-Reason = Annotated[str | None, described("Why it was rejected, cancelled or expired.")]
+ShownAccount = Annotated[AccountShown, make_description("An account at the last prices.")]
+ShownOrder = Annotated[OrderShown, make_description("An order.")]
+ShownSession = Annotated[SessionShown, make_description("A session.")]
+Orders = Annotated[list[ShownOrder], make_description("Orders, oldest first.")]
+ShownTrade = Annotated[TradeShown, make_description("An execution.")]
+Trades = Annotated[list[ShownTrade], make_description("Trades, oldest first.")]
+ShownEvent = Annotated[EventShown, make_description("An event.")]
+Status = Annotated[OrderStatus, make_description("What became of the order.")]
+Reason = Annotated[str | None, make_description("Why it was rejected, cancelled or expired.")]
 Idempotent = Annotated[
-    bool, described("Whether the order was known already by its client_order_id.")
+    bool, make_description("Whether the order was known already by its client_order_id.")
 ]
-Close = Annotated[DayShown, described("The account at a day's close.")]
-Held = Annotated[PositionShown, described("A position.")]
+Close = Annotated[DayShown, make_description("The account at a day's close.")]
+Held = Annotated[PositionShown, make_description("A position.")]
 
 
 class AccountAnswer(Answer, kw_only=True):
@@ -243,14 +255,14 @@ class AccountCreated(AccountAnswer):
 class Accounts(Answer):
     """All accounts."""
 
-    accounts: Annotated[list[ShownAccount], described("Accounts, oldest first.")]
+    accounts: Annotated[list[ShownAccount], make_description("Accounts, oldest first.")]
 
 
 class Positions(Answer):
     """Positions of an account."""
 
     account_id: Id
-    positions: Annotated[list[Held], described("Positions by instrument id.")]
+    positions: Annotated[list[Held], make_description("Positions by instrument id.")]
 
 
 class OrdersPage(Page):
@@ -271,7 +283,7 @@ class HistoryPage(Page):
     """A page of closes."""
 
     account_id: Id
-    history: Annotated[list[Close], described("Closes, oldest first.")]
+    history: Annotated[list[Close], make_description("Closes, oldest first.")]
 
 
 class SessionAnswer(AccountAnswer):
@@ -286,17 +298,19 @@ class Stepped(AccountAnswer):
     """Outcome of a step."""
 
     session_id: Id
-    clock: Annotated[ClockShown, described("The session's clock.")]
-    events: Annotated[list[ShownEvent], described("What happened, in order.")]
+    clock: Annotated[ClockShown, make_description("The session's clock.")]
+    events: Annotated[list[ShownEvent], make_description("What happened, in order.")]
 
 
 class Market(Answer):
     """Last bars of a session's universe."""
 
     session_id: Id
-    frequency: Annotated[Frequency, described("Length of the bars.")]
-    bars: Annotated[list[BarShown], described("Last bars, stocks first.")]
-    without_bar: Annotated[list[Id], described("Ids of instruments that have had no bar yet.")]
+    frequency: Annotated[Frequency, make_description("Length of the bars.")]
+    bars: Annotated[list[BarShown], make_description("Last bars, stocks first.")]
+    without_bar: Annotated[
+        list[Id], make_description("Ids of instruments that have had no bar yet.")
+    ]
 
 
 class WithOrder(Answer, kw_only=True):
@@ -309,7 +323,7 @@ class OrderAnswer(WithOrder):
     """An order, and what became of it."""
 
     order_id: Id
-    client_order_id: Annotated[str | None, described("Your own id of the order.")]
+    client_order_id: Annotated[str | None, make_description("Your own id of the order.")]
     status: Status
     reason: Reason
 
@@ -333,7 +347,7 @@ class SpreadPlaced(Answer):
     spread_id: Id
     status: Status
     reason: Reason
-    orders: Annotated[list[ShownOrder], described("An order for each leg.")]
+    orders: Annotated[list[ShownOrder], make_description("An order for each leg.")]
     idempotent: Idempotent
 
 
@@ -342,12 +356,14 @@ class Exercised(Answer):
 
     account_id: Id
     contract: Id
-    do_not_exercise: Annotated[bool, described("Whether exercise at expiry is forbidden.")]
-    events: Annotated[list[ShownEvent], described("What happened.")]
+    do_not_exercise: Annotated[bool, make_description("Whether exercise at expiry is forbidden.")]
+    events: Annotated[list[ShownEvent], make_description("What happened.")]
 
 
-Figure = Annotated[float | None, described("Null where it is not defined; `undefined` says why.")]
-Money = Annotated[float, described("Dollars.")]
+Figure = Annotated[
+    float | None, make_description("Null where it is not defined; `undefined` says why.")
+]
+Money = Annotated[float, make_description("Dollars.")]
 
 
 class Figures(msgspec.Struct, kw_only=True):
@@ -370,7 +386,7 @@ class Figures(msgspec.Struct, kw_only=True):
     num_orders: Count
     num_trades: Count
     margin_call_count: Count
-    undefined: Annotated[dict[str, str], described("Figure that is null -> why.")]
+    undefined: Annotated[dict[str, str], make_description("Figure that is null -> why.")]
 
 
 class SummaryShown(Figures):
@@ -380,7 +396,7 @@ class SummaryShown(Figures):
 
     session_id: Id
     account_id: Id
-    status: Annotated[SessionStatus, described("State of the session.")]
+    status: Annotated[SessionStatus, make_description("State of the session.")]
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
@@ -394,7 +410,7 @@ class SummaryAnswer(Figures):
     as_of_ts: AsOf
     session_id: Id
     account_id: Id
-    status: Annotated[SessionStatus, described("State of the session.")]
+    status: Annotated[SessionStatus, make_description("State of the session.")]
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
@@ -404,22 +420,26 @@ class Export(Answer):
     """Everything of a session."""
 
     session_id: Id
-    format: Annotated[Form, described("Form of the tables.")]
+    format: Annotated[Form, make_description("Form of the tables.")]
     session: ShownSession
-    log_lines: Annotated[int, described("Lines of the broker's log so far.")]
-    log_hash: Annotated[str, described("Hash of the log's last line, which stands for all lines.")]
+    log_lines: Annotated[int, make_description("Lines of the broker's log so far.")]
+    log_hash: Annotated[
+        str, make_description("Hash of the log's last line, which stands for all lines.")
+    ]
     summary: SummaryShown
-    orders: Annotated[list[ShownOrder], described("Orders, oldest first; of json.")] | UnsetType = (
+    orders: (
+        Annotated[list[ShownOrder], make_description("Orders, oldest first; of json.")] | UnsetType
+    ) = UNSET
+    trades: (
+        Annotated[list[ShownTrade], make_description("Trades, oldest first; of json.")] | UnsetType
+    ) = UNSET
+    history: Annotated[list[Close], make_description("Closes of days; of json.")] | UnsetType = (
         UNSET
     )
-    trades: Annotated[list[ShownTrade], described("Trades, oldest first; of json.")] | UnsetType = (
-        UNSET
-    )
-    history: Annotated[list[Close], described("Closes of days; of json.")] | UnsetType = UNSET
     files: (
         Annotated[
             dict[str, str],
-            described("File name -> text: orders.csv, trades.csv, history.csv; of csv."),
+            make_description("File name -> text: orders.csv, trades.csv, history.csv; of csv."),
         ]
         | UnsetType
     ) = UNSET
@@ -428,5 +448,5 @@ class Export(Answer):
 class Borrow(Answer):
     """Locates of stocks."""
 
-    borrow: Annotated[list[BorrowShown], described("In the order asked for.")]
+    borrow: Annotated[list[BorrowShown], make_description("In the order asked for.")]
     unknown: Unknown

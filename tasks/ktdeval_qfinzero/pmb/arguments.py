@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta
 
-from ktdeval_qfinzero.instruments import MOST_TICKER
+from ktdeval_qfinzero.instruments import MAX_TICKER
 from ktdeval_qfinzero.pmb.broker_types import (
     AccountType,
     Frequency,
@@ -20,13 +20,13 @@ from ktdeval_qfinzero.pmb.broker_types import (
     Side,
     TimeInForce,
 )
-from ktdeval_qfinzero.schemas import Arguments, Paged, described, described_last, text, whole
+from ktdeval_qfinzero.schemas import Arguments, Paged, described_last, make_description, text, whole
 
-MOST_SYMBOLS: Final = 500
-MOST_QTY: Final = 1_000_000
-MOST_PRICE: Final = 1_000_000
-MOST_CASH: Final = 1_000_000_000
-MOST_TICKERS: Final = 200
+MAX_SYMBOLS: Final = 500
+MAX_QTY: Final = 1_000_000
+MAX_PRICE: Final = 1_000_000
+MAX_CASH: Final = 1_000_000_000
+MAX_TICKERS: Final = 200
 
 _STATES: Final = f"{', '.join(get_args(OrderStatus))}; OPEN: all that work; NEW: as ACCEPTED"
 
@@ -44,14 +44,15 @@ ClientOrderId = Annotated[
 ]
 Contract = Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)]
 Traded = Annotated[
-    NamedInstrument, described("What is traded: a stock by symbol, or an option by contract.")
+    NamedInstrument,
+    make_description("What is traded: a stock by symbol, or an option by contract."),
 ]
-TradeSide = Annotated[Side, described("BUY or SELL; selling more than is held goes short.")]
-Price = Annotated[float, Meta(gt=0, le=MOST_PRICE)]
-Qty = Annotated[int, whole("Shares or contracts.", 1, MOST_QTY)]
+TradeSide = Annotated[Side, make_description("BUY or SELL; selling more than is held goes short.")]
+Price = Annotated[float, Meta(gt=0, le=MAX_PRICE)]
+Qty = Annotated[int, whole("Shares or contracts.", 1, MAX_QTY)]
 InForce = Annotated[
     TimeInForce,
-    described(
+    make_description(
         "DAY: until the close of its trading day; GTC: until cancelled; GTD: until "
         "expire_ts. All end with the session."
     ),
@@ -64,7 +65,7 @@ ExpireTs = Annotated[
     ),
 ]
 Form = Literal["json", "csv"]
-_RULES: Final = described(
+_RULES: Final = make_description(
     "How orders fill, what they cost, and how margin works; what is left out is as by default."
 )
 ShownRules = Annotated[Rules, _RULES]
@@ -75,7 +76,7 @@ class NewOrder(Arguments, kw_only=True):
 
     instrument: Traded
     side: TradeSide
-    order_type: Annotated[OrderType, described("MARKET, LIMIT, STOP or STOP_LIMIT.")]
+    order_type: Annotated[OrderType, make_description("MARKET, LIMIT, STOP or STOP_LIMIT.")]
     qty: Qty
     limit_price: (
         Annotated[
@@ -137,17 +138,17 @@ class Leg(Arguments, kw_only=True):
     ratio: Annotated[int, whole("Shares or contracts of one unit of the spread.", 1, 1000)] = 1
 
 
-OneTicker = Annotated[str, text("Ticker.", MOST_TICKER)]
+OneTicker = Annotated[str, text("Ticker.", MAX_TICKER)]
 
 
 class Universe(Arguments, kw_only=True):
     """Symbols of a session."""
 
     stocks: (
-        Annotated[list[OneTicker], Meta(description="Tickers.", max_length=MOST_SYMBOLS)] | None
+        Annotated[list[OneTicker], Meta(description="Tickers.", max_length=MAX_SYMBOLS)] | None
     ) = None
     options: (
-        Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MOST_SYMBOLS)] | None
+        Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MAX_SYMBOLS)] | None
     ) = None
 
 
@@ -158,9 +159,10 @@ class CreateAccount(Arguments, kw_only=True):
         Annotated[str, text("Currency: the market's own, which is meant when left out.", 8)] | None
     ) = None
     account_type: Annotated[
-        AccountType, described("MARGIN may borrow and go short; CASH buys with settled cash only.")
+        AccountType,
+        make_description("MARGIN may borrow and go short; CASH buys with settled cash only."),
     ] = "MARGIN"
-    initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MOST_CASH)] = (
+    initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MAX_CASH)] = (
         100_000
     )
     start_date: (
@@ -207,7 +209,7 @@ class BorrowQuery(Arguments, kw_only=True):
     tickers: Annotated[
         str,
         text(
-            f"Tickers in capitals, comma-separated, such as AVLN,BRKT; at most {MOST_TICKERS}.",
+            f"Tickers in capitals, comma-separated, such as AVLN,BRKT; at most {MAX_TICKERS}.",
             2400,
         ),
     ]
@@ -225,7 +227,9 @@ class CreateSession(Arguments, kw_only=True):
     """A new session."""
 
     account_id: AccountId
-    frequency: Annotated[Frequency, described("Ticks at each minute's or each day's end.")] = "1m"
+    frequency: Annotated[
+        Frequency, make_description("Ticks at each minute's or each day's end.")
+    ] = "1m"
     start_ts: Annotated[
         str,
         text(
@@ -233,7 +237,7 @@ class CreateSession(Arguments, kw_only=True):
         ),
     ]
     end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
-    universe: Annotated[Universe, described("What the session may trade; at least one.")]
+    universe: Annotated[Universe, make_description("What the session may trade; at least one.")]
     execution_config: Annotated[Rules | None, _RULES] = None
 
 
@@ -261,7 +265,7 @@ class Step(OneSession, kw_only=True):
 class ExportSession(OneSession, kw_only=True):
     """A session to export."""
 
-    format: Annotated[Form, described("Form of the tables.")] = "json"
+    format: Annotated[Form, make_description("Form of the tables.")] = "json"
 
 
 class InSession(Arguments, kw_only=True):
@@ -276,7 +280,7 @@ class PlaceOrder(InSession, kw_only=True):
 
     order: Annotated[
         NewOrder,
-        described(
+        make_description(
             "The order. Prices are in whole cents; stocks below one dollar in steps of 0.0001."
         ),
     ]
@@ -326,8 +330,8 @@ class PlaceSpread(InSession, kw_only=True):
             Meta(
                 description="Most that a unit may cost a share, over all legs (negative: least it must "
                 "bring); none: at market.",
-                ge=-MOST_PRICE,
-                le=MOST_PRICE,
+                ge=-MAX_PRICE,
+                le=MAX_PRICE,
             ),
         ]
         | None
@@ -341,11 +345,13 @@ class ExerciseOption(InSession, kw_only=True):
     """Contracts to exercise, or whose exercise at expiry is forbidden."""
 
     contract: Annotated[str, text("OPRA symbol of the option.", 24)]
-    qty: Annotated[int, whole("Contracts to exercise now.", 1, MOST_QTY)] | None = None
+    qty: Annotated[int, whole("Contracts to exercise now.", 1, MAX_QTY)] | None = None
     do_not_exercise: (
         Annotated[
             bool,
-            described("Instead of qty: true forbids exercise at expiry, false allows it again."),
+            make_description(
+                "Instead of qty: true forbids exercise at expiry, false allows it again."
+            ),
         ]
         | None
     ) = None

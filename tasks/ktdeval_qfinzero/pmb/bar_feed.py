@@ -81,8 +81,8 @@ def require_reach(hours: TradingHours, ns: int, field: str) -> None:
 
 NEVER = 1 << 30
 """Later than any tick of a day."""
-_MOST_BARS = 1_000_000
-_MOST_DAYS: Mapping[Frequency, int] = {"1m": 21, "1d": 252}
+_MAX_BARS = 1_000_000
+_MAX_DAYS: Mapping[Frequency, int] = {"1m": 21, "1d": 252}
 _RESOLUTION: Mapping[Frequency, Resolution] = {"1m": "minute", "1d": "day"}
 _BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
 
@@ -190,7 +190,7 @@ class BarFeed:
                 if self.frequency == "1d"
                 else max(1, int(hours.close_ns[row] - hours.open_ns[row]) // MINUTE)
             )
-            length = max(1, min(_MOST_DAYS[self.frequency], _MOST_BARS // (per_day * count)))
+            length = max(1, min(_MAX_DAYS[self.frequency], _MAX_BARS // (per_day * count)))
             rows = range(row, max(row, min(row + length - 1, self.last_row)) + 1)
             span = MomentSpan(self._span(hours, row).start_ns, self._span(hours, rows[-1]).end_ns)
             asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"

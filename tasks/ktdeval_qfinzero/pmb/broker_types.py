@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from ktdeval_qfinzero.instruments import CONTRACT_SIZE, MOST_TICKER, OptionContract, read_contract
-from ktdeval_qfinzero.schemas import described, text, whole
+from ktdeval_qfinzero.instruments import CONTRACT_SIZE, MAX_TICKER, OptionContract, read_contract
+from ktdeval_qfinzero.schemas import make_description, text, whole
 
 _BPS: Final = (0, 10_000)
 
@@ -187,8 +187,8 @@ class Instrument:
 class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An instrument as calls name it."""
 
-    type: Annotated[Kind, described("STOCK or OPTION.")]
-    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MOST_TICKER)] | None = None
+    type: Annotated[Kind, make_description("STOCK or OPTION.")]
+    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MAX_TICKER)] | None = None
     contract: (
         Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None
     ) = None

@@ -29,15 +29,15 @@ from ktdeval_qfinzero.pmb.tick_execution import review
 from ktdeval_qfinzero.timestamps import day_of, moment_text, parse_day, parse_moment
 from ktdeval_qfinzero.trading_hours import FIRST, LAST
 
-MOST_ACCOUNTS = 100
-MOST_WORKING = 5_000
+MAX_ACCOUNTS = 100
+MAX_WORKING = 5_000
 CANCELLED = "CANCELLED: on request"
 
 
 def create_account(engine: Engine, given: arguments.CreateAccount) -> str:
     """Open a paper account as of the clock."""
-    if len(engine.state.accounts) >= MOST_ACCOUNTS:
-        raise conflict(f"a workspace has at most {MOST_ACCOUNTS} accounts")
+    if len(engine.state.accounts) >= MAX_ACCOUNTS:
+        raise conflict(f"a workspace has at most {MAX_ACCOUNTS} accounts")
     if given.start_date is not None and parse_day(given.start_date, "start_date") < day_of(
         engine.now_ns
     ):
@@ -284,7 +284,7 @@ def modify(engine: Engine, given: arguments.ModifyOrder) -> str:
         )
 
     session = engine.state.sessions[order.session_id]
-    spec = _modified(order, given.updates)
+    spec = _modify_order(order, given.updates)
     reason, reserve_e4 = placement.judge(engine, session, [spec], [order])
     if reason:
         raise conflict(f"the order stays as it was: {reason}", "updates")
@@ -350,8 +350,8 @@ def _read_legs(engine: Engine, given: arguments.PlaceSpread) -> list[placement.O
     specs = []
     for number, leg in enumerate(given.legs):
         instrument = placement.read_instrument(leg.instrument, f"legs[{number}].instrument")
-        if given.qty * leg.ratio > arguments.MOST_QTY:
-            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {arguments.MOST_QTY}")
+        if given.qty * leg.ratio > arguments.MAX_QTY:
+            raise invalid(f"legs[{number}].ratio", f"qty × ratio is at most {arguments.MAX_QTY}")
 
         specs.append(
             placement.OrderSpec(
@@ -374,7 +374,7 @@ def _read_legs(engine: Engine, given: arguments.PlaceSpread) -> list[placement.O
     return specs
 
 
-def _modified(order: Order, updates: arguments.Updates) -> placement.OrderSpec:
+def _modify_order(order: Order, updates: arguments.Updates) -> placement.OrderSpec:
     """Spec of what is left of an order after updates; `qty` counts what is filled already."""
     if updates == arguments.Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
@@ -507,9 +507,9 @@ def _send(
         raise invalid(
             "expire_ts" if spread_id else "order.expire_ts", "expected a moment after the clock"
         )
-    if len(engine.state.working) + len(specs) > MOST_WORKING:
+    if len(engine.state.working) + len(specs) > MAX_WORKING:
         raise conflict(
-            f"at most {MOST_WORKING} orders can work at one time; cancel some first", "order"
+            f"at most {MAX_WORKING} orders can work at one time; cancel some first", "order"
         )
 
     for path, spec in specs.items():

@@ -257,12 +257,12 @@ def deal_effects(
     ended: list[PositionEnded] = []
     for _, position in sorted(account.positions.items()):
         if position.qty and position.instrument.underlying == deal.symbol:
-            ended.append(_ended(account.id, position, deal, prices))
+            ended.append(_end_position(account.id, position, deal, prices))
 
     return tuple(ended)
 
 
-def _ended(
+def _end_position(
     account_id: str, position: Position, deal: DealRow, prices: tuple[int, int]
 ) -> PositionEnded:
     """End of one position. `prices`: cash that a share brings, and price of what it becomes."""

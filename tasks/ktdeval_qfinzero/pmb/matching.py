@@ -43,7 +43,7 @@ def capacity(bar: Bar, rules: FillRules) -> int:
     return bar.volume * rules.max_volume_pct // 100
 
 
-def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
+def add_slippage(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
     """What a market order pays (receives) at a reference price: slippage and, for options, half the
     spread, to the next step. A sale brings at least one step, or the reference price where that is
     less. Without slippage and spread, the price itself.
@@ -77,7 +77,7 @@ def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool)
     elif order.limit_e4 is not None:
         price_e4 = _limit_price(order.side, order.limit_e4, bar, at_open)
     elif at_open:
-        price_e4 = slipped(bar.open_e4, order.side, order.instrument, rules)
+        price_e4 = add_slippage(bar.open_e4, order.side, order.instrument, rules)
 
     qty = min(order.open_qty, left)
     if price_e4 is None or qty <= 0:
@@ -103,7 +103,7 @@ def match_spread(
     cost_e4 = 0
     for leg in legs:
         order = leg.order
-        price_e4 = slipped(leg.bar.open_e4, order.side, order.instrument, rules)
+        price_e4 = add_slippage(leg.bar.open_e4, order.side, order.instrument, rules)
         value_e4 = price_e4 * order.open_qty * order.instrument.multiplier
         cost_e4 += value_e4 if order.side == "BUY" else -value_e4
         fills.append(Fill(order.open_qty, price_e4))
@@ -140,7 +140,7 @@ def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int |
     if order.limit_e4 is not None:
         return price_e4
 
-    return slipped(price_e4, order.side, order.instrument, rules)
+    return add_slippage(price_e4, order.side, order.instrument, rules)
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:

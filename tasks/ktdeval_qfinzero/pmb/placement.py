@@ -35,7 +35,7 @@ from ktdeval_qfinzero.pmb.margin import (
     order_problem,
     reservation_e4,
 )
-from ktdeval_qfinzero.pmb.matching import price_step, slipped
+from ktdeval_qfinzero.pmb.matching import add_slippage, price_step
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 NOT_OURS = "don't have it"
@@ -293,7 +293,7 @@ def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) 
     if reference is None:
         return None
 
-    return slipped(reference, spec.side, spec.instrument, rules)
+    return add_slippage(reference, spec.side, spec.instrument, rules)
 
 
 def new_order(

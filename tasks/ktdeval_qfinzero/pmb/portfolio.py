@@ -140,7 +140,7 @@ def cash_account_groups(
     puts = [lot for lot in shorts if lot.contract.right == "P"]
     covered, rest = _cover(calls, max(shares, 0))
     secured = [_cash_secured(lot) for lot in puts]
-    uncovered = [_uncovered(lot) for lot in rest]
+    uncovered = [_make_uncovered_group(lot) for lot in rest]
 
     return (*covered, *secured, *uncovered)
 
@@ -175,13 +175,13 @@ def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
     is flat beyond them if contracts balance, so its minimum is at a strike (Cboe Rule 12.3, SEC
     Release 34-67752; FINRA Regulatory Notice 12-44).
     """
-    least_e4 = 0
+    min_e4 = 0
     strikes_e4 = {contract.strike_e4 for contract in legs}
     for price_e4 in strikes_e4:
         value_e4 = sum(qty * contract.intrinsic_e4(price_e4) for contract, qty in legs.items())
-        least_e4 = min(least_e4, value_e4)
+        min_e4 = min(min_e4, value_e4)
 
-    return -least_e4 * CONTRACT_SIZE
+    return -min_e4 * CONTRACT_SIZE
 
 
 def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _ShortLot:
@@ -195,7 +195,7 @@ def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _ShortLot:
     )
 
 
-def _uncovered(lot: _ShortLot) -> MarginGroup:
+def _make_uncovered_group(lot: _ShortLot) -> MarginGroup:
     return MarginGroup("UNCOVERED", ((lot.contract, -lot.qty),), lot.qty * lot.uncovered_e4)
 
 
@@ -316,7 +316,7 @@ def _combinations(shorts: Sequence[_ShortLot]) -> tuple[MarginGroup, ...]:
             puts.insert(0, replace(put, qty=put.qty - qty))
 
     for lot in (*calls, *puts):
-        groups.append(_uncovered(lot))
+        groups.append(_make_uncovered_group(lot))
 
     return tuple(groups)
 

@@ -128,7 +128,11 @@ class BrokerReference:
         if contract is not None:
             return self._option_mark(contract, bar, as_of_ns)
 
-        return None if bar is None else self._adjusted(instrument.symbol, bar, resolution, as_of_ns)
+        return (
+            None
+            if bar is None
+            else self._adjust_close(instrument.symbol, bar, resolution, as_of_ns)
+        )
 
     def last_bar(
         self, instrument: Instrument, resolution: Resolution, as_of_ns: int
@@ -189,7 +193,7 @@ class BrokerReference:
 
         return None
 
-    def _adjusted(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
+    def _adjust_close(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
         """Close of a bar as the corporate actions up to a moment leave it, also where it is ex of
         those at the open that comes.
         """

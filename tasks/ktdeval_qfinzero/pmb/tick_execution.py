@@ -139,7 +139,7 @@ def next_tick(order: Order, frame: DayFrame, first: int) -> int:
 
     first = max(first, int(np.searchsorted(frame.start_ns, order.accepted_ns)))
     can_act = frame.volume[first:, column] > 0
-    reached = _reached(order, frame, first, column)
+    reached = _find_reached(order, frame, first, column)
     if reached is not None:
         can_act &= reached
 
@@ -160,7 +160,7 @@ def next_tick_of_spread(orders: Sequence[Order], frame: DayFrame, first: int) ->
     return min(_first(traded, first), _expiry(orders[0], frame))
 
 
-def _reached(
+def _find_reached(
     order: Order, frame: DayFrame, first: int, column: int
 ) -> npt.NDArray[np.bool_] | None:
     """Return [n] whether a tick reaches the order's price; None if it waits for no price."""
@@ -458,7 +458,7 @@ class _FrameTick:
         bars = [frame.bar(tick, column) for column in columns]
         left: list[int] = []
         for bar, column in zip(bars, columns, strict=True):
-            left.append(self._left(bar, column))
+            left.append(self._count_units_left(bar, column))
 
         if orders[0].spread_id:
             spread = self._engine.state.spreads[orders[0].spread_id]
@@ -497,7 +497,7 @@ class _FrameTick:
         shown = {name: mark for name, mark in first.items() if mark}
         return shown | frame.marks_at(self._tick)
 
-    def _left(self, bar: Bar, column: int) -> int:
+    def _count_units_left(self, bar: Bar, column: int) -> int:
         """Return the units of a bar that fills may still use."""
         return capacity(bar, self._fills) - self._taken.get(column, 0)
 
@@ -510,7 +510,7 @@ class _FrameTick:
         """
         column = self._frame.column[order.instrument.id]
         since = replace(cause.bar, open_e4=cause.fill.price_e4)
-        left = self._left(cause.bar, column)
+        left = self._count_units_left(cause.bar, column)
         matched = match(order, since, left, self._fills, at_open=False)
         if order.stop_e4 is None or not matched.triggered:
             return

@@ -264,7 +264,7 @@ def score(
         detail = _no_steps(extra_calls=len(predicted))
         return AnswerScores(0.0, 0.0, 0.0, tuple(sorted(failures)), detail)
 
-    alignment = _aligned(task.calls, calls)
+    alignment = _align_calls(task.calls, calls)
     failures = {"false_refusal"} if makes_no_call else _alignment_failures(alignment, malformed)
     detail = _detail(alignment, len(predicted), run_context)
 
@@ -354,7 +354,7 @@ def _time_failures(late: set[str], call: PredictedCall) -> Iterator[str]:
 # ---- all steps and all calls
 
 
-def _aligned(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _CallAlignment:
+def _align_calls(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _CallAlignment:
     """Best alignment. Among equally good ones the content of steps and calls decides, never their
     order.
     """

@@ -166,25 +166,25 @@ def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
     """
     endpoint = step.endpoint
     if endpoint is not None:
-        endpoint = str(_substituted(endpoint, run_context))
+        endpoint = str(_substitute_values(endpoint, run_context))
         for path_id in _PATH_IDS:
             endpoint = endpoint.replace(path_id, "")
 
     required: dict[str, JsonValue] = {
-        key: _substituted(value, run_context) for key, value in step.required.items()
+        key: _substitute_values(value, run_context) for key, value in step.required.items()
     }
     return GoldCall(
         step.tool, endpoint, step.method, required, step.optional, step.times, step.step_id
     )
 
 
-def _substituted(value: JsonValue, run_context: Mapping[str, str]) -> JsonValue:
+def _substitute_values(value: JsonValue, run_context: Mapping[str, str]) -> JsonValue:
     if isinstance(value, str):
         return with_run_ids(value, run_context)
     if isinstance(value, dict):
-        return {key: _substituted(inner, run_context) for key, inner in value.items()}
+        return {key: _substitute_values(inner, run_context) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_substituted(inner, run_context) for inner in value]
+        return [_substitute_values(inner, run_context) for inner in value]
 
     return value
 

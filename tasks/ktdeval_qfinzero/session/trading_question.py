@@ -18,7 +18,7 @@ from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
 from ktdeval_qfinzero.pmb.account_views import summary_shown
 from ktdeval_qfinzero.pmb.answers import SummaryShown
 
-_MOST_SUMMARY_CHARS: Final = 2_000
+_MAX_SUMMARY_CHARS: Final = 2_000
 
 FORM: Final = ToolSpec(
     "finish_session",
@@ -28,7 +28,7 @@ FORM: Final = ToolSpec(
         "properties": {
             "summary": {
                 "type": "string",
-                "maxLength": _MOST_SUMMARY_CHARS,
+                "maxLength": _MAX_SUMMARY_CHARS,
                 "description": "what was done and why, in plain text",
             }
         },

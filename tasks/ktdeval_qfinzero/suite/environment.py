@@ -21,7 +21,7 @@ from ktdeval.values import (
     to_plain,
 )
 from ktdeval_qfinzero.benchmark.items import end_state
-from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
+from ktdeval_qfinzero.catalogue import answer_call, catalogue, service_tools
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
@@ -191,7 +191,7 @@ def _make(
     if isinstance(recorded, Refusal):
         return recorded
 
-    answer = answered(operation, environment, arguments)
+    answer = answer_call(operation, environment, arguments)
     length = len(answer.text()) if isinstance(answer, Exact) else 0
     if length > environment.max_answer_chars:
         message = (

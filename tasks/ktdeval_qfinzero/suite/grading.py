@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from ktdeval.task_api import AnswerRecord
-from ktdeval.values import JsonValue, Value, converted, from_plain
+from ktdeval.values import JsonValue, Value, convert_value, from_plain
 from ktdeval_qfinzero.benchmark.items import EndState
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
@@ -160,11 +160,11 @@ class AnswerGrades:
     @staticmethod
     def of(scores: Mapping[str, JsonValue]) -> AnswerGrades:
         """Read the flat form back."""
-        flat = converted(scores, _FlatScores)
+        flat = convert_value(scores, _FlatScores)
         earned: dict[Rules, Earned] = {}
         for rules in RULE_SETS:
             figures = {name: scores[f"{rules}_{name}"] for name in METRICS}
-            earned[rules] = converted(figures, Earned)
+            earned[rules] = convert_value(figures, Earned)
 
         return AnswerGrades(
             earned=earned,
@@ -236,11 +236,11 @@ def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str,
     return ()
 
 
-def _filled(value: JsonValue, schema: Schema) -> JsonValue:
+def _fill_defaults(value: JsonValue, schema: Schema) -> JsonValue:
     """A value of a schema, with the defaults of all objects within it."""
     if isinstance(value, list):
         items = _inner(schema, "items")
-        return [_filled(item, items) for item in value]
+        return [_fill_defaults(item, items) for item in value]
     if isinstance(value, Mapping):
         return _filled_object(value, schema)
 
@@ -255,7 +255,7 @@ def _filled_object(value: Mapping[str, JsonValue], schema: Schema) -> dict[str, 
         if "default" in part and name not in value:
             filled[name] = part["default"]
     for name, item in value.items():
-        filled[name] = _filled(item, _inner(properties, name))
+        filled[name] = _fill_defaults(item, _inner(properties, name))
 
     return filled
 
@@ -340,13 +340,13 @@ def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
     return replace(task, calls=tuple(calls))
 
 
-def graded(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerGrades:
+def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerGrades:
     """Grade an answer under both rule sets; `rules` is that of the headline, whose failure modes
     count.
     """
     both = {each: grade(each, expectation, answer) for each in RULE_SETS}
     ours = both["paper"]
-    detail = converted(ours.detail, _PaperDetail)
+    detail = convert_value(ours.detail, _PaperDetail)
     # A pseudo-call that refuses is not a call.
     if expectation.task.refuse:
         no_call = ours.tm == 1.0

@@ -27,9 +27,9 @@ from ktdeval_qfinzero.benchmark.items import (
     run_calls,
 )
 from ktdeval_qfinzero.benchmark.reworded import (
-    described as described_wordings,
+    describe_wordings as described_wordings,
     load_wordings,
-    reworded,
+    reword_items,
 )
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
@@ -51,7 +51,7 @@ from ktdeval_qfinzero.suite.grading import (
     ExpectedCalls,
     Facts,
     differing_parts,
-    graded,
+    grade_answer,
     nothing_earned,
 )
 from ktdeval_qfinzero.suite.prompt_texts import (
@@ -102,7 +102,7 @@ def open_material(config: SuiteConfig) -> SampleMaterial:
 
     name = source_name(config.wordings)
     wordings, sha256 = load_wordings(user_path(config.wordings), name)
-    material = own_material(config, dataset, reworded(items, wordings, config.suite, name))
+    material = own_material(config, dataset, reword_items(items, wordings, config.suite, name))
     described = {**material.described, "wordings": described_wordings(wordings, name, sha256)}
     return replace(material, described=described)
 
@@ -254,7 +254,7 @@ class SuiteSamples:
         """
         question = self._question(number)
         recorded = Answer.of(answer, question.task.id)
-        record = graded(self._config.rules, _expectation(question), recorded)
+        record = grade_answer(self._config.rules, _expectation(question), recorded)
         if not self._config.is_live:
             return record.to_scores()
 

@@ -54,14 +54,14 @@ class _Definitions(Value, frozen=True):
 
 
 @cache
-def _defined() -> _Definitions:
+def _read_definitions() -> _Definitions:
     path = Path(__file__).with_name("scores.yaml")
     return from_plain(load_yaml(path), _Definitions, path.name)
 
 
 def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
     """Define each score of a variant, in the order shown."""
-    read = _defined()
+    read = _read_definitions()
     defined: dict[str, ScoreDefinition] = {}
     for name, each in read.scores.items():
         if each.live_only and not config.is_live:
@@ -94,7 +94,7 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
         "ta": _metric_of_both_rules("ta", put, config.rules),
         "refusal_accuracy": _refusal(put),
         "call_precision": _precision(put),
-        UNANSWERED: _unanswered(records),
+        UNANSWERED: _score_unanswered(records),
     }
     if config.is_live:
         scores["end_state_match"] = _end_state(put)
@@ -138,12 +138,12 @@ def _overall(put: Sequence[AskedItem], rules: Rules) -> Score:
 
 
 def _means(asked: Sequence[AskedItem], rules: Rules) -> dict[str, JsonValue]:
-    return {name: _mean_figure(asked, _earned(rules, name)) for name in METRICS}
+    return {name: _mean_figure(asked, _make_earner(rules, name)) for name in METRICS}
 
 
 def _metric_of_both_rules(name: str, put: Sequence[AskedItem], rules: Rules) -> Score:
     other = OTHER[rules]
-    value = _mean_figure(_answering(put), _earned(other, name))
+    value = _mean_figure(_answering(put), _make_earner(other, name))
     return _score_of_metric(name, put, rules, {"other_rules": {"rules": other, "value": value}})
 
 
@@ -152,7 +152,7 @@ def _score_of_metric(
 ) -> Score:
     asked = _answering(put)
     scale = _SCALE.get(name, 1.0)
-    points = [(item, value / scale) for item, value in _points(asked, _earned(rules, name))]
+    points = [(item, value / scale) for item, value in _points(asked, _make_earner(rules, name))]
     baseline = _average([float(getattr(one.facts.empty, name)) for one in asked])
     return _score_of_points(name, points, put, baseline, detail)
 
@@ -235,7 +235,7 @@ def _precision(put: Sequence[AskedItem]) -> Score:
     return _score_of_points("call_precision", points, put, None, {})
 
 
-def _unanswered(records: Sequence[AnswerRecord]) -> Score:
+def _score_unanswered(records: Sequence[AnswerRecord]) -> Score:
     if not records:
         return Score(None, 0, reason="there are no items")
 
@@ -301,7 +301,7 @@ def _difficulty(one: AskedItem) -> str:
     return one.facts.difficulty
 
 
-def _earned(rules: Rules, name: str) -> Callable[[AnswerGrades], float]:
+def _make_earner(rules: Rules, name: str) -> Callable[[AnswerGrades], float]:
     def earned(graded: AnswerGrades) -> float:
         return float(getattr(graded.earned[rules], name))
 

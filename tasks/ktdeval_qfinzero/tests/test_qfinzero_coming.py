@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.harness import ReplyPiece
-from ktdeval_qfinzero.access.pages.playground.conversation_view import MOST_CHARS
+from ktdeval_qfinzero.access.pages.playground.conversation_view import MAX_CHARS
 from ktdeval_qfinzero.access.pages.playground.partial_reply import ComingReply, growth, shown_parts
 
 PIECES = st.lists(
@@ -84,5 +84,5 @@ def test_a_secret_that_comes_letter_by_letter_is_never_shown(
 def test_halves_of_a_character_become_one_and_a_long_text_is_cut() -> None:
     coming = reply_of([ReplyPiece("text", "\ud83d"), ReplyPiece("text", "\ude00 ")])
     assert shown_parts(coming.parts)[0].text == "😀 "
-    coming.add(ReplyPiece("text", "涨" * 2 * MOST_CHARS))
-    assert len(coming.parts[0].text) == MOST_CHARS
+    coming.add(ReplyPiece("text", "涨" * 2 * MAX_CHARS))
+    assert len(coming.parts[0].text) == MAX_CHARS

@@ -23,7 +23,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import BarBlock
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset_storage import PartWriter, open_dataset
-from ktdeval_qfinzero.data.layout import BarFile, described, load_manifest, manifest_text
+from ktdeval_qfinzero.data.layout import BarFile, load_manifest, make_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import Bars, ContractRow, DividendRow, EventRelease, SplitRow
 from ktdeval_qfinzero.timestamps import DAY, day_start
 from qfinzero_store_play import tiny_prices
@@ -42,7 +42,7 @@ def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
 
     parts = {**manifest.parts, key: part}
     (folder / "manifest.json").write_text(
-        manifest_text(described(manifest.info, 1, parts.values()))
+        manifest_text(make_manifest(manifest.info, 1, parts.values()))
     )
 
 
@@ -85,7 +85,7 @@ def column(
             structs.replace(part, bytes=path.stat().st_size) if part.file == file else part
             for part in manifest.parts.values()
         ]
-        (folder / "manifest.json").write_text(manifest_text(described(manifest.info, 1, parts)))
+        (folder / "manifest.json").write_text(manifest_text(make_manifest(manifest.info, 1, parts)))
 
     return damage
 

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.values import file_sha256, locked
+from ktdeval.values import file_sha256, lock_folder
 from ktdeval_qfinzero.data.append_rows import DatasetAddition, update_dataset
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
@@ -580,7 +580,7 @@ def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(t
     )
     assert report.info.content_id != report.before
 
-    with locked(tiny), pytest.raises(StoreError, match="another process"):
+    with lock_folder(tiny), pytest.raises(StoreError, match="another process"):
         update_dataset(tiny, later())
 
 

@@ -450,7 +450,7 @@ def test_all_problems_are_counted_the_first_are_listed_and_nothing_is_written(
 def test_reading_ends_where_there_are_too_many_problems_to_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ktdeval_qfinzero.data.validation_rules.MOST_PROBLEMS", 50)
+    monkeypatch.setattr("ktdeval_qfinzero.data.validation_rules.MAX_PROBLEMS", 50)
     write(tmp_path, day__csv=HEADER + "a,b,c\n" * 60)
     with pytest.raises(DatasetRefused) as caught:
         ingest_dataset(spec_of(bars=[stock_days()]), tmp_path, tmp_path / "out")

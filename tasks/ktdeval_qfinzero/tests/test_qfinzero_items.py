@@ -32,7 +32,7 @@ from ktdeval_qfinzero.benchmark.items import (
     ItemDraft,
     is_empty,
     prove,
-    resolved,
+    resolve_references,
 )
 from ktdeval_qfinzero.benchmark.market_facts import DayRange, MomentFacts
 from ktdeval_qfinzero.benchmark.template_slots import SlotWording
@@ -221,14 +221,14 @@ def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its
     None
 ):
     answers = [{"orders": [{"order_id": "ord-000001"}]}, {"events": []}]
-    assert resolved({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {
+    assert resolve_references({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {
         "order_id": "ord-000001",
         "qty": [1],
     }
-    assert resolved("<from_step_1>", answers) == "<from_step_1>"
+    assert resolve_references("<from_step_1>", answers) == "<from_step_1>"
 
     with pytest.raises(LookupError):
-        resolved("<s2.events[0].event_id>", answers)
+        resolve_references("<s2.events[0].event_id>", answers)
 
     assert is_empty({"bars": [], "unknown": ["QQQQ"], "next_cursor": None})
     assert not is_empty({"bars": [{}], "unknown": []})

@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ktdeval.cli.main import main
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.mcp import serve_stdio
-from ktdeval_qfinzero.access.server_rules import served as served_catalogue
+from ktdeval_qfinzero.access.server_rules import make_served_catalogue as served_catalogue
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace

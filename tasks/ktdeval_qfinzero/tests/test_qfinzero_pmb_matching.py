@@ -15,11 +15,11 @@ from ktdeval_qfinzero.pmb.broker_types import Bar, Fill, FillRules, Instrument, 
 from ktdeval_qfinzero.pmb.matching import (
     BarMatch,
     SpreadLeg,
+    add_slippage,
     capacity,
     match,
     match_spread,
     price_step,
-    slipped,
 )
 from ktdeval_qfinzero.pmb.tick_execution import next_tick
 from ktdeval_qfinzero.timestamps import MINUTE
@@ -88,8 +88,8 @@ def test_prices_have_steps_and_a_sale_brings_at_least_one() -> None:
         price_step("STOCK", 10_000),
         price_step("OPTION", 9_999),
     ) == (1, 100, 100)
-    assert slipped(100, "SELL", CALL, FillRules(option_spread_bps=10_000)) == 100
-    assert slipped(50, "SELL", CALL, FillRules()) == 50, (
+    assert add_slippage(100, "SELL", CALL, FillRules(option_spread_bps=10_000)) == 100
+    assert add_slippage(50, "SELL", CALL, FillRules()) == 50, (
         "no more than the market pays, which a limit may have bought at"
     )
 
@@ -230,8 +230,8 @@ def test_slippage_never_helps_and_never_costs_more_than_its_rate_and_a_step(
     rate = (
         2 * rules.slippage_bps + (rules.option_spread_bps if instrument is CALL else 0)
     ) / 20_000
-    bought = slipped(price_e4, "BUY", instrument, rules)
-    sold = slipped(price_e4, "SELL", instrument, rules)
+    bought = add_slippage(price_e4, "BUY", instrument, rules)
+    sold = add_slippage(price_e4, "SELL", instrument, rules)
 
     assert price_e4 <= bought < price_e4 * (1 + rate) + 101
     assert max(0, price_e4 * (1 - rate) - 101) < sold <= price_e4

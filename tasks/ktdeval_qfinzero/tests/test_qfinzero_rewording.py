@@ -14,7 +14,7 @@ import pytest
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.benchmark.literals import literals_of, wording_problem
-from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings, load_wordings, reworded
+from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings, load_wordings, reword_items
 from qfinzero_suite_play import calling_items, config_of, task_of
 from tables import on_each_row
 
@@ -55,7 +55,7 @@ def wordings(**instructions: str) -> Wordings:
 def test_an_item_in_other_words_is_held_to_the_same_gold() -> None:
     items = calling_items()
     own = f"Please: {items[0].task.instruction}"
-    (item,) = reworded(items, wordings(i0=own), "calling", "w.json")
+    (item,) = reword_items(items, wordings(i0=own), "calling", "w.json")
 
     assert item.task.instruction == own
 
@@ -80,7 +80,7 @@ def test_wordings_that_do_not_fit_are_refused() -> None:
         )
 
         with pytest.raises(DataError) as caught:
-            reworded(items, file, suite, "w.json")
+            reword_items(items, file, suite, "w.json")
 
         return str(caught.value)
 

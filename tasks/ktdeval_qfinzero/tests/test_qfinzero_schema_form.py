@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval_qfinzero.schemas import described, described_last, schema_of, text, whole
+from ktdeval_qfinzero.schemas import described_last, make_description, schema_of, text, whole
 
 Side = Literal["SELL", "BUY"]
 
@@ -25,17 +25,17 @@ class Inner(msgspec.Struct, frozen=True):
 class Row(TypedDict, total=False):
     """A row of chosen fields."""
 
-    price: Annotated[float | None, described("Price.")]
+    price: Annotated[float | None, make_description("Price.")]
 
 
 class Order(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """An order."""
 
     limit: Annotated[int, whole("Rows.", 1, 9)] = 5
-    inner: Annotated[Inner, described("What is inside.")] = Inner("BUY")
+    inner: Annotated[Inner, make_description("What is inside.")] = Inner("BUY")
     id: Annotated[str, text("Id.", 7)]
     reason: str | None
-    why: Annotated[Side | None, described("Side, or none.")]
+    why: Annotated[Side | None, make_description("Side, or none.")]
 
 
 INNER = {
@@ -49,7 +49,7 @@ INNER = {
 class Optional(msgspec.Struct):
     """An argument that may be absent."""
 
-    side: Annotated[Side, described("Side.")] | None = None
+    side: Annotated[Side, make_description("Side.")] | None = None
 
 
 def written(schema: Any) -> str:

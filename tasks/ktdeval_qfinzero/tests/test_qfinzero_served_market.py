@@ -26,7 +26,10 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval_qfinzero.access.commands.serving import address_of, bind, choose_security
-from ktdeval_qfinzero.access.server_rules import load_rules, served as served_catalogue
+from ktdeval_qfinzero.access.server_rules import (
+    load_rules,
+    make_served_catalogue as served_catalogue,
+)
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces, log_name
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset_storage import open_dataset

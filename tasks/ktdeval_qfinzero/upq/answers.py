@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.instruments import Right
-from ktdeval_qfinzero.schemas import Answer, Day, Moment, Page, Ticker, Unknown, described
+from ktdeval_qfinzero.schemas import Answer, Day, Moment, Page, Ticker, Unknown, make_description
 from ktdeval_qfinzero.upq.arguments import ListedClass
 
 DayStatus = Literal["complete", "incomplete", "no_session"]
@@ -31,19 +31,21 @@ Status = Literal[
 class BarValues(TypedDict, total=False):
     """Values of a bar, those that were asked for."""
 
-    open: Annotated[float, described("First price, in dollars.")]
-    high: Annotated[float, described("Highest price.")]
-    low: Annotated[float, described("Lowest price.")]
-    close: Annotated[float, described("Last price.")]
-    volume: Annotated[float, described("Shares, contracts or coins traded.")]
-    transactions: Annotated[int, described("Trades.")]
+    open: Annotated[float, make_description("First price, in dollars.")]
+    high: Annotated[float, make_description("Highest price.")]
+    low: Annotated[float, make_description("Lowest price.")]
+    close: Annotated[float, make_description("Last price.")]
+    volume: Annotated[float, make_description("Shares, contracts or coins traded.")]
+    transactions: Annotated[int, make_description("Trades.")]
 
 
 class Reach(TypedDict, total=False):
     """How far a bar of several minutes reaches."""
 
-    window_end: Annotated[Moment, described("Until when it reaches; of bars longer than a minute.")]
-    is_whole: Annotated[bool, described("Whether it reaches over its whole interval.")]
+    window_end: Annotated[
+        Moment, make_description("Until when it reaches; of bars longer than a minute.")
+    ]
+    is_whole: Annotated[bool, make_description("Whether it reaches over its whole interval.")]
 
 
 class MinuteKey(TypedDict):
@@ -67,9 +69,9 @@ class DayKey(TypedDict):
 class Macd(TypedDict, total=False):
     """Convergence of two averages."""
 
-    macd: Annotated[float | None, described("EMA(12) − EMA(26) of the closes.")]
-    macd_signal: Annotated[float | None, described("EMA(9) of macd.")]
-    macd_histogram: Annotated[float | None, described("macd − macd_signal.")]
+    macd: Annotated[float | None, make_description("EMA(12) − EMA(26) of the closes.")]
+    macd_signal: Annotated[float | None, make_description("EMA(9) of macd.")]
+    macd_histogram: Annotated[float | None, make_description("macd − macd_signal.")]
 
 
 class DayValues(DayKey, BarValues, Macd):
@@ -89,27 +91,29 @@ DayBar = Annotated[
         }
     ),
 ]
-MinuteBars = Annotated[list[MinuteBar], described("Bars by ticker, then by time.")]
-DayBars = Annotated[list[DayBar], described("Bars by ticker, then by time.")]
+MinuteBars = Annotated[list[MinuteBar], make_description("Bars by ticker, then by time.")]
+DayBars = Annotated[list[DayBar], make_description("Bars by ticker, then by time.")]
 
 
 class AdjustmentShown(msgspec.Struct):
     """An event that changed bars."""
 
     ticker: Ticker
-    kind: Annotated[EventKind, described("What happened.")]
+    kind: Annotated[EventKind, make_description("What happened.")]
     ex_date: Day
     price_factor: Annotated[
         float | None,
-        described(
+        make_description(
             "Earlier prices are multiplied with it; null where there is no previous "
             "close above the cash."
         ),
     ]
-    volume_factor: Annotated[float, described("Earlier volumes are multiplied with it.")]
+    volume_factor: Annotated[float, make_description("Earlier volumes are multiplied with it.")]
 
 
-Adjustments = Annotated[list[AdjustmentShown], described("Events that changed bars of this page.")]
+Adjustments = Annotated[
+    list[AdjustmentShown], make_description("Events that changed bars of this page.")
+]
 
 
 class MinutePage(Page):
@@ -141,42 +145,48 @@ class StockDayPage(DayPage):
 class Terms(TypedDict, total=False):
     """Terms of an option, those that were asked for."""
 
-    ticker: Annotated[str, described("The same; where it is named in fields.")]
+    ticker: Annotated[str, make_description("The same; where it is named in fields.")]
     underlying: Ticker
     expiry: Day
-    strike: Annotated[float, described("Strike, in dollars.")]
-    type: Annotated[Right, described("Call or put.")]
+    strike: Annotated[float, make_description("Strike, in dollars.")]
+    type: Annotated[Right, make_description("Call or put.")]
     window_start: Moment
 
 
 class Greeks(TypedDict, total=False):
     """Greeks of an option's price, and what they were computed from."""
 
-    iv: Annotated[float | None, described("Implied volatility a year: 0.25 is 25%.")]
-    delta: Annotated[float | None, described("Change of the price for one dollar of the spot.")]
-    gamma: Annotated[float | None, described("Change of delta for one dollar of the spot.")]
-    theta: Annotated[float | None, described("Change of the price in a calendar day.")]
-    vega: Annotated[float | None, described("Change of the price for one point of volatility.")]
-    rho: Annotated[float | None, described("Change of the price for one point of the rate.")]
+    iv: Annotated[float | None, make_description("Implied volatility a year: 0.25 is 25%.")]
+    delta: Annotated[
+        float | None, make_description("Change of the price for one dollar of the spot.")
+    ]
+    gamma: Annotated[float | None, make_description("Change of delta for one dollar of the spot.")]
+    theta: Annotated[float | None, make_description("Change of the price in a calendar day.")]
+    vega: Annotated[
+        float | None, make_description("Change of the price for one point of volatility.")
+    ]
+    rho: Annotated[float | None, make_description("Change of the price for one point of the rate.")]
     greek_spot: Annotated[
-        float | None, described("Price of the underlying at the moment of the option's price.")
+        float | None,
+        make_description("Price of the underlying at the moment of the option's price."),
     ]
     greek_dividends: Annotated[
-        float | None, described("Present value of the dividends to come, deducted from the spot.")
+        float | None,
+        make_description("Present value of the dividends to come, deducted from the spot."),
     ]
     greek_rate: Annotated[
-        float | None, described("Rate used, continuously compounded: 0.043 is 4.3%.")
+        float | None, make_description("Rate used, continuously compounded: 0.043 is 4.3%.")
     ]
-    greek_years: Annotated[float | None, described("Time to expiry.")]
+    greek_years: Annotated[float | None, make_description("Time to expiry.")]
     greek_status: Annotated[
-        Status, described("What came of it; where it is not ok, the Greeks are null.")
+        Status, make_description("What came of it; where it is not ok, the Greeks are null.")
     ]
 
 
 class Contract(TypedDict):
     """An option."""
 
-    contract: Annotated[str, described("OPRA symbol.")]
+    contract: Annotated[str, make_description("OPRA symbol.")]
 
 
 class ChainKey(Contract):
@@ -206,15 +216,15 @@ class Chain(Page):
     date: Day
     day_status: Annotated[
         DayStatus,
-        described(
+        make_description(
             "complete: the session has closed; incomplete: not yet, so there are no "
             "rows; no_session: not a trading day."
         ),
     ]
-    contracts: Annotated[list[ChainBar], described("Contracts by expiry, type and strike.")]
+    contracts: Annotated[list[ChainBar], make_description("Contracts by expiry, type and strike.")]
     nearest_expiries: Annotated[
         list[Day],
-        described(
+        make_description(
             "Where no contract fits: up to five listed expiries, the nearest to those wanted first."
         ),
     ]
@@ -224,7 +234,7 @@ class Chain(Page):
 class ContractBars(Page):
     """A page of bars of one option."""
 
-    bars: Annotated[list[ContractBar], described("Bars by time.")]
+    bars: Annotated[list[ContractBar], make_description("Bars by time.")]
     unknown: Unknown
 
 
@@ -238,19 +248,19 @@ class CurveKey(TypedDict):
 class Curve(CurveKey, total=False):
     """Yields of a day, for the tenors that were asked for."""
 
-    yield_1_month: Annotated[float | None, described("Yield for 1M, in percent.")]
-    yield_3_month: Annotated[float | None, described("Yield for 3M, in percent.")]
-    yield_1_year: Annotated[float | None, described("Yield for 1Y, in percent.")]
-    yield_2_year: Annotated[float | None, described("Yield for 2Y, in percent.")]
-    yield_5_year: Annotated[float | None, described("Yield for 5Y, in percent.")]
-    yield_10_year: Annotated[float | None, described("Yield for 10Y, in percent.")]
-    yield_30_year: Annotated[float | None, described("Yield for 30Y, in percent.")]
+    yield_1_month: Annotated[float | None, make_description("Yield for 1M, in percent.")]
+    yield_3_month: Annotated[float | None, make_description("Yield for 3M, in percent.")]
+    yield_1_year: Annotated[float | None, make_description("Yield for 1Y, in percent.")]
+    yield_2_year: Annotated[float | None, make_description("Yield for 2Y, in percent.")]
+    yield_5_year: Annotated[float | None, make_description("Yield for 5Y, in percent.")]
+    yield_10_year: Annotated[float | None, make_description("Yield for 10Y, in percent.")]
+    yield_30_year: Annotated[float | None, make_description("Yield for 30Y, in percent.")]
 
 
 class Rates(Answer):
     """Yields of some days."""
 
-    rates: Annotated[list[Curve], described("Curves by day.")]
+    rates: Annotated[list[Curve], make_description("Curves by day.")]
 
 
 class DividendShown(msgspec.Struct):
@@ -259,14 +269,16 @@ class DividendShown(msgspec.Struct):
     ticker: Ticker
     ex_dividend_date: Day
     pay_date: Day
-    amount: Annotated[float, described("Dollars a share.")]
+    amount: Annotated[float, make_description("Dollars a share.")]
     declared_ts: Moment
 
 
 class Dividends(Answer):
     """Dividends of some ex-days."""
 
-    dividends: Annotated[list[DividendShown], described("Dividends by ticker, then by ex-day.")]
+    dividends: Annotated[
+        list[DividendShown], make_description("Dividends by ticker, then by ex-day.")
+    ]
     unknown: Unknown
 
 
@@ -275,15 +287,15 @@ class SplitShown(msgspec.Struct):
 
     ticker: Ticker
     ex_date: Day
-    new_shares: Annotated[int, described("Shares that one has afterwards …")]
-    old_shares: Annotated[int, described("… for so many before.")]
+    new_shares: Annotated[int, make_description("Shares that one has afterwards …")]
+    old_shares: Annotated[int, make_description("… for so many before.")]
     announced_ts: Moment
 
 
 class Splits(Answer):
     """Splits of some ex-days."""
 
-    splits: Annotated[list[SplitShown], described("Splits by ticker, then by ex-day.")]
+    splits: Annotated[list[SplitShown], make_description("Splits by ticker, then by ex-day.")]
     unknown: Unknown
 
 
@@ -291,17 +303,17 @@ class SymbolShown(msgspec.Struct):
     """A stock or coin."""
 
     ticker: Ticker
-    asset_class: Annotated[ListedClass, described("What it is.")]
-    name: Annotated[str, described("Name.")]
-    sector: Annotated[str, described("Sector.")]
-    has_options: Annotated[bool, described("Whether options on it are listed.")]
+    asset_class: Annotated[ListedClass, make_description("What it is.")]
+    name: Annotated[str, make_description("Name.")]
+    sector: Annotated[str, make_description("Sector.")]
+    has_options: Annotated[bool, make_description("Whether options on it are listed.")]
     listed_ts: Moment
 
 
 class Symbols(Page):
     """A page of stocks and coins."""
 
-    symbols: Annotated[list[SymbolShown], described("By ticker.")]
+    symbols: Annotated[list[SymbolShown], make_description("By ticker.")]
 
 
 class Source(msgspec.Struct):
@@ -318,7 +330,9 @@ class Source(msgspec.Struct):
         str | None,
         Meta(description="When that row became known.", extra_json_schema={"format": "date-time"}),
     ]
-    instruments: Annotated[int, described("Stocks, coins or contracts listed.")] | UnsetType = UNSET
+    instruments: (
+        Annotated[int, make_description("Stocks, coins or contracts listed.")] | UnsetType
+    ) = UNSET
 
 
 class Freshness(Answer):
@@ -326,5 +340,5 @@ class Freshness(Answer):
 
     sources: Annotated[
         dict[str, Source],
-        described("Source, such as stock_daily, option_minute or rates -> its newest row."),
+        make_description("Source, such as stock_daily, option_minute or rates -> its newest row."),
     ]

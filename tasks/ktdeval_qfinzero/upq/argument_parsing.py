@@ -10,7 +10,7 @@ from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import parse_tickers
 from ktdeval_qfinzero.timestamps import DAY, day_start, parse_day, parse_moment
-from ktdeval_qfinzero.upq.arguments import MOST_TICKERS
+from ktdeval_qfinzero.upq.arguments import MAX_TICKERS
 
 
 def read_days(start: str, end: str) -> tuple[date, date]:
@@ -45,8 +45,8 @@ def read_tickers(text: str) -> tuple[str, ...]:
     not tickers, or too many.
     """
     tickers = parse_tickers(text, "tickers")
-    if len(tickers) > MOST_TICKERS:
-        raise invalid("tickers", f"at most {MOST_TICKERS} in one call")
+    if len(tickers) > MAX_TICKERS:
+        raise invalid("tickers", f"at most {MAX_TICKERS} in one call")
     return tuple(sorted(tickers))
 
 

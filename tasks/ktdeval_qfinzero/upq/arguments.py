@@ -7,24 +7,24 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, Resolution
-from ktdeval_qfinzero.instruments import MOST_TICKER, Right
+from ktdeval_qfinzero.instruments import MAX_TICKER, Right
 from ktdeval_qfinzero.schemas import (
     Arguments,
     Cursor,
     Paged,
-    described,
     described_last,
+    make_description,
     text,
     whole,
 )
-from ktdeval_qfinzero.upq.rows_and_indicators import MOST_BARS, MOST_INDICATORS
+from ktdeval_qfinzero.upq.rows_and_indicators import MAX_BARS, MAX_INDICATORS
 
 Mode = Literal["none", "split", "total"]
 PriceField = Literal["close", "open"]
 ListedClass = Literal["stock", "crypto"]
 
-MOST_TICKERS: Final = 200
-MOST_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility
+MAX_TICKERS: Final = 200
+MAX_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility
 #: Fields of a bar that a caller may choose from, besides the row's key
 VALUES: Final = ("open", "high", "low", "close", "volume", "transactions")
 #: Fields of an option row that are not of its bar
@@ -38,7 +38,7 @@ Tickers = Annotated[
     str,
     text(
         "Tickers in capitals, comma-separated, such as AVLN,BRKT; at most "
-        f"{MOST_TICKERS}. Rows come by ticker, then by time.",
+        f"{MAX_TICKERS}. Rows come by ticker, then by time.",
         2400,
     ),
 ]
@@ -74,15 +74,15 @@ Indicators = Annotated[
     str,
     text(
         "Indicators of the closes (adjusted as asked), comma-separated: ma_N, ema_N "
-        f"(N to {MOST_BARS}), macd (12, 26, 9: gives macd, macd_signal, "
-        f"macd_histogram); at most {MOST_INDICATORS}. Days before start count as "
+        f"(N to {MAX_BARS}), macd (12, 26, 9: gives macd, macd_signal, "
+        f"macd_histogram); at most {MAX_INDICATORS}. Days before start count as "
         "warm-up.",
         200,
     ),
 ]
 Adjust = Annotated[
     Mode,
-    described(
+    make_description(
         "none: as traded; split: for splits; total: for splits and cash dividends. "
         "Only events that are ex as of the clock count."
     ),
@@ -90,7 +90,7 @@ Adjust = Annotated[
 Limit = Annotated[int, whole("Most rows of one answer.", 1, 100_000)]
 Interval = Annotated[
     Literal["1m", "5m", "15m", "30m", "60m"],
-    described(
+    make_description(
         "Length of a bar. Longer ones are made of minutes, counted from the "
         "session's open (coins: midnight in UTC); window_end and is_whole say how "
         "far they reach: the last of a session, or as of the clock, may be shorter."
@@ -139,15 +139,15 @@ class StockDays(Days):
 Strike = Annotated[float, Meta(ge=0, le=99999.999)]
 IncludeGreeks = Annotated[
     bool,
-    described(
+    make_description(
         "Add implied volatility and Greeks (European Black-Scholes-Merton). Pages "
-        f"have at most {MOST_VALUED} rows."
+        f"have at most {MAX_VALUED} rows."
     ),
 ]
-GreekModel = Annotated[Literal["bsm"], described("Model of the Greeks.")]
+GreekModel = Annotated[Literal["bsm"], make_description("Model of the Greeks.")]
 GreekPrice = Annotated[
     PriceField,
-    described(
+    make_description(
         "Price that the volatility is implied from; high and low have no moment, so "
         "there is no spot for them."
     ),
@@ -167,7 +167,7 @@ class OptionRows(Arguments, kw_only=True):
 class ChainQuery(OptionRows):
     """Options on a stock that traded on a day."""
 
-    underlying: Annotated[str, text("Ticker of the stock or index.", MOST_TICKER)]
+    underlying: Annotated[str, text("Ticker of the stock or index.", MAX_TICKER)]
     date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
     expiry_min: Annotated[str, text("First expiry wanted.")] | None = None
     expiry_max: Annotated[str, text("Last expiry wanted.")] | None = None
@@ -175,7 +175,7 @@ class ChainQuery(OptionRows):
     strike_max: Annotated[Strike, described_last("Highest strike wanted, in dollars.")] | None = (
         None
     )
-    type: Annotated[Right, described("Calls or puts only.")] | None = None
+    type: Annotated[Right, make_description("Calls or puts only.")] | None = None
     fields: (
         Annotated[
             str,
@@ -197,7 +197,9 @@ class ContractQuery(OptionRows):
     end: EndMoment
     resolution: Annotated[
         Resolution,
-        described("Bars of days or of minutes; for days only the days of start and end count."),
+        make_description(
+            "Bars of days or of minutes; for days only the days of start and end count."
+        ),
     ] = "day"
     fields: (
         Annotated[
@@ -237,7 +239,7 @@ class ExDays(Arguments, kw_only=True):
 class SymbolsQuery(Arguments, kw_only=True):
     """Stocks and coins."""
 
-    asset_class: Annotated[ListedClass, described("Only these.")] | None = None
+    asset_class: Annotated[ListedClass, make_description("Only these.")] | None = None
     limit: Annotated[int, whole("Most rows of one answer.", 1, 10_000)] = 1_000
     cursor: Cursor | None = None
 

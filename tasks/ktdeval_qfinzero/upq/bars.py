@@ -22,7 +22,7 @@ from ktdeval_qfinzero.data.rows import (
     IntArray,
     MomentSpan,
     Resolution,
-    grouped,
+    group_bars,
 )
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
@@ -260,7 +260,7 @@ def _bars(view: DatasetView, query: BarQuery, ticker: str) -> Bars:
         return minutes
 
     first = np.flatnonzero(np.diff(start_ns, prepend=start_ns[0] - 1))
-    return grouped(minutes, first, start_ns[first])
+    return group_bars(minutes, first, start_ns[first])
 
 
 def _bar_columns(

@@ -19,7 +19,7 @@ from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.upq import answers, arguments, rows_and_indicators
 from ktdeval_qfinzero.upq.argument_parsing import read_moments, read_names, span_of
-from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES
+from ktdeval_qfinzero.upq.arguments import MAX_VALUED, TERMS, VALUES
 from ktdeval_qfinzero.upq.option_greeks import (
     OptionQuotes,
     day_moment,
@@ -67,7 +67,7 @@ def chain_query(view: DatasetView, given: arguments.ChainQuery) -> answers.Chain
         if symbol in listed and _passes(listed[symbol], given, expiries)
     ]
     left = (symbol for symbol in passing if after is None or symbol > after)
-    page, next_cursor = page_of(left, _most_rows(given), lambda symbol: (symbol,))
+    page, next_cursor = page_of(left, _max_rows(given), lambda symbol: (symbol,))
 
     contracts = tuple(listed[symbol].contract for symbol in page)
     bars = join([chain[symbol] for symbol in page])
@@ -104,7 +104,7 @@ def ticker_query(view: DatasetView, given: arguments.ContractQuery) -> answers.C
         bars = view.bars("option", contract.symbol, resolution, span)
 
     left = bars if after is None else bars.take(bars.start_ns > after)
-    page = left.take(slice(0, _most_rows(given)))
+    page = left.take(slice(0, _max_rows(given)))
     next_cursor = write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None
     table = OptionTable(contract.underlying, (contract,) * len(page), page, resolution)
     rows = _option_rows(view, table, names, given)
@@ -117,9 +117,9 @@ def ticker_query(view: DatasetView, given: arguments.ContractQuery) -> answers.C
     )
 
 
-def _most_rows(given: arguments.ChainQuery | arguments.ContractQuery) -> int:
+def _max_rows(given: arguments.ChainQuery | arguments.ContractQuery) -> int:
     """Most rows of a page; Greeks take long, so that there are fewer with them."""
-    return min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
+    return min(given.limit, MAX_VALUED) if given.include_greeks else given.limit
 
 
 def _status_of(view: DatasetView, day: date) -> answers.DayStatus:

@@ -99,8 +99,8 @@ def moments(start_ns: IntArray) -> Column:
     return plain(np.datetime_as_string(start_ns.astype("datetime64[ns]"), unit="s", timezone="UTC"))
 
 
-MOST_BARS = 400
-MOST_INDICATORS = 10
+MAX_BARS = 400
+MAX_INDICATORS = 10
 FAST = 12
 SLOW = 26
 SIGNAL = 9
@@ -116,15 +116,15 @@ def read_indicators(text: str | None) -> tuple[str, ...]:
         return ()
 
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    if len(names) > MOST_INDICATORS:
-        raise invalid("indicators", f"at most {MOST_INDICATORS} in one call")
+    if len(names) > MAX_INDICATORS:
+        raise invalid("indicators", f"at most {MAX_INDICATORS} in one call")
 
     for name in names:
         match = _NAME.fullmatch(name)
-        if name != "macd" and (match is None or int(match[2]) > MOST_BARS):
+        if name != "macd" and (match is None or int(match[2]) > MAX_BARS):
             raise invalid(
                 "indicators",
-                f"expected ma_N, ema_N (N from 1 to {MOST_BARS}) or macd, separated by commas",
+                f"expected ma_N, ema_N (N from 1 to {MAX_BARS}) or macd, separated by commas",
             )
 
     return names

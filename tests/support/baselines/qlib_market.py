@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ktdeval.market import MarketSnapshot
-from ktdeval_qlib.samples import Days, Segments
+from ktdeval_qlib.samples import SegmentDays, Segments
 from ktdfin_market import small_market
 
 PRICES = ("open", "high", "low", "close")
 FROZEN = (10, 11)  #: columns whose price is the same on every day
 SEGMENTS = Segments(
-    Days("2008-01-01", "2024-02-07"),
-    Days("2024-02-08", "2024-03-08"),
-    Days("2024-03-11", "2026-04-10"),
+    SegmentDays("2008-01-01", "2024-02-07"),
+    SegmentDays("2024-02-08", "2024-03-08"),
+    SegmentDays("2024-03-11", "2026-04-10"),
 )
 
 

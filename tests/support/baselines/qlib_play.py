@@ -13,7 +13,7 @@ from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval_qlib.samples import Days, Samples, Segments, SegmentSplit
+from ktdeval_qlib.samples import Samples, SegmentDays, Segments, SegmentSplit
 from trading_market import part_of_market
 
 TRAIN = "2023-06-15:2023-10-31"
@@ -47,7 +47,7 @@ def planted(
     calendar = np.arange("2020-01-01", "2030-01-01", dtype="datetime64[D]")[:days]
     parts = {"train": (60, days - 70), "valid": (days - 70, days - 35), "test": (days - 35, days)}
     wanted = {
-        name: Days(str(calendar[first]), str(calendar[stop - 1]))
+        name: SegmentDays(str(calendar[first]), str(calendar[stop - 1]))
         for name, (first, stop) in parts.items()
     }
     labels[:60] = np.nan

@@ -17,8 +17,8 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.loopback_server import serving
 from ktdeval_command.placeholders import StepValues
-from ktdeval_command.profiles import Profile, prepared, run_words
-from ktdeval_command.program import Finished, ProgramLimits, Start, run_program
+from ktdeval_command.profiles import Profile, prepare_start, run_words
+from ktdeval_command.program import FinishedProgram, ProgramLimits, Start, run_program
 from ktdeval_command.sandbox import Sandbox
 from ktdeval_command.tool_server import ToolServer
 from ktdeval_command.wire.bridge_request import BridgeRequest
@@ -166,9 +166,9 @@ def run_step(
     sandbox: Sandbox,
     workspaces: Workspaces,
     listing: str | None = None,
-) -> Finished:
+) -> FinishedProgram:
     """Run a program for a step, in a folder with the task's files."""
-    ready = prepared(profile, run_words(run), served.values)
+    ready = prepare_start(profile, run_words(run), served.values)
     task = {"task.md": served.values.prompt.encode(), "state.json": b"{}"}
     listing = workspaces.from_files({**ready.files, **task}, listing)
     start = Start(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_WORDS = 40  # of a sentence
+MAX_WORDS = 40  # of a sentence
 
 _FENCE = re.compile(r"^( *)(```+|~~~+)(.*?)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 _INLINE_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
@@ -93,7 +93,7 @@ def _plain(heading: str) -> str:
 # ---- sentences
 
 
-def long_sentences(text: str, most: int = MOST_WORDS) -> list[str]:
+def long_sentences(text: str, most: int = MAX_WORDS) -> list[str]:
     """Return the sentences of a page with more words; tables, headings and code are none."""
     found = []
     for paragraph in paragraphs(text):

@@ -17,7 +17,7 @@ from docs_tables import moved_commands, paper_tables, traits_table
 from ktdeval import errors, hookspecs
 from ktdeval.cards import card_words
 from ktdeval.cli.data_make import ProviderCommand
-from ktdeval.cli.options import RunOptionsCommand, grouped, run_options
+from ktdeval.cli.options import RunOptionsCommand, group_options, run_options
 from ktdeval.cli.terminal_tables import params_of
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import Plugins
@@ -211,7 +211,7 @@ def options_page() -> str:
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
     command = click.Command("run")
 
-    for title, options in grouped(run_options()).items():
+    for title, options in group_options(run_options()).items():
         rows = []
         for option in options:
             assert isinstance(option, click.Option)

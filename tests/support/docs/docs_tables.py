@@ -7,9 +7,9 @@ import re
 
 from docs_markdown import code, plain_text, table
 from ktdeval.calls.prompt_size import (
-    FEWEST_TOKENS,
     KINDS,
-    MOST_TOKENS,
+    MAX_TOKENS,
+    MIN_TOKENS,
     TOKEN_RATES,
     PromptBytes,
 )
@@ -111,7 +111,7 @@ def token_rates_table() -> str:
     for row in measured["contents"]:
         size = PromptBytes(*(row[kind] for kind in KINDS))
         counted = [size.total / tokens for tokens in row["tokens"].values()]
-        estimated = [size.total / size.tokens(rate) for rate in (FEWEST_TOKENS, MOST_TOKENS)]
+        estimated = [size.total / size.tokens(rate) for rate in (MIN_TOKENS, MAX_TOKENS)]
         rows.append((row["content"], *(f"{rate:.2f}" for rate in (*counted, *estimated))))
 
     names = [f"{code(name)} ({entry['package']})" for name, entry in measured["tokenizers"].items()]

@@ -22,7 +22,7 @@ from ktdeval.harness.chat_messages import Reply, Usage
 from paths import REPOSITORY
 
 FOLDER = Path(__file__).parent
-MOST_BYTES = 40_000  #: of one packed sample
+MAX_BYTES = 40_000  #: of one packed sample
 KEY = "5eed" * 8
 _TASK = ("--tasks", "blinded_open_research", "--windows", "W1", "--limit", "1")
 

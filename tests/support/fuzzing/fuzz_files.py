@@ -197,7 +197,7 @@ def _submitted(data: bytes) -> object:
 
 def _marked(data: bytes) -> object:
     """Renew an episode's mark, as the submission of a run does after a secret was replaced."""
-    from ktdeval.errors import explained
+    from ktdeval.errors import wrap_os_error
     from ktdeval.runner import LEDGER, MARK
     from ktdeval_board.redacted_records import _update_mark
 
@@ -206,7 +206,7 @@ def _marked(data: bytes) -> object:
     (folder / LEDGER).write_bytes(b"x")
     (folder / MARK).write_bytes(data)
 
-    with explained("records can't be copied"):
+    with wrap_os_error("records can't be copied"):
         return _update_mark(folder)
 
 

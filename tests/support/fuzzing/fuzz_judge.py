@@ -12,14 +12,14 @@ def judge_parsers(judgement: bytes) -> dict[str, Parser]:
     given.
     """
     from ktdeval_judge.document import load_judgement
-    from ktdeval_judge.plan import PLAN_VERSION, Plan, PlannedDay, read_plan
+    from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlannedDay, read_plan
     from ktdeval_judge.readers import ReadOptions, read_declared
 
     def declared(path: Path) -> object:
         return read_declared(path, ReadOptions())
 
     day = PlannedDay(day="2024-01-02", rows=(("600001.SH", 0.5),))
-    plan = Plan(version=PLAN_VERSION, form="weight", others="sell", days=(day,), lots={})
+    plan = DeclaredPlan(version=PLAN_VERSION, form="weight", others="sell", days=(day,), lots={})
     readers = tuple(
         f"ktdeval_judge/readers/{name}.py" for name in ("__init__", "plain", "sample", "wide")
     )

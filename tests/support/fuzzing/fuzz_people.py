@@ -11,12 +11,12 @@ def people_parsers() -> dict[str, Parser]:
     """Return the readers of a page's message, of a form's text, and of a tool's result."""
     from ktdeval.harness import Message, ModelRequest, ToolSpec
     from ktdeval_human.forms import FormError, form_of
-    from ktdeval_human.moments import Refused, act_of, read_message
-    from ktdeval_human.shown import in_lines, shown
+    from ktdeval_human.moments import RefusedInput, act_of, read_message
+    from ktdeval_human.shown import in_lines, show_request
 
     submit = ToolSpec("submit", "Submits.", _SCHEMA)
     request = ModelRequest((Message("user", "?"),), tools=(submit,), submit_tool="submit", step=0)
-    moment = shown(request)
+    moment = show_request(request)
     form = form_of(_SCHEMA)
 
     def read_texts(data: bytes) -> object:
@@ -35,7 +35,7 @@ def people_parsers() -> dict[str, Parser]:
             lambda data: act_of(read_message(data), moment),
             (json.dumps(sent).encode(), b'{"text": "words"}'),
             paths,
-            (Refused,),
+            (RefusedInput,),
         ),
         "person's form": Parser(read_texts, (b"1e400", b"a=b=c", b"{"), paths, (FormError,)),
         "person's result": Parser(

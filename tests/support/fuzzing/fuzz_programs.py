@@ -14,7 +14,7 @@ def program_parsers() -> dict[str, Parser]:
     from ktdeval.stores import LocalStore
     from ktdeval_command.code_identity import imported_files
     from ktdeval_command.placeholders import StepValues
-    from ktdeval_command.profiles import load_profile, prepared
+    from ktdeval_command.profiles import load_profile, prepare_start
     from ktdeval_command.program import read_outcome
     from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 
@@ -47,7 +47,7 @@ def program_parsers() -> dict[str, Parser]:
             ("ktdeval_command/workspace.py",),
         ),
         "program profile": Parser(
-            of_file(lambda path: prepared(load_profile(path), ("agent",), values), "own.yaml"),
+            of_file(lambda path: prepare_start(load_profile(path), ("agent",), values), "own.yaml"),
             (
                 b"subcommand: run\narguments: ['{prompt}', '{tools_stdio}']\nstdin: x\n",
                 b"environment: {A: '{bridge}'}\nfiles: {a/b.json: {c: ['{tools_stdio}', 1]}}\n",

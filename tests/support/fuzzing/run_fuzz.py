@@ -28,8 +28,8 @@ from paths import REPOSITORY
 if TYPE_CHECKING:
     from fuzz_kit import Parser
 
-MOST_SECONDS = 2.0  # for one input
-MOST_BYTES = 20_000
+MAX_SECONDS = 2.0  # for one input
+MAX_BYTES = 20_000
 _TOKENS = (
     b"null", b"true", b"-1", b"1e999", b"NaN", b"{", b"}", b"[", b"]", b'"', b":", b",", b"\\u0000",
     b"\\ud800", b"\x00", b"\xff", b"\xef\xbb\xbf", b"9" * 25, b"[" * 300, b"&a ", b"*a", b"!!set ",
@@ -39,7 +39,7 @@ _TOKENS = (
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
     """Return a changed input."""
-    changed = bytearray(data[:MOST_BYTES])
+    changed = bytearray(data[:MAX_BYTES])
     for _ in range(chance.choice((1, 1, 2, 4, 16))):
         place = chance.randrange(len(changed) + 1)
         way = chance.randrange(6)
@@ -57,7 +57,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
         else:
             changed[place : place + 4] = chance.choice(_TOKENS)
 
-    return bytes(changed[:MOST_BYTES])
+    return bytes(changed[:MAX_BYTES])
 
 
 def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
@@ -87,7 +87,7 @@ def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
             key = f"{type(defect).__name__} at {frame.filename}:{frame.lineno}"
             found.setdefault(key, f"{name}: {key}: {str(defect)[:120]} for {data[:200]!r}")
 
-        if took > MOST_SECONDS:
+        if took > MAX_SECONDS:
             found.setdefault("slow", f"{name}: took {took:.1f} s for {data[:200]!r}")
 
     print(
@@ -129,7 +129,7 @@ def fuzz_by_coverage(name: str, runs: int, seconds: float) -> None:
         sys.argv[0],
         str(corpus),
         f"-runs={runs}",
-        f"-max_len={MOST_BYTES}",
+        f"-max_len={MAX_BYTES}",
         "-timeout=10",
         "-rss_limit_mb=4096",
     ]

@@ -115,7 +115,7 @@ def a_share_house(code: str, config: TradingConfig) -> slow.House:
         buy_bps=number(config.buy_fee_bps),
         sell_bps=number(config.sell_fee_bps),
         minimum=number(config.min_fee_cny),
-        least_buy=max(lot, Decimal(config.star_min_shares)) if board is Board.STAR else lot,
+        min_buy=max(lot, Decimal(config.star_min_shares)) if board is Board.STAR else lot,
         limit=Decimal(LIMITS[board]) - number(config.limit_buffer_pct) / 100,
     )
 

@@ -59,7 +59,7 @@ class House:
     initial: D | None  #: None where there are no shorts
     maintenance: D
     borrow: D
-    least_buy: D = NOTHING  #: quantity
+    min_buy: D = NOTHING  #: quantity
     #: of A-shares, whose sums are rounded half up: move from the reference at which trading stops
     limit: D | None = None
 
@@ -177,8 +177,8 @@ class Broker:
     market: list[Series]
     days_a_year: int
     cash: D
-    most_names: int
-    most_weight: D
+    max_names: int
+    max_weight: D
     held: dict[int, D] = field(default_factory=dict)
     fresh: dict[int, D] = field(default_factory=dict)
     charges: list[tuple[str, int, D]] = field(default_factory=list)
@@ -373,7 +373,7 @@ class Broker:
     def has_no_room(self, asset: int) -> bool:
         """Is it one name too many, with those that were only sold after the open?"""
         names = self.sold_late.union(self.held)
-        return asset not in names and len(names) >= self.most_names
+        return asset not in names and len(names) >= self.max_names
 
     def price(self, day: int, asset: int, quantity: D, selling: bool) -> D:
         """Price of a fill of a quantity."""
@@ -494,10 +494,10 @@ class Broker:
 
         after = have - quantity if selling else have + quantity
         price = series.open_price(day)
-        is_heavy = abs(after) * price > self.most_weight * nav
+        is_heavy = abs(after) * price > self.max_weight * nav
 
         if is_sized and weight is not None:
-            is_heavy = abs(weight).quantize(BILLIONTH, ROUND_HALF_EVEN) > self.most_weight
+            is_heavy = abs(weight).quantize(BILLIONTH, ROUND_HALF_EVEN) > self.max_weight
 
         if selling:
             return self.sell(day, asset, quantity, have, is_heavy)
@@ -598,7 +598,7 @@ class Broker:
         if (
             quantity <= 0
             or (quantity % house.lot and (have >= 0 or after))
-            or (have >= 0 and quantity < house.least_buy)
+            or (have >= 0 and quantity < house.min_buy)
         ):
             return Ending("rejected", "lot")
 
@@ -625,7 +625,7 @@ class Broker:
             return Ending("rejected", "minimum")
 
         if not quantity or (
-            have >= 0 and (quantity < house.least_buy or worth(quantity) < house.smallest)
+            have >= 0 and (quantity < house.min_buy or worth(quantity) < house.smallest)
         ):
             return Ending("rejected", "volume", wanted=wanted)
 
@@ -649,7 +649,7 @@ class Broker:
 
             bought = low * house.lot
             if not bought or (
-                have >= 0 and (bought < house.least_buy or worth(bought) < house.smallest)
+                have >= 0 and (bought < house.min_buy or worth(bought) < house.smallest)
             ):
                 return Ending("rejected", "cash")
 
@@ -704,7 +704,7 @@ def a_share(code: str) -> House:
         "step": D(1),
         "lot": D(100),
         "smallest": NOTHING,
-        "least_buy": D(200 if star else 100),
+        "min_buy": D(200 if star else 100),
     }
 
     return House(

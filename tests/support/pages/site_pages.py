@@ -18,7 +18,7 @@ from typing import Any
 from browser_pages import Reader, keep_drawing
 from ktdeval.values import loads_strict
 from ktdeval_board.site.files import data_file
-from ktdeval_pages.text_deltas import BaseText, restored
+from ktdeval_pages.text_deltas import BaseText, restore_text
 
 DIVISION = "blinded-open-research"
 OTHER = "bright-open-research"
@@ -186,7 +186,7 @@ def data_text(content: bytes, data: Path | None = None) -> str:
     assert data is not None
     _, base_name = loads_strict(f"[{names[2].decode()}]")
     base = read_data_file((data / f"{base_name}.js").read_bytes())
-    return restored(BaseText(base), loads_strict(unpacked))
+    return restore_text(BaseText(base), loads_strict(unpacked))
 
 
 def read_data(site: Path, name: str) -> Any:

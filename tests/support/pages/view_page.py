@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.values import loads_strict
-from ktdeval_pages.text_deltas import BaseText, restored
+from ktdeval_pages.text_deltas import BaseText, restore_text
 from report_page import Page, check_whole
 from run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market
 
@@ -112,7 +112,9 @@ def data_of(path: Path) -> dict[str, str]:
     (name,) = bases
     base = base_of(path.with_name(name)) or {}
     return {
-        name: restored(BaseText(unpacked(base[name]) if name in base else ""), loads_strict(part))
+        name: restore_text(
+            BaseText(unpacked(base[name]) if name in base else ""), loads_strict(part)
+        )
         for name, part in parts.items()
     }
 

@@ -72,7 +72,7 @@ class ScriptedModel(OpenProvider):
         self.lock = threading.Lock()
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.max_at_once = 0
 
     def reply(self, request: ModelRequest) -> Reply:
         text = request.messages[-1].content
@@ -80,7 +80,7 @@ class ScriptedModel(OpenProvider):
             self.asked[text] += 1
             attempt = self.asked[text]
             self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
+            self.max_at_once = max(self.max_at_once, self.at_once)
 
         try:
             answer = self.answer(text, attempt)

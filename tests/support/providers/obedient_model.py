@@ -132,7 +132,7 @@ def _orders(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
         raise Contradiction(f"{least.sentence!r} leaves nothing to buy")
 
     nav = prompt.nav()
-    if nav and offer.price and weight * nav < offer.price * prompt.least_lot(offer):
+    if nav and offer.price and weight * nav < offer.price * prompt.min_lot(offer):
         raise Contradiction(f"{least.sentence!r} is less than a lot of {offer.label}")
 
     order = {"stock_id": offer.label, "side": "BUY", "target_weight": weight}
@@ -167,13 +167,13 @@ def _filled(example: Mapping[str, Any], prompt: Prompt, labels: list[str]) -> di
     """Return an example's object with the most bullish values, and each label in place of LABEL."""
     filled: dict[str, Any] = {}
     for name, value in example.items():
-        best = _most_bullish(value, prompt, labels)
+        best = _max_bullish(value, prompt, labels)
         filled.update(dict.fromkeys(labels if name == "LABEL" else [name], best))
 
     return filled
 
 
-def _most_bullish(value: Any, prompt: Prompt, labels: list[str]) -> Any:
+def _max_bullish(value: Any, prompt: Prompt, labels: list[str]) -> Any:
     if isinstance(value, Mapping):
         return _filled(value, prompt, labels)
 

@@ -195,7 +195,7 @@ class Prompt:
         listed = _ANALYSTS.search(self.prose)
         return listed[1] if listed else ""
 
-    def least_lot(self, offer: Offer) -> int:
+    def min_lot(self, offer: Offer) -> int:
         """Shares that can be bought: the lot that the text names for the asset's board; the largest
         of all that it names where it names none for this one.
         """

@@ -19,7 +19,7 @@ from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
 from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
 
 MARK = "cache_control"
-MOST_MARKS = 4
+MAX_MARKS = 4
 LOOK_BACK = 20
 LIFETIME_S = 300.0
 OPENAI_MINIMUM = 1024
@@ -88,8 +88,8 @@ class ClaudeCache:
         blocks = _prefixes(body, self._heeds_choice)
         marks = [index for index, block in enumerate(blocks) if block.is_marked]
 
-        if len(marks) > MOST_MARKS:
-            raise ValueError(f"{len(marks)} marks, and {MOST_MARKS} are taken")
+        if len(marks) > MAX_MARKS:
+            raise ValueError(f"{len(marks)} marks, and {MAX_MARKS} are taken")
 
         found = max((self._found(blocks, mark, now) for mark in marks), default=-1)
         read = blocks[found].tokens if found >= 0 else 0.0

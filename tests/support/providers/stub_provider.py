@@ -70,7 +70,7 @@ class Stub:
     `mood`: in another one, questions without tools are answered in another way; may be replaced
     while it runs. `requests`: every request, in order of arrival. `answered`: how often each
     content was answered in whole, by digest: what a provider would have billed. `counts`: requests
-    by outcome. `held`: how many requests wait for `go_on`. `most_at_once`: the most requests it
+    by outcome. `held`: how many requests wait for `go_on`. `max_at_once`: the most requests it
     ever worked on at the same time. `batches`: its batch interfaces.
     """
 
@@ -83,7 +83,7 @@ class Stub:
         self.answered: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.held = 0
-        self.most_at_once = 0
+        self.max_at_once = 0
         self._at_once = 0
         self._asked: Counter[str] = Counter()
         self._model = make_builtin(options.model)
@@ -145,7 +145,7 @@ class Stub:
 
     async def _serve(self, wire: Any, request: web.Request) -> web.StreamResponse:
         self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
+        self.max_at_once = max(self.max_at_once, self._at_once)
         seen = Seen(len(self.requests) + 1, wire.name, None)
         self.requests.append(seen)
 

@@ -28,7 +28,7 @@ from ktdeval_qfinzero.benchmark.items import (
     GoldStep,
     ItemCall,
     ItemDraft,
-    resolved,
+    resolve_references,
 )
 from ktdeval_qfinzero.benchmark.market_facts import MomentFacts
 from ktdeval_qfinzero.catalogue import catalogue
@@ -245,7 +245,9 @@ class Perfect:
 
         call = plan[len(answers)]
         arguments = (
-            resolved(item.gold[len(answers)].args, answers) if self._live else call["arguments"]
+            resolve_references(item.gold[len(answers)].args, answers)
+            if self._live
+            else call["arguments"]
         )
         wire = catalogue().find(call["tool"]).wire_name
 

@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import conflict
-from ktdeval_qfinzero.operations import Catalogue, Operation, typed
-from ktdeval_qfinzero.schemas import Answer, Arguments, described
+from ktdeval_qfinzero.operations import Catalogue, Operation, read_types
+from ktdeval_qfinzero.schemas import Answer, Arguments, make_description
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
 
 HOLD = threading.Event()
@@ -29,15 +29,15 @@ class Echo(Answer):
 class EchoGet(Arguments):
     name: Name
     count: Annotated[int, Meta(description="a whole number", ge=0, le=9)] = 3
-    share: Annotated[float, described("a number")] | None = None
-    is_big: Annotated[bool, described("yes or no")] = False
-    word: Annotated[Literal["none", "all"], described("a word")] | None = None
+    share: Annotated[float, make_description("a number")] | None = None
+    is_big: Annotated[bool, make_description("yes or no")] = False
+    word: Annotated[Literal["none", "all"], make_description("a word")] | None = None
 
 
 class EchoPost(Arguments):
     name: Name
-    count: Annotated[int, described("a whole number")]
-    thing: Annotated[Any, described("anything")] = None
+    count: Annotated[int, make_description("a whole number")]
+    thing: Annotated[Any, make_description("anything")] = None
 
 
 class Advance(Arguments):
@@ -90,7 +90,7 @@ def toy(
     name: str, method: Literal["GET", "POST"], path: str, function: Any, changes: bool = False
 ) -> Operation:
     return Operation(
-        name, method, path, "Play.", *typed(function, lambda workspace: workspace), changes
+        name, method, path, "Play.", *read_types(function, lambda workspace: workspace), changes
     )
 
 

@@ -204,10 +204,10 @@ def ktdeval(
     *words: object,
     cwd: Path,
     environment: Mapping[str, str] | None = None,
-    most_file_bytes: int | None = None,
+    max_file_bytes: int | None = None,
 ) -> Done:
     """Run `ktdeval WORDS` to its end: here, or in a process of its own where it is to die. No file
-    grows past `most_file_bytes`.
+    grows past `max_file_bytes`.
     """
     if any(name.startswith(_DIES) for name in environment or ()):
         return start(*words, cwd=cwd, environment=environment).wait()
@@ -215,8 +215,8 @@ def ktdeval(
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
     _, unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     with _as_process_of(cwd, environment or {}), redirect_stdout(out), redirect_stderr(err):
-        if most_file_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, unlimited))
+        if max_file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, unlimited))
 
         try:
             code = main([str(word) for word in words])

@@ -20,10 +20,10 @@ from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_sch
 
 Schema = Mapping[str, Any]
 
-MOST_FIELDS = 5_000
-MOST_LEVELS = 10
-MOST_VALUES = 1_000
-MOST_CHARACTERS = 120_000
+MAX_FIELDS = 5_000
+MAX_LEVELS = 10
+MAX_VALUES = 1_000
+MAX_CHARACTERS = 120_000
 STRICT_WORDS = frozenset(
     {
         *(
@@ -112,10 +112,10 @@ def _is_large(schema: Schema) -> bool:
 
     characters = sum(map(len, [*names, *values]))
     sizes = (
-        (len(names), MOST_FIELDS),
-        (len(values), MOST_VALUES),
-        (characters, MOST_CHARACTERS),
-        (depth(schema), MOST_LEVELS),
+        (len(names), MAX_FIELDS),
+        (len(values), MAX_VALUES),
+        (characters, MAX_CHARACTERS),
+        (depth(schema), MAX_LEVELS),
     )
 
     return any(size > most for size, most in sizes)

@@ -13,7 +13,7 @@ from ktdeval.stores import Store, open_store
 from ktdeval.stores.remote import FsspecStore, RequestRetries, open_remote
 
 BUCKET = "a-bucket"
-QUICK = RequestRetries(attempts=12, first_s=0.001, most_s=0.01)
+QUICK = RequestRetries(attempts=12, first_s=0.001, max_s=0.01)
 
 
 @contextmanager

@@ -14,25 +14,25 @@ Schema = Mapping[str, Any]
 _OFFER = re.compile(r"^## (\S+)\n\n.*?\n\nArguments: (.*)$", re.MULTILINE | re.DOTALL)
 
 
-def obeyed(schema: Schema, least_items: int = 0, number: int = 0) -> Any:
+def obeyed(schema: Schema, min_items: int = 0, number: int = 0) -> Any:
     """The first value that a schema admits: the greatest number, the shortest text, a list as short
-    as it may be, of `least_items` if that is allowed; of words the one whose turn it is, which is
+    as it may be, of `min_items` if that is allowed; of words the one whose turn it is, which is
     the first in the first item of a list.
     """
     if "enum" in schema:
         return schema["enum"][number % len(schema["enum"])]
 
     if "anyOf" in schema:
-        return obeyed(schema["anyOf"][0], least_items, number)
+        return obeyed(schema["anyOf"][0], min_items, number)
 
     kind = schema["type"]
     if kind == "object":
         parts = schema["properties"]
-        return {name: obeyed(parts[name], least_items, number) for name in schema["required"]}
+        return {name: obeyed(parts[name], min_items, number) for name in schema["required"]}
 
     if kind == "array":
-        count = max(schema.get("minItems", 0), min(least_items, schema.get("maxItems", 1)))
-        return [obeyed(schema["items"], least_items, turn) for turn in range(count)]
+        count = max(schema.get("minItems", 0), min(min_items, schema.get("maxItems", 1)))
+        return [obeyed(schema["items"], min_items, turn) for turn in range(count)]
 
     if kind == "string":
         return "x" * schema.get("minLength", 0)
@@ -45,8 +45,8 @@ class SchemaFollower:
     instead of the one offered.
     """
 
-    def __init__(self, least_items: int = 0, plain: Schema | None = None) -> None:
-        self._least_items = least_items
+    def __init__(self, min_items: int = 0, plain: Schema | None = None) -> None:
+        self._min_items = min_items
         self._plain = plain
         self.requests: list[ModelRequest] = []
 
@@ -69,11 +69,11 @@ class SchemaFollower:
         return Reply(f'```json\n{{"tool": "{name}", "arguments": {self._arguments(schema)}}}\n```')
 
     def _in_envelope(self, schema: Schema) -> Any:
-        envelope = obeyed(schema, self._least_items)
+        envelope = obeyed(schema, self._min_items)
         if self._plain is not None:
-            envelope["calls"][0]["arguments"] = obeyed(self._plain, self._least_items)
+            envelope["calls"][0]["arguments"] = obeyed(self._plain, self._min_items)
 
         return envelope
 
     def _arguments(self, schema: Schema) -> str:
-        return json.dumps(obeyed(self._plain or schema, self._least_items))
+        return json.dumps(obeyed(self._plain or schema, self._min_items))

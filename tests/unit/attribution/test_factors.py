@@ -117,7 +117,8 @@ def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: P
     assert table.matrix().shape == (9, 12)
 
     np.testing.assert_array_equal(
-        table.standardised(snapshot.member[300]), standardise(table.matrix(), snapshot.member[300])
+        table.standardise_over(snapshot.member[300]),
+        standardise(table.matrix(), snapshot.member[300]),
     )
 
 
@@ -426,7 +427,9 @@ def test_exposures_are_standardised_values_of_the_day_before() -> None:
     assert known.names == FACTOR_NAMES
 
     for day, row in enumerate(range(300, 320)):
-        expected = factor_values(snapshot.as_of(row - 1)).standardised(snapshot.member[row - 1]).T
+        expected = (
+            factor_values(snapshot.as_of(row - 1)).standardise_over(snapshot.member[row - 1]).T
+        )
         np.testing.assert_allclose(known.z[day], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
 
 

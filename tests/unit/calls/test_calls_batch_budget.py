@@ -10,7 +10,7 @@ import pytest
 
 from call_clients import ScriptedModel
 from ktdeval.calls.batch_client import BatchClient
-from ktdeval.calls.budget import Budget, most_tokens
+from ktdeval.calls.budget import Budget, max_request_tokens
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings
 from ktdeval.calls.prices import Price, PriceTier
@@ -66,7 +66,7 @@ def test_long_prompts_cost_half_of_their_tier_in_a_batch() -> None:
 
 
 def test_the_most_of_all_requests_is_reserved_together_or_not_at_all() -> None:
-    assert most_tokens(ASKED[0]) == (100, 1_000)
+    assert max_request_tokens(ASKED[0]) == (100, 1_000)
 
     with pytest.raises(BudgetError, match=r"the batch may cost up to 0\.0154") as caught:
         budget(max_cost=3 * MOST * 0.999).reserve_batch(ASKED, HALF)

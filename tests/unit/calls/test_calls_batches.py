@@ -178,7 +178,7 @@ def test_an_answer_that_submits_nothing_is_asked_again_in_a_further_batch(run: B
 def test_more_requests_than_a_batch_takes_go_in_several(
     run: BatchRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ktdeval_models.remote.batch.common.AdapterBatches.most_requests", 4)
+    monkeypatch.setattr("ktdeval_models.remote.batch.common.AdapterBatches.max_requests", 4)
     run.go()
 
     assert [len(batch.items) for batch in run.stub.batches.created] == [4, 2]
@@ -522,7 +522,7 @@ def test_a_sample_that_can_not_be_made_ends_its_episode_and_later_ones_are_not_a
 # -- money
 
 
-def most_usd(run: BatchRun) -> float:
+def max_usd(run: BatchRun) -> float:
     """What a batch may cost at most, as the refusal of too small a budget names it."""
     result = run.go(max_cost=1e-9)
     assert isinstance(result.stopped, BudgetError)
@@ -533,7 +533,7 @@ def most_usd(run: BatchRun) -> float:
 def test_a_budget_below_what_the_batch_may_cost_stops_the_run_before_it_is_submitted(
     run: BatchRun,
 ) -> None:
-    needed = most_usd(run)
+    needed = max_usd(run)
     assert run.stub.batches.created == []
 
     result = run.go(max_cost=needed * 0.999)
@@ -554,7 +554,7 @@ def test_a_batch_reserves_half_of_what_its_calls_would(run: BatchRun, tmp_path: 
 
     one_call = result.stopped.needed["max_cost"]
     # prompts differ by a few letters; a reply may have 4,096 tokens
-    assert most_usd(run) == pytest.approx(SAMPLES * one_call / 2, rel=0.01)
+    assert max_usd(run) == pytest.approx(SAMPLES * one_call / 2, rel=0.01)
     assert PRICE["output"] * 4096 / 1e6 < one_call
 
 

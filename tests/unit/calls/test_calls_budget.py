@@ -9,7 +9,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.calls.budget import Amount, Budget, Drawing, Reservation, most_tokens
+from ktdeval.calls.budget import Amount, Budget, Drawing, Reservation, max_request_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
@@ -36,8 +36,8 @@ def request(text: str = "What to buy?", max_output_tokens: int = 100) -> ModelRe
 
 
 ASKED = request()
-MOST = PRICE.most(*most_tokens(ASKED))
-MOST_TOKENS = sum(most_tokens(ASKED))
+MOST = PRICE.most(*max_request_tokens(ASKED))
+MAX_TOKENS = sum(max_request_tokens(ASKED))
 
 
 def budget(
@@ -70,8 +70,8 @@ def test_the_bound_of_a_call_counts_every_byte_that_is_sent_and_the_whole_reply(
     tools = 2 * len('[["look","Look at a stock.",{"type":"object"}]]') + 1000
     schema = 2 * len('{"type":"object"}') + 1000
 
-    assert most_tokens(asked) == (messages + call + tools + schema, 300 + 200)
-    assert most_tokens(request("\ud800"))[0] >= 3  # a lone surrogate can be counted
+    assert max_request_tokens(asked) == (messages + call + tools + schema, 300 + 200)
+    assert max_request_tokens(request("\ud800"))[0] >= 3  # a lone surrogate can be counted
 
 
 def test_the_next_call_is_made_only_when_the_most_it_may_cost_is_left():
@@ -126,7 +126,7 @@ def test_money_that_may_have_been_billed_stays_reserved_and_what_was_not_made_gi
     with pytest.raises(BudgetError, match="possibly"):
         limits.reserve(ASKED)
 
-    limits = budget(max_cost=1.01 * MOST, max_tokens=MOST_TOKENS)
+    limits = budget(max_cost=1.01 * MOST, max_tokens=MAX_TOKENS)
     for _ in range(100):
         limits.release(limits.reserve(ASKED))
 
@@ -134,17 +134,17 @@ def test_money_that_may_have_been_billed_stays_reserved_and_what_was_not_made_gi
     limits.release(reservation)
     limits.hold(reservation)  # only the first end of a reservation counts
 
-    assert limits.settle(reservation, Usage(*most_tokens(ASKED))) is None
+    assert limits.settle(reservation, Usage(*max_request_tokens(ASKED))) is None
 
     limits.reserve(ASKED)
 
 
 def test_a_reply_beyond_its_bound_teaches_the_bounds_of_later_calls():
-    limits = budget(max_tokens=10 * MOST_TOKENS)
+    limits = budget(max_tokens=10 * MAX_TOKENS)
     limits.settle(limits.reserve(ASKED), Usage(10, 500))  # five times what was allowed
     limits.hold(limits.reserve(ASKED))
 
-    with pytest.raises(BudgetError, match=f"may take up to {5 * MOST_TOKENS};"):
+    with pytest.raises(BudgetError, match=f"may take up to {5 * MAX_TOKENS};"):
         limits.reserve(ASKED)
 
 
@@ -171,7 +171,7 @@ def plans(draw: st.DrawFn) -> Plan:
         asked = request(
             "x" * draw(st.sampled_from([0, 500, 2000])), draw(st.sampled_from([1, 100, 500]))
         )
-        inputs, outputs = (int(draw(used) * most) for most in most_tokens(asked))
+        inputs, outputs = (int(draw(used) * most) for most in max_request_tokens(asked))
         reads = draw(st.integers(0, inputs))
         usage = Usage(inputs, outputs, 0, reads, draw(st.integers(0, inputs - reads)))
         plan.append(
@@ -189,7 +189,7 @@ def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever
     plans_, price, cost_part, tokens_part
 ):
     dearest = max(price.input, price.cache_read or 0.0, price.cache_write or 0.0)
-    bounds = [most_tokens(asked) for plan in plans_ for asked, _, _ in plan]
+    bounds = [max_request_tokens(asked) for plan in plans_ for asked, _, _ in plan]
     max_cost = (
         cost_part * sum(reads * dearest + writes * price.output for reads, writes in bounds) / 1e6
     )
@@ -231,7 +231,7 @@ def test_a_cost_never_exceeds_what_was_set_aside_for_it_not_even_by_rounding(pri
 
 
 @pytest.mark.parametrize(
-    ("usage", "end"), [(Usage(1, 1), Reservation), (Usage(*most_tokens(ASKED)), BudgetError)]
+    ("usage", "end"), [(Usage(1, 1), Reservation), (Usage(*max_request_tokens(ASKED)), BudgetError)]
 )
 def test_a_call_waits_for_others_under_way_and_is_made_when_they_cost_less_than_they_might(
     usage, end
@@ -273,7 +273,7 @@ def test_small_calls_do_not_starve_a_large_one():
     """
     large = request("x" * 5000)
     small = request("x")
-    limits = budget(max_tokens=sum(most_tokens(large)) + 10)
+    limits = budget(max_tokens=sum(max_request_tokens(large)) + 10)
     running = limits.reserve(small)
     first = waiting(limits, large)
     second = waiting(limits, small)
@@ -352,7 +352,7 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
 
 
 #: What a call draws: its most, raised so that sums of rounded figures stay below it
-DRAWN = Amount(MOST * (1 + 1e-9), MOST_TOKENS)
+DRAWN = Amount(MOST * (1 + 1e-9), MAX_TOKENS)
 
 
 class Shared:

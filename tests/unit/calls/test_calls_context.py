@@ -164,8 +164,8 @@ def test_prompts_that_never_fit_stop_the_run(run: RunClients) -> None:
 
 def test_a_refusal_that_contradicts_an_answer_teaches_nothing() -> None:
     window = ContextWindow()
-    window.counted(ask(800), Usage(800, 10))
-    window.refused(ask(500), ContextExceeded("too long", Context(400, "as it says"), 500))
+    window.note_count(ask(800), Usage(800, 10))
+    window.note_refusal(ask(500), ContextExceeded("too long", Context(400, "as it says"), 500))
     window.check(ask(700))
 
     assert window.context is None
@@ -176,7 +176,7 @@ def test_a_prompt_that_may_have_been_cut_is_judged_by_its_bytes() -> None:
     cutting = ContextWindow(
         Context(1000, "(its server's /api/ps)", holds_reply=False, cuts_prompts=True)
     )
-    cutting.counted(ask(3000), Usage(1000, 10))
+    cutting.note_count(ask(3000), Usage(1000, 10))
 
     with pytest.raises(ContextExceeded):
         cutting.check(ask(3000))

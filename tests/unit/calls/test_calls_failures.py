@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from call_clients import COST, PRICE, Answer, ScriptedModel, ask, failing, reply_to
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
-from ktdeval.calls.budget import most_tokens
+from ktdeval.calls.budget import max_request_tokens
 from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.retry import RetryPolicy
 from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
@@ -145,7 +145,7 @@ def test_a_defect_of_an_adapter_blocks_no_other_call(run):
 
 def test_the_possible_cost_of_a_call_with_an_adapter_defect_stays_reserved(run):
     client = run.client(
-        failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*most_tokens(ask("a")))
+        failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*max_request_tokens(ask("a")))
     )
 
     with pytest.raises(ZeroDivisionError):
@@ -238,7 +238,7 @@ def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuse
 
     assert results == [[reply_to(str(n)) for n in part] for part in numbers]
     assert set(model.answered.values()) == {1}
-    assert model.most_at_once <= 12
+    assert model.max_at_once <= 12
 
     outcomes = Counter(record.outcome for record in run.records())
     assert (outcomes["answered"], outcomes["cached"]) == (35, 320 - 35)

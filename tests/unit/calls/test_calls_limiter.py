@@ -63,10 +63,10 @@ def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
             window.running -= 1
             if taken:
                 in_service -= 1
-                window.succeeded(started_at)
+                window.note_success(started_at)
                 seen.answered_at.append(now)
             else:
-                window.throttled(now, None, started_at)
+                window.note_throttling(now, None, started_at)
                 waiting.append(call)
 
             if len(seen.answered_at) > calls // 4:
@@ -105,12 +105,12 @@ def test_few_calls_are_refused_often_and_none_by_a_provider_without_limits():
 def test_retry_after_and_the_gap_hold_back_every_start_until_they_have_passed():
     window = AimdWindow(ceiling=8)
     window.start(0.0)
-    window.throttled(1.0, retry_after_s=20.0, started_at=0.0)
+    window.note_throttling(1.0, retry_after_s=20.0, started_at=0.0)
 
     assert window.delay_s(1.0) == 20.0
 
     # a shorter wish does not end a longer one
-    window.throttled(2.0, retry_after_s=5.0, started_at=0.0)
+    window.note_throttling(2.0, retry_after_s=5.0, started_at=0.0)
     assert (window.delay_s(2.0), window.delay_s(21.0)) == (19.0, 0.0)
 
     window = AimdWindow(ceiling=10, gap_s=0.5)
@@ -122,20 +122,20 @@ def test_retry_after_and_the_gap_hold_back_every_start_until_they_have_passed():
 def test_one_round_of_refusals_halves_the_limit_once_and_its_answers_do_not_raise_it():
     window = AimdWindow(ceiling=16)
     for number in range(16):
-        window.throttled(1.0 + number / 100, None, started_at=0.0)
+        window.note_throttling(1.0 + number / 100, None, started_at=0.0)
 
     assert window.limit == 8
 
-    window.throttled(3.0, None, started_at=2.0)
+    window.note_throttling(3.0, None, started_at=2.0)
     assert window.limit == 4
 
     for _ in range(100):
-        window.succeeded(started_at=2.5)  # from before the cut
+        window.note_success(started_at=2.5)  # from before the cut
 
     assert window.limit == 4
 
     for _ in range(5):
-        window.succeeded(started_at=3.5)
+        window.note_success(started_at=3.5)
 
     assert window.limit == 5
 
@@ -143,12 +143,12 @@ def test_one_round_of_refusals_halves_the_limit_once_and_its_answers_do_not_rais
 def test_the_limit_never_falls_below_one_nor_rises_above_the_ceiling():
     window = AimdWindow(ceiling=3)
     for second in range(20):
-        window.throttled(second + 0.5, None, started_at=float(second))
+        window.note_throttling(second + 0.5, None, started_at=float(second))
 
     assert window.limit == 1
 
     for second in range(20, 200):
-        window.succeeded(started_at=float(second))
+        window.note_success(started_at=float(second))
 
     assert window.limit == 3
 
@@ -156,11 +156,11 @@ def test_the_limit_never_falls_below_one_nor_rises_above_the_ceiling():
 def test_from_one_at_once_the_limit_rises_by_one_after_as_many_answers_as_it_is_high():
     window = AimdWindow(ceiling=4)
     for second in range(9):
-        window.throttled(second + 0.5, None, started_at=float(second))
+        window.note_throttling(second + 0.5, None, started_at=float(second))
 
     limits = []
     for second in range(9, 14):
-        window.succeeded(started_at=float(second))
+        window.note_success(started_at=float(second))
         limits.append(window.limit)
 
     assert limits == [2, 2, 2, 3, 3]  # 2, 2.5, 2.9, 3.24, 3.55

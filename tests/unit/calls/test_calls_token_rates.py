@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ktdeval.calls.prompt_size import (
-    FEWEST_TOKENS,
     KINDS,
-    MOST_TOKENS,
+    MAX_TOKENS,
+    MIN_TOKENS,
     TOKEN_RATES,
     USUAL_TOKENS,
     BytesPerToken,
@@ -66,7 +66,7 @@ def test_a_request_is_as_large_as_its_texts_and_counts_a_part_for_each() -> None
 
 def test_tokens_are_bytes_of_each_kind_at_its_rate_and_those_around_each_part() -> None:
     size = PromptBytes(letters=655, spaces=133, digits=86, marks=126, scripts=155, parts=3)
-    assert size.tokens(MOST_TOKENS) == pytest.approx(5 * 100 + 3 * 8)
+    assert size.tokens(MAX_TOKENS) == pytest.approx(5 * 100 + 3 * 8)
 
     rate = BytesPerToken(4.0, 3.0, 2.0, 1.0, 5.0, around=7.0)
     assert PromptBytes(8, 9, 8, 5, 30, 2).tokens(rate) == 2 + 3 + 4 + 5 + 6 + 14
@@ -81,7 +81,7 @@ def test_no_tokenizer_counts_more_or_fewer_than_the_bounds(content: str, tokeniz
     row = CONTENTS[content]
     tokens = row["tokens"][tokenizer]
     size = size_of(row)
-    assert size.tokens(FEWEST_TOKENS) <= tokens <= size.tokens(MOST_TOKENS)
+    assert size.tokens(MIN_TOKENS) <= tokens <= size.tokens(MAX_TOKENS)
 
 
 @pytest.mark.parametrize("content", CONTENTS)
@@ -93,14 +93,14 @@ def test_the_bounds_are_near_what_is_counted(
     least = min(row["tokens"].values())
     most = max(row["tokens"].values())
 
-    assert size.tokens(FEWEST_TOKENS) > 0.55 * least
-    assert size.tokens(MOST_TOKENS) < 1.7 * most
-    assert size.tokens(FEWEST_TOKENS) < size.tokens(USUAL_TOKENS) < size.tokens(MOST_TOKENS)
+    assert size.tokens(MIN_TOKENS) > 0.55 * least
+    assert size.tokens(MAX_TOKENS) < 1.7 * most
+    assert size.tokens(MIN_TOKENS) < size.tokens(USUAL_TOKENS) < size.tokens(MAX_TOKENS)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "around"])
 def test_rates_are_ordered_in_each_kind(kind: str) -> None:
-    rates = [getattr(rate, kind) for rate in (FEWEST_TOKENS, USUAL_TOKENS, MOST_TOKENS)]
+    rates = [getattr(rate, kind) for rate in (MIN_TOKENS, USUAL_TOKENS, MAX_TOKENS)]
     assert rates == sorted(rates, reverse=kind != "around")
 
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from card_cases import card, typed
 from compare_cards import make_card
-from ktdeval.cards.narrow_tables import column_widths, fitted
+from ktdeval.cards.narrow_tables import column_widths, fit_grid
 from ktdeval.cards.show import card_lines, plain_text, side_by_side, summary_lines
 from ktdeval.cards.table_types import Grid
 
@@ -26,9 +26,9 @@ EMPTY_HEAD = Counter(["95", "%", "interval"])
 
 
 def test_columns_that_do_not_fit_are_a_table_below_with_the_names_again() -> None:
-    assert fitted(WIDE, 80) == [WIDE]
+    assert fit_grid(WIDE, 80) == [WIDE]
 
-    first, second = fitted(WIDE, 24)
+    first, second = fit_grid(WIDE, 24)
     assert (first.title, second.title) == ("title", "")
     assert first.columns == ("name", "first\nof\nthree", "second")
     assert first.rows == (("heading",), ("a", "1.0", "22.0"), ("b", "-", "4.0"))
@@ -36,13 +36,13 @@ def test_columns_that_do_not_fit_are_a_table_below_with_the_names_again() -> Non
     assert column_widths(first) == [4, 5, 6]
 
     empty = Grid("", ("name", "value", "no figure at all"), (("a", "1", ""), ("b", "2", "")))
-    assert [grid.columns for grid in fitted(empty, 12)] == [("name", "value")]
+    assert [grid.columns for grid in fit_grid(empty, 12)] == [("name", "value")]
     # One column stays beside its name, however narrow the terminal is.
-    assert [len(grid.columns) for grid in fitted(WIDE, 1)] == [2, 2, 2]
+    assert [len(grid.columns) for grid in fit_grid(WIDE, 1)] == [2, 2, 2]
 
 
 def test_texts_are_wrapped_anew() -> None:
-    (narrow,) = fitted(WORDS, 28)
+    (narrow,) = fit_grid(WORDS, 28)
     assert narrow.rows == (
         ("task", "one two three four"),
         ("", "five six seven eight"),
@@ -52,7 +52,7 @@ def test_texts_are_wrapped_anew() -> None:
 
 def test_wide_characters_take_two_columns_of_a_text() -> None:
     wide = Grid("facts", ("", ""), (("index", "日経 平均 株価 指数 東京 証券"),), left=2)
-    (narrow,) = fitted(wide, 28)
+    (narrow,) = fit_grid(wide, 28)
     assert narrow.rows == (("index", "日経 平均 株価 指数"), ("", "東京 証券"))
 
 

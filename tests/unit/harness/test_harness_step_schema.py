@@ -18,7 +18,7 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.stance_form import stance_schema
 from ktdeval.harness.step_schema import (
-    MOST_LABELS,
+    MAX_LABELS,
     OfferedSchemas,
     decisions_of,
     label_pattern,
@@ -73,8 +73,8 @@ def test_an_enumeration_has_the_labels_in_their_order_and_no_length() -> None:
 
 
 def test_more_labels_than_providers_compile_are_a_pattern_and_without_one_any_text() -> None:
-    handles = [f"asset_{number:04}" for number in range(MOST_LABELS + 1)]
-    assert len(with_labels(LABEL, handles[:-1])["enum"]) == MOST_LABELS
+    handles = [f"asset_{number:04}" for number in range(MAX_LABELS + 1)]
+    assert len(with_labels(LABEL, handles[:-1])["enum"]) == MAX_LABELS
     assert with_labels(LABEL, handles) == {"type": "string", "pattern": "^asset_[0-9]{4}$"}
     assert with_labels(LABEL, [*handles, "AAPL"]) == LABEL
 

@@ -18,8 +18,8 @@ from ktdeval.harness.step_session import StepOutcome
 from ktdeval.registry import load_plugins
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
-from ktdeval_human.person import Act, Called, Person, Said
-from ktdeval_human.shown import Shown
+from ktdeval_human.person import Act, Called, Person, PersonWords
+from ktdeval_human.shown import ShownRequest
 from ktdfin_market import small_market
 from ktdfin_play import Play
 from literal_player import RESEARCH_CALLS, Told, play, told
@@ -111,7 +111,7 @@ def test_a_person_who_follows_the_text_of_the_desk_decides(early: bool) -> None:
         def __init__(self) -> None:
             self.acts: Iterator[Act] | None = None
 
-        def ask(self, moment: Shown) -> Act:
+        def ask(self, moment: ShownRequest) -> Act:
             if self.acts is None:
                 self.acts = acts_of(told(moment.rules), early)
             return next(self.acts)
@@ -128,7 +128,11 @@ def acts_of(procedure: Told, early: bool) -> Iterator[Act]:
             for _ in range(RESEARCH_CALLS):
                 yield Called("get_market_context", "{}")
         elif act == "reply":
-            yield Called(procedure.early, json.dumps(THROWN_AWAY)) if early else Said("Enough.")
+            yield (
+                Called(procedure.early, json.dumps(THROWN_AWAY))
+                if early
+                else PersonWords("Enough.")
+            )
         elif act in ("submit", "wait"):
             yield Called(procedure.submit, json.dumps(DECISION))
 

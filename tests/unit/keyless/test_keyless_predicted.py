@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from forging import change_transcript, read_transcript
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.attribution.style_factor_panel import factor_history
-from ktdeval.keyless import replaced
+from ktdeval.keyless import choose_replaced
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdfin_market import poisoned
@@ -229,7 +229,7 @@ def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(
     held: list[str], threshold: float, gone: list[str]
 ) -> None:
     best = [{"stock_id": name} for name in SCORES]
-    assert replaced(SCORES, held, best, 2, threshold) == set(gone)
+    assert choose_replaced(SCORES, held, best, 2, threshold) == set(gone)
 
 
 @pytest.mark.slow
@@ -244,7 +244,8 @@ def test_a_higher_threshold_never_trades_more(
     held = data.draw(st.lists(st.sampled_from(sorted(scores)), unique=True, max_size=positions))
     best = [{"stock_id": name} for name in sorted(scores, key=lambda name: -scores[name])]
     gone = [
-        replaced(scores, held, best, positions, threshold) for threshold in (0.0, 0.5, 1.0, 4.0)
+        choose_replaced(scores, held, best, positions, threshold)
+        for threshold in (0.0, 0.5, 1.0, 4.0)
     ]
 
     assert all(fewer <= more for more, fewer in pairwise(gone))

@@ -17,11 +17,11 @@ from hypothesis import given, strategies as st
 from alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
 from board_ranks import entry, make_board, ranked_tables
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
-from ktdeval.keyless import replaced, standing
+from ktdeval.keyless import choose_replaced, standing
 from ktdeval.market import MarketSnapshot
-from ktdeval.values import first_of, grouped, places
+from ktdeval.values import first_of, group_by_place, places
 from ktdeval_agents.by_asset import ByAssetAgent
-from ktdeval_board.ranking.head_to_head import MOST_PAIRED, paired_cards
+from ktdeval_board.ranking.head_to_head import MAX_PAIRED, paired_cards
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.task import MarketTask
 from ktdeval_models.builtin_models import make_builtin
@@ -50,7 +50,7 @@ def test_equal_items_share_a_place_and_undefined_ones_are_last() -> None:
 
 
 def test_a_choice_takes_whole_groups() -> None:
-    groups = grouped(["c", "a", "b", "d"], [1, 0, 1, 3])
+    groups = group_by_place(["c", "a", "b", "d"], [1, 0, 1, 3])
     assert groups == [["a"], ["c", "b"], ["d"]]
     assert [first_of(groups, most) for most in range(5)] == [
         [],
@@ -164,9 +164,9 @@ def test_equal_holdings_give_way_all_or_none() -> None:
     placed = {"a": 0, "b": 1, "y": 2, "z": 2}
     best = [{"stock_id": name} for name in "ab"]
 
-    assert replaced(scores, ["y", "z"], best, 2, 0.0, placed) == {"y", "z"}
-    assert replaced(scores, ["y", "z"], best[:1], 2, 0.0, placed) == set()
-    assert replaced(scores, ["y", "z"], best[:1], 2, 0.0, placed | {"z": 3}) == {"z"}
+    assert choose_replaced(scores, ["y", "z"], best, 2, 0.0, placed) == {"y", "z"}
+    assert choose_replaced(scores, ["y", "z"], best[:1], 2, 0.0, placed) == set()
+    assert choose_replaced(scores, ["y", "z"], best[:1], 2, 0.0, placed | {"z": 3}) == {"z"}
 
 
 # ---- ledgers under permuted aliases
@@ -312,8 +312,8 @@ def test_cards_with_one_figure_share_a_rank_for_any_names() -> None:
 
 def test_cards_that_share_a_rank_are_paired_all_or_none() -> None:
     rows = [
-        {"card": f"{number}", "baseline": None, "rank": min(number + 1, MOST_PAIRED)}
-        for number in range(MOST_PAIRED + 1)
+        {"card": f"{number}", "baseline": None, "rank": min(number + 1, MAX_PAIRED)}
+        for number in range(MAX_PAIRED + 1)
     ]
 
-    assert paired_cards(rows) == [str(number) for number in range(MOST_PAIRED - 1)]
+    assert paired_cards(rows) == [str(number) for number in range(MAX_PAIRED - 1)]

@@ -78,7 +78,7 @@ def test_without_a_place_to_write_the_arrays_are_made_and_read_only(tmp_path: Pa
 
 
 def test_the_entries_used_longest_ago_make_room(tmp_path: Path) -> None:
-    cache = ArrayCache(tmp_path, most_bytes=25_000)
+    cache = ArrayCache(tmp_path, max_bytes=25_000)
     for number in range(6):
         cache.arrays(f"numbers {number}", {"number": number}, numbers)
         for entry in cache.entries():

@@ -297,7 +297,7 @@ def test_derived_values_of_a_day_are_computed_once_for_all_views(
     assert first < total(2, snapshot)
     assert first is not total(1, other)
 
-    monkeypatch.setattr("ktdeval.market.snapshots.snapshot._MOST_DERIVED", 2 * len(snapshot.codes))
+    monkeypatch.setattr("ktdeval.market.snapshots.snapshot._MAX_DERIVED", 2 * len(snapshot.codes))
     assert [total(day, snapshot) for day in (2, 3, 4)] == [total(day, other) for day in (2, 3, 4)]
     assert first is not total(1, snapshot)  # no longer among the days that are kept
 

@@ -463,12 +463,12 @@ def named() -> MarketSnapshot:
 
 
 def test_names_and_codes_are_those_of_the_day(named: MarketSnapshot) -> None:
-    assert [named.called(2, row)[1] for row in (BEFORE, AFTER)] == ["国泰君安", "国泰海通"]
-    assert [named.called(0, row) for row in (BEFORE, AFTER)] == [
+    assert [named.name_asset(2, row)[1] for row in (BEFORE, AFTER)] == ["国泰君安", "国泰海通"]
+    assert [named.name_asset(0, row) for row in (BEFORE, AFTER)] == [
         ("300114.SZ", "中航电测"),
         ("302132.SZ", "中航成飞"),
     ]
-    assert named.called(1, BEFORE) == (
+    assert named.name_asset(1, BEFORE) == (
         "600519.SH",
         "600519.SH",
     ), "today's name is not taken for one of another day"
@@ -489,7 +489,7 @@ def test_names_and_codes_are_those_of_the_day(named: MarketSnapshot) -> None:
     ]
 
     undated = dataclasses.replace(named, spells=())
-    assert undated.called(2, BEFORE) == ("601211.SH", "国泰海通")
+    assert undated.name_asset(2, BEFORE) == ("601211.SH", "国泰海通")
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
@@ -595,5 +595,5 @@ def test_a_code_that_two_assets_have_after_each_other_is_refused() -> None:
 def test_on_days_without_a_name_the_code_is_no_later_one() -> None:
     gap = [*ROWS[:2], (*ROWS[2][:1], "2024-01-03", "2024-01-03", *ROWS[2][3:]), ROWS[3]]
     market = assemble(dated(gap))
-    assert [market.called(0, row) for row in (0, BEFORE)] == [("300114.SZ",) * 2] * 2
+    assert [market.name_asset(0, row) for row in (0, BEFORE)] == [("300114.SZ",) * 2] * 2
     assert [market.asset_of("302132.SZ", row) for row in (0, BEFORE, AFTER)] == [None, None, 0]

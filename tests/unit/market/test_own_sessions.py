@@ -35,7 +35,7 @@ from ktdeval_compare.cells.regimes import RULES, regime_of
 from ktdeval_models.params import MemoryParams
 from ktdeval_models.planted.facts import _returns
 from ktdeval_models.remembered_facts import RememberedFacts
-from ktdeval_qlib.samples import Days, Segments, make_split
+from ktdeval_qlib.samples import SegmentDays, Segments, make_split
 from loops import not_empty
 from mixed_market import mixed_market, of_each, own_bars, week_of
 
@@ -246,6 +246,8 @@ def test_what_is_said_of_a_stock_holds_until_its_last_session() -> None:
 
 
 def test_a_model_is_trained_on_a_market_of_one_calendar() -> None:
-    wanted = Segments(Days("2025-03-03", "2025-04-30"), Days("2025-05-05", "2025-06-20"))
+    wanted = Segments(
+        SegmentDays("2025-03-03", "2025-04-30"), SegmentDays("2025-05-05", "2025-06-20")
+    )
     with pytest.raises(DataError, match=re.escape("3 calendars (24/7, XNYS, XSHG); train on")):
         make_split(MARKET, wanted)

@@ -23,7 +23,7 @@ from ktdeval.masking import (
     SectorRef,
     Shares,
     filled_table,
-    prepared,
+    prepare_payload,
     render_json,
     table,
 )
@@ -80,7 +80,7 @@ def test_a_prepared_text_is_shown_as_its_payload_and_shows_the_same_handles(
 ) -> None:
     plain = lens_of(mask)
     shared = lens_of(mask)
-    text = prepared(PAYLOAD)
+    text = prepare_payload(PAYLOAD)
 
     assert shared.render_text(text) == plain.render_text(PAYLOAD)
     assert shared.render_text({"inside": [text]}) == plain.render_text({"inside": [PAYLOAD]})
@@ -89,7 +89,7 @@ def test_a_prepared_text_is_shown_as_its_payload_and_shows_the_same_handles(
 
 
 def test_a_prepared_text_holds_no_identity() -> None:
-    words = "".join(part for part in prepared(PAYLOAD).parts if isinstance(part, str))
+    words = "".join(part for part in prepare_payload(PAYLOAD).parts if isinstance(part, str))
     hidden_texts = [*MARKET.codes, *MARKET.names, *MARKET.industries, *map(str, MARKET.days)]
     for hidden in not_empty(hidden_texts):
         assert hidden not in words
@@ -100,13 +100,13 @@ def test_masks_that_change_figures_refuse_a_prepared_text(mask: MaskConfig) -> N
     lens = lens_of(mask)
     assert not lens.shows_figures_as_they_are
     with pytest.raises(PluginError, match="Prepared"):
-        lens.render_text([prepared([1.5])])
+        lens.render_text([prepare_payload([1.5])])
 
 
 @pytest.mark.parametrize("own", [OwnFigure(1.5), Shares(0, 300.0)])
 def test_figures_of_an_account_can_not_be_prepared(own: Any) -> None:
     with pytest.raises(PluginError, match="one episode alone"):
-        prepared({"rows": [[own]]})
+        prepare_payload({"rows": [[own]]})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.observation.compact import compacted, unpacked
+from ktdeval.observation.compact import compact_sections, unpack_section
 from ktdeval.observation.state import ObservedState
 from ktdeval.observation.state_reading import recorded_state
 from searching import examples
@@ -26,7 +26,7 @@ TABLE = {
 
 
 def packed(value: Any) -> Any:
-    return json.loads(compacted({"candidates": json.dumps(value)})["candidates"])
+    return json.loads(compact_sections({"candidates": json.dumps(value)})["candidates"])
 
 
 def test_a_row_is_a_line_of_three_digits_without_open_high_and_low() -> None:
@@ -39,11 +39,11 @@ def test_a_row_is_a_line_of_three_digits_without_open_high_and_low() -> None:
 def test_the_price_of_a_cheap_coin_has_three_digits_too() -> None:
     table = {"columns": ["stock_id", "close"], "rows": [["PEPE", 5.12345e-06], ["SHIB", 0.00123]]}
     assert packed(table)["rows"] == ["PEPE,5.12e-6", "SHIB,0.00123"]
-    assert [row[1] for row in unpacked(packed(table))["rows"]] == [5.12e-06, 0.00123]
+    assert [row[1] for row in unpack_section(packed(table))["rows"]] == [5.12e-06, 0.00123]
 
 
 def test_a_packed_table_reads_as_rows_with_labels_as_text() -> None:
-    assert unpacked(packed(TABLE)) == {
+    assert unpack_section(packed(TABLE)) == {
         "columns": ["stock_id", "status", "close", "volume"],
         "rows": [["600519", "trading", 12.3, 1_230_000], ["asset_0042", "closed", None, 0]],
     }
@@ -68,7 +68,7 @@ def test_a_packed_table_reads_as_rows_with_labels_as_text() -> None:
 @examples(150)
 def test_every_cell_is_read_as_it_was_to_three_digits(rows: list[tuple[str, Any]]) -> None:
     table = {"columns": ["stock_id", "cell"], "rows": [list(row) for row in rows]}
-    read = unpacked(packed(table))["rows"]
+    read = unpack_section(packed(table))["rows"]
 
     assert [label for label, _ in read] == [label for label, _ in rows]
 
@@ -84,11 +84,11 @@ def test_every_cell_is_read_as_it_was_to_three_digits(rows: list[tuple[str, Any]
 def test_what_counts_stays_exact_and_what_is_no_table_stays_as_it_is() -> None:
     positions = json.dumps({"columns": ["stock_id", "shares"], "rows": [["a", 123456]]})
     sections = {"positions": positions, "candidates": "null", "day": '"day_+1"'}
-    assert compacted(sections) == sections
+    assert compact_sections(sections) == sections
 
 
 def test_a_state_and_its_record_read_alike() -> None:
-    state = ObservedState(compacted({"candidates": json.dumps(TABLE)}))
+    state = ObservedState(compact_sections({"candidates": json.dumps(TABLE)}))
     assert state.candidates["600519"].price == 12.3
     assert math.isclose(state.prices["600519"], 12.3)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.observation.compact import unpacked
+from ktdeval.observation.compact import unpack_section
 from ktdeval.observation.older_closes import older_apart, with_older_apart
 from ktdeval.observation.state import ObservedState
 from searching import examples
@@ -69,7 +69,7 @@ def test_every_history_reads_as_its_rows(assets: list[list[tuple[Any, ...]]]) ->
         for day, cells in enumerate(days)
     ]
     history = {"columns": COLUMNS, "rows": rows}
-    assert unpacked(older_apart(history)) == history
+    assert unpack_section(older_apart(history)) == history
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_every_history_reads_as_its_rows(assets: list[list[tuple[Any, ...]]]) ->
     ],
 )
 def test_a_strangers_value_that_only_has_the_word_stays_as_it_is(value: Any) -> None:
-    assert unpacked(value) == value
+    assert unpack_section(value) == value

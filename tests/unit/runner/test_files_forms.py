@@ -21,8 +21,8 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
 from ktdeval.values import decode_json, parse_yaml, to_plain
 from ktdeval.values.strict_json import (
-    MOST_LEVELS,
-    MOST_PARSED_LEVELS,
+    MAX_LEVELS,
+    MAX_PARSED_LEVELS,
     JsonValue,
     dumps_canonical,
     dumps_compact,
@@ -139,9 +139,9 @@ def test_of_text_that_was_cut_off_what_it_opens_counts_too(text: str, levels: in
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["arrays", "objects"])
 def test_json_is_read_as_deep_on_every_python(begin: str, end: str) -> None:
     readers: dict[Any, int] = dict.fromkeys(
-        (loads_strict, loads_unique, loads_untrusted), MOST_PARSED_LEVELS
+        (loads_strict, loads_unique, loads_untrusted), MAX_PARSED_LEVELS
     )
-    readers[lambda text: decode_json(text, JsonValue, "here")] = MOST_LEVELS
+    readers[lambda text: decode_json(text, JsonValue, "here")] = MAX_LEVELS
 
     for reader, most in readers.items():
         reader(begin * most + "1" + end * most)

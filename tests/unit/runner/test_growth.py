@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.plans.plan_growth import growth_problem, united
+from ktdeval.runner.plans.plan_growth import growth_problem, unite_episodes
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import Growth, RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
@@ -62,7 +62,7 @@ def test_anything_else_is_a_difference_with_its_name(name: str, changed: Episode
 
 def test_recorded_episodes_follow_the_planned_ones() -> None:
     other = replace(SPEC, seed=1)
-    assert united([other], [SPEC, other]) == (other, SPEC)
+    assert unite_episodes([other], [SPEC, other]) == (other, SPEC)
 
 
 OTHER_TASK = replace(SPEC, task="two", task_hash="c" * 64)

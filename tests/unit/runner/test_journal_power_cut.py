@@ -46,17 +46,17 @@ def entry(step: int, **transcript: Any) -> JournalEntry[AnswerRecord]:
     return JournalEntry(step=record, transcript=said, memory=None)
 
 
-def play(path: Path, most_unsynced: int, steps: int = STEPS) -> Iterator[int]:
+def play(path: Path, max_unsynced: int, steps: int = STEPS) -> Iterator[int]:
     """Play an episode from the end of its journal on; yield the number of steps after each."""
-    with Journal(path, ENTRY, most_unsynced=most_unsynced) as journal:
+    with Journal(path, ENTRY, max_unsynced=max_unsynced) as journal:
         for step in range(len(journal.recovered), steps):
             journal.append(entry(step))
             yield step + 1
 
 
-def steps_in(path: Path, most_unsynced: int = GROUP) -> list[JournalEntry[AnswerRecord]]:
+def steps_in(path: Path, max_unsynced: int = GROUP) -> list[JournalEntry[AnswerRecord]]:
     """Steps that a journal still has when it is opened to go on."""
-    with Journal(path, ENTRY, most_unsynced=most_unsynced) as journal:
+    with Journal(path, ENTRY, max_unsynced=max_unsynced) as journal:
         return journal.recovered
 
 
@@ -66,10 +66,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "disk"
 
 
-@pytest.mark.parametrize("most_unsynced", [1, GROUP])
+@pytest.mark.parametrize("max_unsynced", [1, GROUP])
 @pytest.mark.parametrize("seed", range(20))
 def test_after_a_cut_anywhere_the_journal_resumes_and_has_all_that_was_on_disk(
-    folder: Path, tmp_path: Path, seed: int, most_unsynced: int
+    folder: Path, tmp_path: Path, seed: int, max_unsynced: int
 ) -> None:
     chance = random.Random(seed)
     disk = Disk(folder, chance)
@@ -78,21 +78,21 @@ def test_after_a_cut_anywhere_the_journal_resumes_and_has_all_that_was_on_disk(
     appended = 0
 
     def taken() -> Path:
-        left.append((tmp_path / "left", appended // most_unsynced * most_unsynced))
+        left.append((tmp_path / "left", appended // max_unsynced * max_unsynced))
         return tmp_path / "left"
 
     with disk.watched([cut_at], taken):
-        for number in play(folder / "j", most_unsynced):
+        for number in play(folder / "j", max_unsynced):
             appended = number
 
     disk.close()
     assert len(left) <= 1  # none where the journal ended before the cut
     for image, on_disk in left:
-        recovered = steps_in(image / "j", most_unsynced) if (image / "j").exists() else []
+        recovered = steps_in(image / "j", max_unsynced) if (image / "j").exists() else []
         assert len(recovered) >= on_disk
         assert recovered == [entry(step) for step in range(len(recovered))]
 
-        list(play(image / "j", most_unsynced))
+        list(play(image / "j", max_unsynced))
         assert steps_in(image / "j") == [entry(step) for step in range(STEPS)]
 
 
@@ -141,7 +141,7 @@ def test_a_line_that_is_json_but_no_step_is_corrupt_also_where_it_was_not_synced
         stream.write(b'{"synced":0}\n')
 
     with pytest.raises(StoreError, match="j:4: the journal is corrupt here"):
-        Journal(path, ENTRY, most_unsynced=GROUP)
+        Journal(path, ENTRY, max_unsynced=GROUP)
 
 
 def test_a_step_that_reached_outside_of_the_process_is_on_disk_at_once(
@@ -149,7 +149,7 @@ def test_a_step_that_reached_outside_of_the_process_is_on_disk_at_once(
 ) -> None:
     synced: list[int] = []
     monkeypatch.setattr("ktdeval.runner.records.episode_journal._sync_data", synced.append)
-    with Journal(tmp_path / "j", ENTRY, most_unsynced=GROUP) as journal:
+    with Journal(tmp_path / "j", ENTRY, max_unsynced=GROUP) as journal:
         journal.append(entry(0))
         assert len(synced) == 0
         journal.append(entry(1, embedded=({"texts": [], "error": "server"},)))
@@ -178,7 +178,7 @@ def test_a_journal_that_can_not_be_synced_keeps_what_is_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "j"
-    with Journal(path, ENTRY, most_unsynced=GROUP) as journal:
+    with Journal(path, ENTRY, max_unsynced=GROUP) as journal:
         for step in range(GROUP + 2):
             journal.append(entry(step))
 

@@ -367,7 +367,7 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(
         steps = 0
         words = (*MIXED, "--data", market, "--out", run)
         for most in (size, size + 30_000):  # a little space becomes free in between
-            done = ktdeval(*words, cwd=tmp_path, most_file_bytes=most)
+            done = ktdeval(*words, cwd=tmp_path, max_file_bytes=most)
             if done.code == 0:
                 break
 
@@ -393,7 +393,7 @@ def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(
 ) -> None:
     run = copy_run(whole, tmp_path / "run")
     before = (run / "cards" / f"{TASK}.json").read_bytes()
-    line = error_line(ktdeval("score", run, cwd=tmp_path, most_file_bytes=3_000))
+    line = error_line(ktdeval("score", run, cwd=tmp_path, max_file_bytes=3_000))
 
     assert f"{TASK}.json: can't write: File too large; free space or choose another folder" in line
     assert [path.name for path in (run / "cards").iterdir()] == [f"{TASK}.json"]

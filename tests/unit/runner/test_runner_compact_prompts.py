@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.prompt_size import MOST_TOKENS, prompt_bytes
+from ktdeval.calls.prompt_size import MAX_TOKENS, prompt_bytes
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig
@@ -33,7 +33,7 @@ def first_prompt(task: str) -> ModelRequest:
     (first,) = rehearse(plan.specs[:1], lambda: plan.factory)
     requests = first.shown(with_lessons=False).requests
 
-    return max(requests, key=lambda request: prompt_bytes(request).tokens(MOST_TOKENS))
+    return max(requests, key=lambda request: prompt_bytes(request).tokens(MAX_TOKENS))
 
 
 def config_of(task: str) -> Any:
@@ -42,12 +42,12 @@ def config_of(task: str) -> Any:
 
 @pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
 def test_the_first_prompt_of_each_family_fits_8000_tokens(task: str) -> None:
-    assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MOST_TOKENS) <= MOST
+    assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MAX_TOKENS) <= MOST
 
 
 @pytest.mark.parametrize("task", sorted({*DECISIONS} - {*FAMILIES.values()}))
 def test_the_first_prompt_of_every_task_fits_8000_tokens(task: str) -> None:
-    assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MOST_TOKENS) <= MOST
+    assert prompt_bytes(first_prompt(f"{task}_compact")).tokens(MAX_TOKENS) <= MOST
 
 
 @needs_tokenizers

@@ -48,13 +48,13 @@ def first_step(
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("task", DECISION_TASKS)
 def test_who_follows_the_schema_of_a_step_submits_what_is_valid(task: str, protocol: str) -> None:
-    step = first_step(task, SchemaFollower(least_items=1), protocol)
+    step = first_step(task, SchemaFollower(min_items=1), protocol)
     assert (step.provenance, step.failures) == ("model", {})
 
 
 @pytest.mark.parametrize(("task", "plain"), DECISION_TASKS.items())
 def test_who_follows_the_plain_schema_does_not(task: str, plain: Schema) -> None:
-    step = first_step(task, SchemaFollower(least_items=1, plain=plain))
+    step = first_step(task, SchemaFollower(min_items=1, plain=plain))
     assert step.provenance == "fallback"
 
 
@@ -83,7 +83,7 @@ def _labels(tools: Any) -> list[str]:
 
 def test_the_record_has_the_schema_of_the_step() -> None:
     plan = planned("investorbench_jnj")
-    model = SchemaFollower(least_items=1)
+    model = SchemaFollower(min_items=1)
     entry: Any = plan.factory.open(plan.specs[0], model).run_step(0)
     asked = entry.transcript.exchanges[0]
 

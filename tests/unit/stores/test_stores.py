@@ -289,7 +289,7 @@ class Plain(StoreDriver):
 
 def store_of(driver: type[StoreDriver]) -> FsspecStore:
     url = f"memory://{uuid.uuid4().hex}"
-    return FsspecStore(url, driver(url, {}), RequestRetries(attempts=2, first_s=0, most_s=0))
+    return FsspecStore(url, driver(url, {}), RequestRetries(attempts=2, first_s=0, max_s=0))
 
 
 def test_a_driver_without_conditional_writes_is_refused_for_coordination_alone() -> None:

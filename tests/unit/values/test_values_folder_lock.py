@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval.values import locked
+from ktdeval.values import lock_folder
 
 SLEEP = "ktdeval.values.folder_lock.time.sleep"
 
@@ -24,7 +24,7 @@ def other(tmp_path: Path) -> int:
 
 def test_lock_that_another_holds_is_refused(tmp_path: Path, other: int) -> None:
     refused = pytest.raises(StoreError, match="another process writes it; wait until it has ended")
-    with refused, locked(tmp_path):
+    with refused, lock_folder(tmp_path):
         pass
 
     os.close(other)
@@ -34,7 +34,7 @@ def test_lock_that_the_child_of_a_dead_holder_keeps_for_a_moment_is_waited_for(
     tmp_path: Path, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SLEEP, lambda _: os.close(other))
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         taken_twice = os.open(tmp_path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(taken_twice, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval_board.site.card_documents import Document, chosen_base
 from ktdeval_board.site.files import delta_file
-from ktdeval_pages.text_deltas import LEAST_RUN, BaseText, restored
+from ktdeval_pages.text_deltas import MIN_RUN, BaseText, restore_text
 from site_pages import read_data_file
 
 TEXTS = st.text(alphabet=st.sampled_from('ab,",\n\ud7ff\U0001f600'), max_size=60)
@@ -26,7 +26,7 @@ def document(text: str, card_id: str) -> Document:
 @given(base=TEXTS, text=TEXTS)
 def test_a_text_is_restored_from_its_differences_from_any_other(base: str, text: str) -> None:
     shared = BaseText(base)
-    assert restored(shared, shared.delta(text)) == text
+    assert restore_text(shared, shared.delta(text)) == text
 
 
 def test_differences_are_runs_of_the_base_and_what_is_not_in_it() -> None:
@@ -34,7 +34,7 @@ def test_differences_are_runs_of_the_base_and_what_is_not_in_it() -> None:
     base = BaseText("a,b,c,d,e,f,g,h,i")
     assert base.delta("a,b,c,d,e,new,f,g,h,i") == [[0, 5], "new", [5, 4]]
     # A run below the least length stays text, and so does a text that shares nothing.
-    assert LEAST_RUN == 4
+    assert MIN_RUN == 4
     assert base.delta("x,b,c,y") == ["x,b,c,y"]
     assert base.delta("") == [""]
 

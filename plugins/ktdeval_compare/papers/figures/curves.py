@@ -14,7 +14,7 @@ from ktdeval.cards import count
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.stats import benchmark_levels
-from ktdeval_compare.pairs.compared_cards import Entrant, Values, by_task
+from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, by_task
 from ktdeval_compare.papers.ama_deepfund_tables import (
     BUY_AND_HOLD,
     VOTE,
@@ -25,7 +25,7 @@ from ktdeval_compare.papers.ama_deepfund_tables import (
 )
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
 from ktdeval_compare.papers.figures.figure_runs import (
-    MOST_LINES,
+    MAX_LINES,
     DailyMean,
     DailyPath,
     check_one_task,
@@ -117,7 +117,7 @@ def _panel_name(path: DailyPath, by_tasks: bool) -> str:
     return f"{task}, {path.episode.window}"
 
 
-def _check_rule_sets(entrants: Sequence[Entrant]) -> None:
+def _check_rule_sets(entrants: Sequence[EntrantCard]) -> None:
     rules = {entrant.card.rules for entrant in entrants}
     if len(rules) > 1:
         raise CardError(
@@ -126,9 +126,9 @@ def _check_rule_sets(entrants: Sequence[Entrant]) -> None:
         )
 
 
-def _check_distinct(entrants: Sequence[Entrant]) -> None:
+def _check_distinct(entrants: Sequence[EntrantCard]) -> None:
     """Refuse two cards of one system and task: they would be two lines of one name."""
-    seen: dict[tuple[Any, str], Entrant] = {}
+    seen: dict[tuple[Any, str], EntrantCard] = {}
     for entrant in entrants:
         other = seen.setdefault((entrant.system, entrant.card.task.name), entrant)
         if other is not entrant:
@@ -139,9 +139,9 @@ def _check_distinct(entrants: Sequence[Entrant]) -> None:
 
 
 def _check_count(lines: Mapping[str, _Line]) -> None:
-    if len(lines) > MOST_LINES:
+    if len(lines) > MAX_LINES:
         raise UsageError(
-            f"{len(lines)} lines in one panel can't be told apart; give {MOST_LINES} systems at most"
+            f"{len(lines)} lines in one panel can't be told apart; give {MAX_LINES} systems at most"
         )
 
 
@@ -273,9 +273,9 @@ def asset_curves(
     return frame
 
 
-def _agent_cells(entrants: Sequence[Entrant]) -> dict[tuple[RowName, str], Entrant]:
+def _agent_cells(entrants: Sequence[EntrantCard]) -> dict[tuple[RowName, str], EntrantCard]:
     """Return the cards of agents by name and asset. Raises CardError: two are of one cell."""
-    cells: dict[tuple[RowName, str], Entrant] = {}
+    cells: dict[tuple[RowName, str], EntrantCard] = {}
     for entrant, name in zip(entrants, row_names(entrants), strict=True):
         if name.agent == BUY_AND_HOLD:
             continue
@@ -291,7 +291,7 @@ def _agent_cells(entrants: Sequence[Entrant]) -> dict[tuple[RowName, str], Entra
     return cells
 
 
-def _window_means(entrant: Entrant) -> dict[str, tuple[tuple[str, ...], Values]]:
+def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Values]]:
     """Return days and mean cumulative returns over seeds of each window, by how a panel names it:
     not at all where a card has one.
     """

@@ -31,7 +31,7 @@ class PaperFigure(PaperTable, kw_only=True):
         takes: choices besides the runs that mean something for it.
         x_title, y_title: of the axes, with units.
         band, ends: fields of a band along each line, and of a bar at its end.
-        most_columns: panels side by side, where there is room.
+        max_columns: panels side by side, where there is room.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class PaperFigure(PaperTable, kw_only=True):
     y_title: str = ""
     band: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
-    most_columns: int = 2
+    max_columns: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from ktdeval.harness import TranscriptEntry, as_object, submission_object
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder, read_exchanges
 from ktdeval.trading import DECIDED, StepRecord
-from ktdeval_compare.pairs.compared_cards import Entrant, Values
+from ktdeval_compare.pairs.compared_cards import EntrantCard, Values
 from ktdeval_compare.papers.ama_deepfund_tables import (
     RowName,
     asset_of,
@@ -32,7 +32,7 @@ from ktdeval_compare.papers.ama_deepfund_tables import (
 )
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
 from ktdeval_compare.papers.figures.figure_runs import (
-    MOST_LINES,
+    MAX_LINES,
     DailyPath,
     check_one_task,
     daily_paths,
@@ -48,7 +48,7 @@ Sentiment = Literal["bullish", "neutral", "bearish"]
 _SIGNS: Mapping[int, Sentiment] = {1: "bullish", 0: "neutral", -1: "bearish"}
 _TRIPLE = re.compile(r"(positive|neutral|negative)\s+(\d(?:\.\d+)?)", re.IGNORECASE)
 _WORDS = {"bull": 1, "positive": 1, "neutral": 0, "bear": -1, "negative": -1}
-_MOST_TITLES = 3  #: of one day
+_MAX_TITLES = 3  #: of one day
 
 
 def sentiment_sign(text: str) -> int | None:
@@ -103,8 +103,8 @@ def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[
         own = titles.get(row, [])
         rated = signs.get(row)
         sentiment = None if rated is None else _SIGNS[int(np.sign(sum(rated)))]
-        more = f" (and {len(own) - _MOST_TITLES} more)" if len(own) > _MOST_TITLES else ""
-        text = " · ".join(clean(title) for title in own[:_MOST_TITLES]) + more
+        more = f" (and {len(own) - _MAX_TITLES} more)" if len(own) > _MAX_TITLES else ""
+        text = " · ".join(clean(title) for title in own[:_MAX_TITLES]) + more
         shown.append(AssetDay(day, last / first, len(own), text, sentiment))
 
     return shown
@@ -122,7 +122,7 @@ def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int |
                 yield day, item.title, sentiment_sign(item.sentiment)
 
 
-def _market(entrants: Sequence[Entrant], choices: FigureChoices) -> MarketSnapshot:
+def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSnapshot:
     """Return the market of the runs. Raises CardError: it can't be opened."""
     market = market_of(entrants[0], choices, "without the market there are no prices and no news")
     if isinstance(market, str):
@@ -132,7 +132,7 @@ def _market(entrants: Sequence[Entrant], choices: FigureChoices) -> MarketSnapsh
 
 def _one_asset(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
-) -> tuple[list[Entrant], list[RowName], str]:
+) -> tuple[list[EntrantCard], list[RowName], str]:
     """Return cards of one asset and one window, their names and the asset. Raises CardError."""
     entrants = figure_entrants(paths, figure, choices)
     check_asset_rules(entrants)
@@ -218,7 +218,7 @@ def gap_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
     return frame
 
 
-def _mean_ratio(entrant: Entrant) -> tuple[tuple[str, ...], Values, int]:
+def _mean_ratio(entrant: EntrantCard) -> tuple[tuple[str, ...], Values, int]:
     """Return days, mean NAV over its first value, and the number of seeds."""
     paths = [(path.days, path.ratio) for path in daily_paths(entrant)]
     mean = mean_of_paths({entrant.path: paths})
@@ -284,8 +284,8 @@ def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
 def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
     """[day of a decision and run] what was decided, beside Buy & Hold and the day's sentiment."""
     entrants, names, asset = _one_asset(paths, figure, choices)
-    if len(entrants) > MOST_LINES:
-        raise UsageError(f"{figure.name}: {len(entrants)} rows are too many; give {MOST_LINES}")
+    if len(entrants) > MAX_LINES:
+        raise UsageError(f"{figure.name}: {len(entrants)} rows are too many; give {MAX_LINES}")
 
     decided = [_decisions(entrant) for entrant in entrants]
     days = list(decided[0])
@@ -330,7 +330,7 @@ def _majority(actions: Sequence[str]) -> str:
     return action if 2 * seeds > len(actions) else "split"
 
 
-def _decisions(entrant: Entrant) -> dict[str, list[str]]:
+def _decisions(entrant: EntrantCard) -> dict[str, list[str]]:
     """Return the decisions of all seeds by day."""
     decisions: dict[str, list[str]] = {}
     for path in daily_paths(entrant):

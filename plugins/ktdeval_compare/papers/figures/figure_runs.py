@@ -18,7 +18,7 @@ from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import estimate_mean
 from ktdeval.trading import Ledger
 from ktdeval_compare.pairs.compared_cards import (
-    Entrant,
+    EntrantCard,
     Values,
     card_notes,
     load_entrants,
@@ -28,12 +28,12 @@ from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigur
 from ktdeval_compare.papers.paper_tables import check_alike
 
 FEWEST = 3  #: values of a mean with an interval; Student's t of two has one degree of freedom
-MOST_LINES = 24  #: beyond these nobody can tell lines apart
+MAX_LINES = 24  #: beyond these nobody can tell lines apart
 
 
 def figure_entrants(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
-) -> list[Entrant]:
+) -> list[EntrantCard]:
     """Return the cards that a figure is made of. Raises UsageError, CardError: there is none, or
     one of another paper's tasks.
     """
@@ -52,13 +52,13 @@ def figure_entrants(
     return entrants
 
 
-def warn_of_cards(entrants: Sequence[Entrant]) -> None:
+def warn_of_cards(entrants: Sequence[EntrantCard]) -> None:
     """Warn of what a reader must know of cards; after all refusals, which are one line."""
     for note in card_notes(entrants):
         warn(note)
 
 
-def check_one_task(entrants: Sequence[Entrant], figure: PaperFigure) -> None:
+def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None:
     """Refuse cards of several tasks, masks or modes, or whose figures can't stand in one figure.
     Raises CardError.
     """
@@ -72,7 +72,7 @@ def check_one_task(entrants: Sequence[Entrant], figure: PaperFigure) -> None:
     check_alike(entrants, entrants[0].path)
 
 
-def origin_notes(entrants: Sequence[Entrant]) -> Iterator[str]:
+def origin_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
     """Yield the runs that a figure is drawn from, and the labels of their cards, a line each."""
     tasks: dict[tuple[str, str], list[str]] = {}
     labels: dict[str, None] = {}
@@ -101,11 +101,11 @@ class DailyPath:
     days: tuple[str, ...]  #: ISO days from the first decision on, [n + 1]
     ratio: Values  #: [n + 1], 1 on the first day
     ledger: Ledger
-    entrant: Entrant
+    entrant: EntrantCard
     episode: TradingEpisode
 
 
-def daily_paths(entrant: Entrant) -> Iterator[DailyPath]:
+def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
     """Yield the path of each finished episode of a card. Raises CardError: a ledger is not beside
     the card, or not the one it was made from.
     """
@@ -118,7 +118,7 @@ def daily_paths(entrant: Entrant) -> Iterator[DailyPath]:
         yield DailyPath(days, ledger.nav / ledger.nav[0], ledger, entrant, episode)
 
 
-def market_of(entrant: Entrant, choices: FigureChoices, without: str) -> MarketSnapshot | str:
+def market_of(entrant: EntrantCard, choices: FigureChoices, without: str) -> MarketSnapshot | str:
     """Return the market of a card's run; where it can't be opened, what is missing `without` it,
     and why.
     """

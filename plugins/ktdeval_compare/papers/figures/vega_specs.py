@@ -184,7 +184,7 @@ def _in_panels(figure: PaperFigure, rows: list[dict[str, Any]], spec: Spec, heig
     if len(panels) == 1:
         return {"data": data, "width": WIDTH, "height": height, **spec}
 
-    columns = min(figure.most_columns, len(panels))
+    columns = min(figure.max_columns, len(panels))
     facet = {"field": "panel", "type": "nominal", "sort": panels, "header": {"title": None}}
     inner = {"width": WIDTH // columns - 20, "height": height, **spec}
     return {"data": data, "facet": facet, "columns": columns, "spec": inner}

@@ -24,7 +24,7 @@ from ktdeval.calls import (
     error_of,
     json_object,
     not_json,
-    quoted,
+    quote_server_text,
     read_refusal,
     refusal_of,
     refused_body,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 #: Longest time for a request about a batch, which may carry all of its prompts or replies
 _TIMEOUT_S = 600.0
-_MOST_RESULT_BYTES = 512 << 20
+_MAX_RESULT_BYTES = 512 << 20
 #: Pages of a provider's list of batches that are looked through, and batches on each
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 PAGE = 100
 #: Fields by which an answer names a batch or a file
 _NAMES = ("id", "name")
@@ -63,8 +63,8 @@ class AdapterBatches:
     Sources of the limits are named in the subclasses.
     """
 
-    most_requests = 10_000  # of one batch; all providers take more
-    most_bytes = 64 << 20
+    max_requests = 10_000  # of one batch; all providers take more
+    max_bytes = 64 << 20
 
     def __init__(self, adapter: RemoteAdapter) -> None:
         self.adapter = adapter
@@ -103,7 +103,7 @@ class AdapterBatches:
         assert self.adapter.client is not None
         caller = self.adapter.caller
         url = f"{self.adapter.endpoint}{path}"
-        request = HttpRequest(method, url, content, kind=kind, max_bytes=_MOST_RESULT_BYTES)
+        request = HttpRequest(method, url, content, kind=kind, max_bytes=_MAX_RESULT_BYTES)
         answer = self.adapter.client.send(request, _TIMEOUT_S, caller)
         if 200 <= answer.status < 300:
             return answer.content
@@ -113,7 +113,7 @@ class AdapterBatches:
         """Return a JSON object. An `error` in one that names a batch is the batch's; any other is
         one of this request, and raised.
         """
-        value = json_object(content, self.adapter.caller, _decoded)
+        value = json_object(content, self.adapter.caller, _decode_body)
         refused = refused_body(value)
         if refused is not None and not any(name in value for name in _NAMES):
             raise error_of(read_refusal(200, refused), self.adapter.caller)
@@ -148,7 +148,9 @@ class AdapterBatches:
 
     def unreadable(self, problem: str, answer: JsonValue = "") -> ModelError:
         """Return the error of an answer that is not of the interface's form; it quotes the answer."""
-        words = quoted(answer if isinstance(answer, str) else dumps_compact(answer), self._secrets)
+        words = quote_server_text(
+            answer if isinstance(answer, str) else dumps_compact(answer), self._secrets
+        )
         return bad_response(self.adapter.caller, f"its batch interface: {problem}{words}")
 
     @property
@@ -160,7 +162,7 @@ class AdapterBatches:
         its cursor (None: the first), and the cursor of the next (None: there is none).
         """
         cursor = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             batches, cursor = page(cursor)
             for batch in batches:
                 if isinstance(batch, Mapping):
@@ -256,7 +258,7 @@ def json_lines(content: bytes) -> Iterable[ResultLine | None]:
                 yield None
 
 
-def _decoded(content: bytes) -> Any:
+def _decode_body(content: bytes) -> Any:
     """Return the JSON in a body. Raises ValueError: there is none."""
     try:
         return msgspec.json.decode(content)

@@ -39,7 +39,7 @@ _CANCELLED = 1
 class GoogleBatches(AdapterBatches):
     """Batches of Gemini models."""
 
-    most_bytes = 16 << 20
+    max_bytes = 16 << 20
 
     def __init__(self, adapter: RemoteAdapter, api_version: str) -> None:
         super().__init__(adapter)

@@ -18,7 +18,7 @@ from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
 
 Loads = Callable[[bytes], JsonValue]
-_MOST_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for each token
+_MAX_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for each token
 
 
 class StreamAssembler:
@@ -70,8 +70,8 @@ class StreamAssembler:
         are not of this API, or too many.
         """
         self._size += len(chunk)
-        if self._size > _MOST_STREAM_BYTES:
-            raise BodyError(f"the reply is longer than {_MOST_STREAM_BYTES >> 20} MiB")
+        if self._size > _MAX_STREAM_BYTES:
+            raise BodyError(f"the reply is longer than {_MAX_STREAM_BYTES >> 20} MiB")
 
         return any(self._take_event(event) for event in self._reader.feed(chunk))
 

@@ -8,7 +8,7 @@ from string import Template
 from typing import Literal
 
 from ktdeval.values import dumps_pretty
-from ktdeval_qfinzero.access.server_rules import served
+from ktdeval_qfinzero.access.server_rules import make_served_catalogue
 from ktdeval_qfinzero.catalogue import catalogue
 
 Form = Literal["mcp", "skill"]
@@ -24,7 +24,8 @@ def connection_text(form: Form, options: list[str]) -> str:
         return config
 
     tools = "\n".join(
-        f"* `{each.wire_name}`: {each.summary}" for each in served(catalogue()).operations
+        f"* `{each.wire_name}`: {each.summary}"
+        for each in make_served_catalogue(catalogue()).operations
     )
     text = (Path(__file__).parents[1] / "skill.md").read_text(encoding="utf-8")
     return Template(text).substitute(config=config.rstrip(), tools=tools)

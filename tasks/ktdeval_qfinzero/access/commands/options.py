@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, Number, flag
+from ktdeval.cli import FilePath, FiniteNumber, flag
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, first_moment
@@ -100,7 +100,7 @@ class PageOptions:
     )
     chat_cost: float | None = flag(
         None,
-        type=Number(0, 1_000_000),
+        type=FiniteNumber(0, 1_000_000),
         help="most US dollars of one chat; needs a known price",
     )
 

@@ -10,11 +10,11 @@ from typing import Literal
 
 import click
 
-from ktdeval.cli import FilePath, Number, example, flag, options_of
+from ktdeval.cli import FilePath, FiniteNumber, example, flag, options_of
 from ktdeval.values import later, make_folder
 from ktdeval_qfinzero.access.commands.client_config import Form, connection_text
 from ktdeval_qfinzero.access.commands.options import ClockOptions, PageOptions
-from ktdeval_qfinzero.access.server_rules import MarketRules, load_rules, served
+from ktdeval_qfinzero.access.server_rules import MarketRules, load_rules, make_served_catalogue
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits
 from ktdeval_qfinzero.catalogue import catalogue
 
@@ -53,7 +53,7 @@ class ServeOptions(ClockOptions, PageOptions):
     )
     idle_minutes: float = flag(
         WorkspaceLimits.idle_s / 60,
-        type=Number(0.1, 100_000),
+        type=FiniteNumber(0.1, 100_000),
         help="minutes without a call after which a workspace is forgotten",
     )
     rules: Path | None = flag(
@@ -113,7 +113,7 @@ def serve_market(options: ServeOptions) -> None:
 
     source = options.source
     rules = MarketRules() if options.rules is None else load_rules(options.rules)
-    operations = served(catalogue(), rules)
+    operations = make_served_catalogue(catalogue(), rules)
     if options.logs is not None:
         make_folder(options.logs, "choose another --logs")
 

@@ -19,7 +19,7 @@ class PageSettings:
     #: models with parameters that are offered, `PROVIDER/NAME(option=value,…)`
     models: tuple[str, ...] = ()
     most_chats: int = 500  #: chats in the folder
-    most_running: int = 4  #: chats that a model answers at once
+    max_running: int = 4  #: chats that a model answers at once
     max_tokens: int = 400_000  #: tokens of one chat, in and out
     max_cost: float | None = None  #: US dollars of one chat; None sets no limit
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.runner import cache_folder
-from ktdeval.values import content_hash, locked, make_folder
+from ktdeval.values import content_hash, lock_folder, make_folder
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
@@ -60,7 +60,7 @@ def _generate(folder: Path, params: SyntheticParams, say: Callable[[str], None])
     its turn.
     """
     make_folder(folder.parent, _ADVICE)
-    with locked(folder.parent, wait=True):
+    with lock_folder(folder.parent, wait=True):
         if (folder / MANIFEST).is_file():
             return
 

@@ -107,7 +107,7 @@ def draw_reports(
         reaction = row if before_open else row + 1
         reaction_row = reaction if reaction <= life.last_row else None
         reports.append(
-            _moved(
+            _move_report(
                 rng,
                 replace(report, reaction_row=reaction_row, revision=_revision(rng, report, grid)),
                 grid,
@@ -231,7 +231,9 @@ def _draw_report(
     return report, float(np.clip(size, -0.25, 0.25))
 
 
-def _moved(rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid) -> QuarterlyReport:
+def _move_report(
+    rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid
+) -> QuarterlyReport:
     """Move one report in sixteen from another day, on which it was first due."""
     if rng.random() > 1 / 16:
         return report

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray, grouped
+from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray, group_bars
 from ktdeval_qfinzero.data.synthetic.minute_grid import (
     SESSION_MINUTES,
     MinuteGrid,
@@ -201,7 +201,7 @@ def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
     rows, first = np.unique(day_row, return_index=True)
     if not len(rows):
         return minutes
-    days = grouped(minutes, first, midnight_ns[rows])
+    days = group_bars(minutes, first, midnight_ns[rows])
     return replace(days, volume=np.round(days.volume, 4))
 
 

@@ -155,7 +155,7 @@ def _close_article(room: Newsroom, facts: NewsFacts, row: int) -> NewsRow | None
         "rising": sum(change > 0 for change in changes.values()),
         "gains": _movers(facts, changes, best, row),
         "losses": _movers(facts, changes, worst, row),
-        "released": _released(facts, close_ns, day),
+        "released": _list_releases(facts, close_ns, day),
         "coming": coming,
     }
     slots["title"] = choice(rng, "close_title", **slots)
@@ -334,7 +334,7 @@ def _movers(
     return " and ".join(texts)
 
 
-def _released(facts: NewsFacts, now_ns: int, day: date) -> str:
+def _list_releases(facts: NewsFacts, now_ns: int, day: date) -> str:
     """List the main American releases of a day until now; empty if there were none."""
     texts: list[str] = []
     for reading in facts.readings:

@@ -17,7 +17,7 @@ from ktdeval_qfinzero.data.rows import (
     FloatArray,
     IntArray,
     Resolution,
-    grouped,
+    group_bars,
 )
 from ktdeval_qfinzero.data.synthetic.companies import Size
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
@@ -103,9 +103,9 @@ def minute_bars(
     trades = Bars(time_ns, price, price, price, price, size, np.ones_like(price))
     key = contract_day * grid.width + minute
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    minutes = grouped(trades, first, time_ns[first])
+    minutes = group_bars(trades, first, time_ns[first])
     day_first = np.flatnonzero(np.append(True, contract_day[1:] != contract_day[:-1]))
-    days = grouped(trades, day_first, grid.midnight_ns[part.row])
+    days = group_bars(trades, day_first, grid.midnight_ns[part.row])
 
     return minutes, days, part.contract[contract_day[first]]
 
@@ -169,7 +169,7 @@ def make_options(
     closes = tape.days.close_e4 / 1e4
     reference = np.append(tape.days.open_e4[:1] / 1e4, closes[:-1])
     contracts = list_contracts(ticker, grid, reference)
-    traded = _traded(seed, grid, course, tape, curves, contracts)
+    traded = _draw_trades(seed, grid, course, tape, curves, contracts)
     days = _day_bars(stream(seed, "options", ticker, "prices"), grid, tape.days, traded)
     bars: dict[BarKey, Bars] = {}
     inside = np.flatnonzero((traded.row >= minute_rows.start) & (traded.row < minute_rows.stop))
@@ -179,14 +179,14 @@ def make_options(
         minutes, of_day, contract = minute_bars(
             stream(seed, "options", ticker, "minutes"), grid, tape.minutes, part
         )
-        days = _replaced(days, inside, of_day)
+        days = _replace_bars(days, inside, of_day)
         bars |= _by_contract(contracts, contract, minutes, "minute")
 
     bars |= _by_contract(contracts, traded.contract, days, "day")
     return OptionMarket(contracts.rows, bars, _flow(grid, contracts, traded))
 
 
-def _traded(
+def _draw_trades(
     seed: int,
     grid: MinuteGrid,
     course: CompanyCourse,
@@ -321,7 +321,7 @@ def _cents(amount_e4: FloatArray) -> IntArray:
     return (amount_e4 // 100).astype(np.int64) * 100
 
 
-def _replaced(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
+def _replace_bars(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
     """Return the bars of days with those put in that their minutes make."""
     columns = {name: getattr(days, name).copy() for name in BAR_COLUMNS}
     for name, column in columns.items():

@@ -220,7 +220,7 @@ def _short_profit(eps: float) -> str:
     return profit(eps).removeprefix("a ")
 
 
-def _moved(percent: float) -> str:
+def _describe_move(percent: float) -> str:
     """Return `rose 2.3%`, `fell 0.4%`, `was little changed`."""
     if abs(percent) < 0.05:
         return "was little changed"
@@ -241,20 +241,20 @@ def _long_day(day: date) -> str:
     return f"{WEEKDAYS[day.weekday()]}, {_short_day(day)}"
 
 
-def _capitalised(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _lowered(text: str) -> str:
+def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
 FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "capitalised": _capitalised,
+    "capitalised": _capitalise,
     "dollars": dollars,
     "long_day": _long_day,
-    "lowered": _lowered,
-    "moved": _moved,
+    "lowered": _lower_first,
+    "moved": _describe_move,
     "profit": profit,
     "short_day": _short_day,
     "short_profit": _short_profit,

@@ -50,7 +50,7 @@ def to_ics(events: Sequence[EventShown], name: str) -> str:
         "BEGIN:VCALENDAR",
         "VERSION:2.0",
         "PRODID:-//ktdeval//QFinZero economic calendar//EN",
-        f"X-WR-CALNAME:{_escaped(name)}",
+        f"X-WR-CALNAME:{_escape_text(name)}",
     ]
     for event in events:
         lines += _event_lines(event)
@@ -59,7 +59,7 @@ def to_ics(events: Sequence[EventShown], name: str) -> str:
 
     folded: list[str] = []
     for line in lines:
-        folded += _folded(line)
+        folded += _fold_line(line)
 
     return "".join(f"{piece}\r\n" for piece in folded)
 
@@ -72,9 +72,9 @@ def _event_lines(event: EventShown) -> list[str]:
         f"UID:{sha256_hex(event.event_id)[:32]}@ktdeval",
         f"DTSTAMP:{moment}",
         f"DTSTART:{moment}",
-        f"SUMMARY:{_escaped(event.title)}",
-        f"DESCRIPTION:{_escaped(chr(10).join(filter(None, about)))}",
-        f"CATEGORIES:{_escaped(event.market)}",
+        f"SUMMARY:{_escape_text(event.title)}",
+        f"DESCRIPTION:{_escape_text(chr(10).join(filter(None, about)))}",
+        f"CATEGORIES:{_escape_text(event.market)}",
         f"PRIORITY:{_PRIORITY[event.importance]}",
         "END:VEVENT",
     ]
@@ -85,7 +85,7 @@ def _stamp(time_utc: str) -> str:
     return f"{moment:%Y%m%dT%H%M%SZ}"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return a text value: backslash, semicolon, comma and line breaks are escaped, and other
     control characters left out.
     """
@@ -96,7 +96,7 @@ def _escaped(text: str) -> str:
     return kept.replace("\n", "\\n")
 
 
-def _folded(line: str) -> Iterator[str]:
+def _fold_line(line: str) -> Iterator[str]:
     """Yield a line in pieces of at most 75 bytes; each but the first begins with a space."""
     piece = ""
     size = 0

@@ -20,7 +20,7 @@ from ktdeval.errors import DataError
 from ktdeval.values import open_parquet
 from ktdeval_qfinzero.access.pages.health.coverage import Days
 
-_MOST_BYTES: Final = 512 << 20
+_MAX_BYTES: Final = 512 << 20
 _KEPT_FILES: Final = 50_000
 _DATE_COLUMNS: Final = (
     "date", "datetime", "trade_date", "day", "time", "timestamp", "start_ns", "dt",
@@ -70,8 +70,8 @@ def _stamp(path: Path) -> tuple[str, int, int, int]:
 
     if not stat.S_ISREG(status.st_mode):
         raise DataError("is not a plain file")
-    if status.st_size > _MOST_BYTES:
-        raise DataError(f"is larger than {_MOST_BYTES >> 20} MiB; its days are not counted")
+    if status.st_size > _MAX_BYTES:
+        raise DataError(f"is larger than {_MAX_BYTES >> 20} MiB; its days are not counted")
     return os.fspath(path), status.st_ino, status.st_size, status.st_mtime_ns
 
 

@@ -23,7 +23,7 @@ from ktdeval_qfinzero.data.layout import (
     load_manifest,
 )
 
-_MOST_FILES: Final = 20_000
+_MAX_FILES: Final = 20_000
 _DEEPEST: Final = 6
 _SHOWN_PROBLEMS: Final = 50
 
@@ -132,8 +132,8 @@ def _files_in(folder: Path, problems: list[str]) -> Iterator[Path]:
                 continue
 
             count += 1
-            if count > _MOST_FILES:
-                problems.append(f"more than {_MOST_FILES} files; the rest is not looked at")
+            if count > _MAX_FILES:
+                problems.append(f"more than {_MAX_FILES} files; the rest is not looked at")
                 return
 
             yield path

@@ -101,7 +101,7 @@ def _read_response(received: list[Message]) -> tuple[int, Mapping[str, str], Any
 
 def not_probed(why: str) -> tuple[Probe, ...]:
     """Return all components as failed, for a reason."""
-    return tuple(_failed(name, "not called", why) for name in (*_CALLS, "MCP"))
+    return tuple(_make_failure(name, "not called", why) for name in (*_CALLS, "MCP"))
 
 
 async def probe_all(app: ASGIApp, headers: Mapping[str, str]) -> tuple[Probe, ...]:
@@ -113,7 +113,7 @@ async def probe_all(app: ASGIApp, headers: Mapping[str, str]) -> tuple[Probe, ..
     workspace = opened.get("workspace_id", "") if status == HTTPStatus.CREATED else ""
     if not workspace:
         problem = _answer_problem(status, opened)
-        failed = [_failed(name, "POST /workspaces", problem) for name in _CALLS]
+        failed = [_make_failure(name, "POST /workspaces", problem) for name in _CALLS]
         return (*failed, await _probe_mcp(client))
 
     try:
@@ -178,7 +178,7 @@ async def _probe_mcp(client: _ProbeClient) -> Probe:
     )
 
 
-def _failed(component: str, call: str, message: str) -> Probe:
+def _make_failure(component: str, call: str, message: str) -> Probe:
     return Probe(component=component, call=call, ok=False, latency_ms=0.0, message=message)
 
 

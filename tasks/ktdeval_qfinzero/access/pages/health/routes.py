@@ -37,7 +37,7 @@ from ktdeval_qfinzero.esp.queries import economic_calendar, search_news
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text
 
-_MOST_EVENTS: Final = 5_000
+_MAX_EVENTS: Final = 5_000
 _NEWS_SHOWN: Final = 50
 _LONGEST_QUERY: Final = 200
 
@@ -138,7 +138,7 @@ class HealthPage:
             limit=500,
         )
         events: list[EventShown] = []
-        while len(events) < _MOST_EVENTS:
+        while len(events) < _MAX_EVENTS:
             answer = economic_calendar(self.view, given)
             events += answer.events
             if answer.next_cursor is None:
@@ -146,7 +146,7 @@ class HealthPage:
 
             given = _further(given, answer.next_cursor)
 
-        return events[:_MOST_EVENTS]
+        return events[:_MAX_EVENTS]
 
     async def probes(self, request: Request) -> tuple[Probe, ...]:
         """Probe all components; where all workspaces are taken, none is taken from its owner."""

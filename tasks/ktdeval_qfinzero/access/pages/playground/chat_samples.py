@@ -24,7 +24,7 @@ from ktdeval_qfinzero.suite.grading import RecordedCall
 
 _OWN_IDS: Final = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_MOST_BYTES: Final = 16 << 20
+_MAX_BYTES: Final = 16 << 20
 SUITES: Final[tuple[Suite, ...]] = ("calling", "planning")
 
 
@@ -103,7 +103,7 @@ def add_sample(folder: Path, task: GoldTask) -> Path:
     rows = folder / f"{task.suite}.jsonl"
     before = b""
     if rows.exists():
-        before = read_plain(rows, _MOST_BYTES)
+        before = read_plain(rows, _MAX_BYTES)
 
     row = task_to_row(task)
     task_from_row(row, "the new item")  # what is written must be readable
@@ -112,7 +112,7 @@ def add_sample(folder: Path, task: GoldTask) -> Path:
             raise conflict(f"there is an item {task.id} already; choose another id", "id")
 
     content = before + dumps_canonical(row).encode() + b"\n"
-    if len(content) > _MOST_BYTES:
+    if len(content) > _MAX_BYTES:
         raise ServiceError("too_large", f"{rows} is full; move it away")
 
     write_atomic(rows, content)

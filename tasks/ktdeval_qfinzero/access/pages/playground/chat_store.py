@@ -35,13 +35,13 @@ from ktdeval.values import (
 )
 from ktdeval_qfinzero.chat.question import ChatAnswer
 from ktdeval_qfinzero.errors import ServiceError, conflict, not_found
-from ktdeval_qfinzero.live.tool_use_config import MOST_TURNS, ChatCall, ChatTurn
+from ktdeval_qfinzero.live.tool_use_config import MAX_TURNS, ChatCall, ChatTurn
 
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _CHAT: Final = "chat.json"
 _RUN: Final = "run"
 _OPTIONS: Final = "run.yaml"
-_MOST_FILE_BYTES: Final = 4 << 20
+_MAX_FILE_BYTES: Final = 4 << 20
 _BASE: Final = "qfinzero_planning_live"
 
 
@@ -92,7 +92,7 @@ class ChatStore:
 
         found = [path for path in self.folder.iterdir() if _ID.fullmatch(path.name)]
         chats = [path for path in found if not path.is_symlink() and (path / _CHAT).is_file()]
-        return [path.name for path in sorted(chats, key=_made, reverse=True)]
+        return [path.name for path in sorted(chats, key=_read_made_time, reverse=True)]
 
     def create(self, head: ChatHead) -> None:
         """Write a new chat. Raises ServiceError `unavailable`: there are too many; StoreError: the
@@ -125,7 +125,7 @@ class ChatStore:
     def head(self, chat_id: str) -> ChatHead:
         """Return a chat. Raises ServiceError: there is none; StoreError: its file is malformed."""
         path = self.path_of(chat_id) / _CHAT
-        return decode_json(read_plain(path, _MOST_FILE_BYTES), ChatHead, str(path), StoreError)
+        return decode_json(read_plain(path, _MAX_FILE_BYTES), ChatHead, str(path), StoreError)
 
     def delete(self, chat_id: str) -> None:
         """Remove a chat with its run."""
@@ -158,8 +158,8 @@ class ChatStore:
         before = self.turns(chat_id)
         if before and not before[-1].is_complete:
             raise conflict("the turn before is not finished; resume it first")
-        if len(before) >= MOST_TURNS:
-            raise conflict(f"a chat has at most {MOST_TURNS} turns; begin another")
+        if len(before) >= MAX_TURNS:
+            raise conflict(f"a chat has at most {MAX_TURNS} turns; begin another")
 
         number = len(before) + 1
         conversation = {
@@ -234,7 +234,7 @@ def task_name(chat_id: str, number: int) -> str:
     return f"chat_{chat_id}_{number}"
 
 
-def _made(path: Path) -> int:
+def _read_made_time(path: Path) -> int:
     return (path / _CHAT).stat().st_mtime_ns
 
 

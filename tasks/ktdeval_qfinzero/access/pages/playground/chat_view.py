@@ -17,7 +17,7 @@ from ktdeval_qfinzero.access.pages.playground.chat_store import (
 )
 from ktdeval_qfinzero.access.pages.playground.conversation_view import (
     TalkPart,
-    redacted,
+    redact_text,
     redacted_part,
     told_exchanges,
 )
@@ -92,7 +92,7 @@ def shown_chat(store: ChatStore, runs: ChatRuns, chat_id: str) -> ChatShown:
 
     return ChatShown(
         id=head.id,
-        title=redacted(short(turns[0].instruction)) if turns else "",
+        title=redact_text(short(turns[0].instruction)) if turns else "",
         model=head.model,
         as_of=head.as_of,
         created_at=head.created_at,
@@ -119,12 +119,12 @@ def _shown_turn(turn: RecordedTurn, run: Path) -> TurnShown:
     record = turn.record
     answer = None
     if record is not None and record.answer is not None:
-        answer = redacted(answer_of_record(record).answer)
+        answer = redact_text(answer_of_record(record).answer)
 
     parts = [redacted_part(part) for part in told_exchanges(turn.exchanges)]
     return TurnShown(
         number=turn.number,
-        instruction=redacted(turn.instruction),
+        instruction=redact_text(turn.instruction),
         is_complete=turn.is_complete,
         parts=tuple(parts),
         answer=answer,
@@ -180,7 +180,7 @@ def _listed_chat(store: ChatStore, chat_id: str) -> ChatListed:
     instructions = store.instructions(chat_id)
     title = ""
     if instructions:
-        title = redacted(short(instructions[0]))
+        title = redact_text(short(instructions[0]))
     return ChatListed(
         id=chat_id,
         title=title,

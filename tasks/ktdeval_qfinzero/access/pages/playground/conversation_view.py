@@ -10,7 +10,7 @@ from ktdeval.harness import Message, Reply
 from ktdeval.secrets import redact_secrets
 from ktdeval.values import Value
 
-MOST_CHARS: Final = 20_000
+MAX_CHARS: Final = 20_000
 
 
 Kind = Literal["text", "thought", "call", "result", "feedback"]
@@ -90,14 +90,14 @@ def redacted_part(part: TalkPart) -> TalkPart:
     """Return a part without the secrets of the environment."""
     return TalkPart(
         kind=part.kind,
-        text=redacted(part.text),
-        tool=redacted(part.tool),
-        call_id=redacted(part.call_id),
+        text=redact_text(part.text),
+        tool=redact_text(part.tool),
+        call_id=redact_text(part.call_id),
         cut=part.cut,
     )
 
 
-def redacted(text: str) -> str:
+def redact_text(text: str) -> str:
     """Return a text without the secrets of the environment."""
     return redact_secrets(text, os.environ)
 
@@ -108,7 +108,7 @@ def _talk_part(
     tool: str = "",
     call_id: str = "",
 ) -> TalkPart:
-    cut = max(0, len(text) - MOST_CHARS)
+    cut = max(0, len(text) - MAX_CHARS)
     return TalkPart(
-        kind=kind, text=text[:MOST_CHARS], tool=tool[:200], call_id=call_id[:200], cut=cut
+        kind=kind, text=text[:MAX_CHARS], tool=tool[:200], call_id=call_id[:200], cut=cut
     )

@@ -7,10 +7,10 @@ from typing import Final
 from ktdeval.harness import ReplyPiece
 from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.playground.conversation_view import (
-    MOST_CHARS,
+    MAX_CHARS,
     Kind,
     TalkPart,
-    redacted,
+    redact_text,
 )
 
 _KINDS: Final[dict[str, Kind]] = {"text": "text", "thought": "thought", "call": "call"}
@@ -55,7 +55,7 @@ class ComingReply:
         before = parts[at]
         parts[at] = TalkPart(
             kind=kind,
-            text=(before.text + piece.text)[:MOST_CHARS],
+            text=(before.text + piece.text)[:MAX_CHARS],
             tool=(before.tool + piece.name)[:200],
             call_id=key,
         )
@@ -85,8 +85,8 @@ def shown_parts(parts: tuple[TalkPart, ...]) -> tuple[TalkPart, ...]:
         shown.append(
             TalkPart(
                 kind=part.kind,
-                text=redacted(text.decode("utf-16-le", "replace")),
-                tool=redacted(part.tool),
+                text=redact_text(text.decode("utf-16-le", "replace")),
+                tool=redact_text(part.tool),
             )
         )
     return tuple(shown)

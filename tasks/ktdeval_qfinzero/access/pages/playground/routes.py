@@ -40,7 +40,7 @@ from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
 from ktdeval_qfinzero.access.workspaces import Workspaces, first_moment
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
-from ktdeval_qfinzero.live.tool_use_config import MOST_INSTRUCTION_CHARS
+from ktdeval_qfinzero.live.tool_use_config import MAX_INSTRUCTION_CHARS
 from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.grading import RecordedCall
@@ -81,7 +81,7 @@ class Playground:
         self._workspaces = workspaces
         self._settings = settings
         self.store = ChatStore(settings.chats, settings.most_chats)
-        self.runs = ChatRuns(settings.most_running)
+        self.runs = ChatRuns(settings.max_running)
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -163,7 +163,7 @@ class Playground:
 
     def sample(self, chat_id: str, number: int, suite: str) -> SampleShown:
         """Make an item of a turn. Raises ServiceError: there is no such finished turn."""
-        turn = self._finished(chat_id, number)
+        turn = self._find_finished(chat_id, number)
         workspace, calls = self._calls_of(chat_id, number)
         expected = gold_calls(workspace, calls)
         clock = self.store.head(chat_id).as_of
@@ -182,7 +182,7 @@ class Playground:
         command = f"ktdeval run --model MODEL --tasks {path.resolve()}"
         return SampleKept(file=str(path), command=command)
 
-    def _finished(self, chat_id: str, number: int) -> RecordedTurn:
+    def _find_finished(self, chat_id: str, number: int) -> RecordedTurn:
         turns = self.store.turns(chat_id)
         if not 1 <= number <= len(turns) or not turns[number - 1].is_complete:
             raise invalid("turn", "there is no finished turn of this number")
@@ -190,7 +190,7 @@ class Playground:
 
     def _calls_of(self, chat_id: str, number: int) -> tuple[Workspace, list[RecordedCall]]:
         """Return a turn's calls, and a workspace as it was before them."""
-        turn = self._finished(chat_id, number)
+        turn = self._find_finished(chat_id, number)
         head = self.store.head(chat_id)
         dataset = self._workspaces.dataset
         if dataset.info.content_id != head.content_id:
@@ -264,7 +264,7 @@ class _ChatEndpoints:
     async def ask(self, request: Request) -> Response:
         """Begin a turn."""
         given = await body_of(request, "instruction")
-        instruction = text_in(given, "instruction", MOST_INSTRUCTION_CHARS)
+        instruction = text_in(given, "instruction", MAX_INSTRUCTION_CHARS)
         number = await _carried_out(self._playground.ask, _id(request), instruction)
         return json_answer({"turn": number}, HTTPStatus.ACCEPTED)
 
@@ -298,7 +298,7 @@ class _ChatEndpoints:
     async def keep_sample(self, request: Request) -> Response:
         """Keep an item of a turn."""
         given = await body_of(request, "turn", "suite", "id", "category", "instruction")
-        changed = _renamed(given)
+        changed = _make_renamer(given)
         number = _turn(str(given.get("turn", "")))
         suite = text_in(given, "suite", 20, "planning")
         keep = self._playground.keep_sample
@@ -345,11 +345,11 @@ def _last_seen(request: Request) -> int:
     return 0
 
 
-def _renamed(given: dict[str, Any]) -> Callable[[GoldTask], GoldTask]:
+def _make_renamer(given: dict[str, Any]) -> Callable[[GoldTask], GoldTask]:
     """Return what gives an item the words that a user chose. Raises ServiceError."""
     item_id = check_name(text_in(given, "id", 64), "id")
     category = check_name(text_in(given, "category", 64, "chat"), "category")
-    instruction = text_in(given, "instruction", MOST_INSTRUCTION_CHARS).strip()
+    instruction = text_in(given, "instruction", MAX_INSTRUCTION_CHARS).strip()
     if not instruction:
         raise invalid("instruction", "expected some words")
 

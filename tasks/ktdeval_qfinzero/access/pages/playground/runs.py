@@ -16,7 +16,7 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import Value
 from ktdeval_qfinzero.access.pages.playground.conversation_view import (
     TalkPart,
-    redacted,
+    redact_text,
     redacted_part,
     told_messages,
     told_reply,
@@ -24,7 +24,7 @@ from ktdeval_qfinzero.access.pages.playground.conversation_view import (
 from ktdeval_qfinzero.access.pages.playground.partial_reply import ComingReply
 from ktdeval_qfinzero.errors import ServiceError, conflict
 
-_MOST_SHOWN: Final = 2_000
+_MAX_SHOWN: Final = 2_000
 
 
 class Shown(Value, frozen=True):
@@ -49,7 +49,7 @@ class RunUnderWay:
 
     def show(self, event: Shown) -> None:
         """Add an event, up to a bound."""
-        if len(self.events) < _MOST_SHOWN or event.kind == "ended":
+        if len(self.events) < _MAX_SHOWN or event.kind == "ended":
             self.events.append(event)
 
 
@@ -84,7 +84,7 @@ class _EventWatcher:
         """Say something once."""
         if text not in self._notes:
             self._notes.add(text)
-            self._running.show(Shown(kind="note", message=redacted(text)))
+            self._running.show(Shown(kind="note", message=redact_text(text)))
 
     def _show(self, parts: list[TalkPart]) -> None:
         for part in parts:
@@ -171,7 +171,7 @@ def _run_chat(config: RunConfig, running: RunUnderWay) -> None:
     except KtdevalError as error:
         message = str(error)
     finally:
-        running.message = redacted(" ".join(message.split()))[:1000]
+        running.message = redact_text(" ".join(message.split()))[:1000]
         running.show(Shown(kind="ended", message=running.message))
         running.is_over = True
 

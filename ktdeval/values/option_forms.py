@@ -70,10 +70,15 @@ def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None 
     and within bounds.
     """
     if hint in _LIMITS:
-        least, most = _LIMITS[hint]
-        least = least if minimum is None else minimum
-        most = most if maximum is None else maximum
-        return Annotated[hint, msgspec.Meta(ge=least, le=most)]
+        lowest, highest = _LIMITS[hint]
+        if minimum is not None:
+            lowest = hint(minimum)
+        if maximum is not None:
+            highest = hint(maximum)
+
+        # Bounds of the field's own type: typing keeps one annotation for 1 and 1.0, so that bounds of
+        # another type would show in the schema of whatever class has the same bounds.
+        return Annotated[hint, msgspec.Meta(ge=lowest, le=highest)]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return form_of(hint)
 

@@ -350,7 +350,7 @@ class Plugins:
         if name not in specs:
             listing = kind if kind in ("tasks", "models") else f"list {kind}"
             near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
-            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._describe_skipped()}")
+            raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._list_skips()}")
 
         return specs[name]
 
@@ -376,7 +376,7 @@ class Plugins:
         base = without_settings(name)
         return base != name and base in self.specs("tasks")
 
-    def _describe_skipped(self) -> str:
+    def _list_skips(self) -> str:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
@@ -406,9 +406,7 @@ class Plugins:
             if not names:
                 groups = {group for spec in specs.values() for group in spec.groups}
                 near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
-                raise UsageError(
-                    f"no task, group or glob {pattern!r}{near}{self._describe_skipped()}"
-                )
+                raise UsageError(f"no task, group or glob {pattern!r}{near}{self._list_skips()}")
 
             if is_derived:
                 settings = given.removeprefix(without)

@@ -196,6 +196,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/plans/config.py",
+        "ktdeval/values/config_options.py",
         "ktdeval/values/lazy.py",
     }
     late = {}

@@ -16,6 +16,10 @@ from source_trees import SOURCES, imports_in, nodes_of, parts_of
 
 MODULE_OF = {
     "google-auth": "google.auth",
+    # fsspec imports these by the scheme of a URL
+    "adlfs": "fsspec",
+    "gcsfs": "fsspec",
+    "s3fs": "fsspec",
     "pyyaml": "yaml",
     "pyqlib": "qlib",
     "vl-convert-python": "vl_convert",

@@ -247,6 +247,7 @@ def renewed(card: dict[str, Any]) -> dict[str, Any]:
     card = copy.deepcopy(card)
 
     try:
-        return renewed_card(card)
+        renewed: dict[str, Any] = json.loads(dumps_pretty(renewed_card(card)))
+        return renewed
     except (LookupError, TypeError, ValueError, ArithmeticError, KtdevalError):
         return card

@@ -12,6 +12,7 @@ import pytest
 
 from echoes import ECHOES, gives_away
 from ktdeval.secrets import hide_keys, redact_secrets, secrets_of
+from loops import not_empty
 
 KEYS = (
     "sk-proj-Zq7RkV2mXw9TtPzBn4LsYc6GhJd8",
@@ -125,7 +126,7 @@ def test_a_secret_of_eight_characters_is_hidden_and_a_shorter_one_is_not() -> No
 
 def test_a_key_that_arrives_in_pieces_is_hidden_once_a_piece_of_it_is_there() -> None:
     key = KEYS[0]
-    for arrived in range(12, len(key) + 1):
+    for arrived in not_empty(range(12, len(key) + 1)):
         assert hide_keys(f"the key {key[:arrived]}", (key,)) == "the key [key]"
 
 

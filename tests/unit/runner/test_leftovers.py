@@ -193,14 +193,14 @@ from pathlib import Path
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_view.command import RunView
-from ktdeval_view.document import Redactor
+from ktdeval_view.document import EnvironmentRedactor
 run = RunFolder.load(Path("run"))
 told = []
 def tell(name, done, total):
     told.append(name)
     if len(told) == 2:
         {PAUSE}
-RunView(run, load_plugins(), "no market", Redactor(os.environ)).write(Path("run/view"), run.manifest.specs, tell)
+RunView(run, load_plugins(), "no market", EnvironmentRedactor(os.environ)).write(Path("run/view"), run.manifest.specs, tell)
 """
 
 

@@ -20,11 +20,12 @@ from json_places import Place, leaves, with_value
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
+from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.scoring.call_log_checks import provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
-from ktdeval.values import dumps_canonical, dumps_pretty, file_sha256, load_yaml, to_plain
+from ktdeval.values import dumps_pretty, file_sha256, from_plain, load_yaml, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript
 from nulled_runs import Subject, subject
 
@@ -165,8 +166,8 @@ def with_hashes(run: Path, place: Place, says_so: bool) -> None:
     change_transcript(folder, change)
     mark = {}
     if says_so:
-        lines = [dumps_canonical(entry).encode() for entry in read_transcript(folder)]
-        mark = {"said": to_plain(count_said(lines))}
+        entries = from_plain(read_transcript(folder), list[TranscriptEntry], "transcript")
+        mark = {"said": to_plain(count_said(entries))}
     rehash(folder, **mark)
 
     (path,) = run.glob("cards/*.json")
@@ -214,8 +215,8 @@ def test_who_answered_can_not_be_another_on_the_card_than_in_the_transcripts(
                     exchange["reply"]["served_by"] = "gpt-9-ultra"
 
         change_transcript(folder, ultra)
-        lines = [dumps_canonical(entry).encode() for entry in read_transcript(folder)]
-        rehash(folder, said=to_plain(count_said(lines)))
+        entries = from_plain(read_transcript(folder), list[TranscriptEntry], "transcript")
+        rehash(folder, said=to_plain(count_said(entries)))
         (path,) = run.glob("cards/*.json")
         card = json.loads(path.read_text())
         for name in card["artefacts"]:

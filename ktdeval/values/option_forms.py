@@ -193,9 +193,17 @@ def _bounds_words(hint: Any, bounds: Any, value: float) -> str:
     is_above = bounds.le != most and value > bounds.le
     if not is_below and not is_above:
         return "an integer of 64 bits" if hint is int else "a number of ordinary size"
-    if bounds.le == most:
-        return f"a value of at least {bounds.ge}"
-    if bounds.ge == least:
-        return f"a value of at most {bounds.le}"
 
-    return f"a value from {bounds.ge} to {bounds.le}"
+    lowest = _bound_text(bounds.ge)
+    highest = _bound_text(bounds.le)
+    if bounds.le == most:
+        return f"a value of at least {lowest}"
+    if bounds.ge == least:
+        return f"a value of at most {highest}"
+
+    return f"a value from {lowest} to {highest}"
+
+
+def _bound_text(bound: float) -> str:
+    """Return a bound as people write it, `1` for 1.0."""
+    return str(bound).removesuffix(".0")

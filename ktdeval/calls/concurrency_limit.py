@@ -27,7 +27,7 @@ class FairQueue:
     Only the thread at the head polls; the others sleep until they are at the head. So a thousand
     waiting threads cost no more than one, none is overtaken, and at the end of a run the queue
     empties from its head. `lock` guards the state that `take` reads: acquire it to change that
-    state, and then call `changed`.
+    state, and then call `wake_head`.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -39,7 +39,7 @@ class FairQueue:
         """Wait for this thread's turn. If `check` or `take` raises, the thread leaves the queue.
 
         The thread at the head calls `take` under `lock`. It takes the resource and returns 0, or
-        returns the seconds until the next try (infinite: after the next `changed`). `on_wait` is
+        returns the seconds until the next try (infinite: after the next `wake_head`). `on_wait` is
         called once, without the lock, if the thread has to wait.
         """
         self._check()

@@ -199,18 +199,21 @@ def test_nobody_waits_for_a_worker_whose_last_call_did_not_fit(
 
 def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> None:
     limit_usd = 0.5
-    budgets = []
-    for name in ("one", "other"):
-        allowance = allowance_of(tmp_path, name, max_cost=limit_usd)
+    allowances = [allowance_of(tmp_path, name, max_cost=limit_usd) for name in ("one", "other")]
+    for allowance in allowances:
         allowance.clock = count(0.0, 0.1).__next__  # so that nobody waits for a clock
-        budgets.append(shared_budget(allowance, limit_usd))
 
+    budgets = [shared_budget(allowance, limit_usd) for allowance in allowances]
     costs: list[float] = []
 
     def spend(number: int) -> None:
-        while True:
-            reservation = budgets[number].reserve(ASKED)
-            costs.append(budgets[number].settle(reservation, Usage(20, 1000)) or 0.0)
+        try:
+            while True:
+                reservation = budgets[number].reserve(ASKED)
+                costs.append(budgets[number].settle(reservation, Usage(20, 1000)) or 0.0)
+        finally:
+            # as a worker does that ends: one that has spent all by itself leaves a remainder
+            allowances[number].give_back_all()
 
     assert [type(end) for end in in_threads(2, spend)] == [BudgetError, BudgetError]
 

@@ -38,6 +38,7 @@ from ktdeval.values.files import Closing
 CallPosition = tuple[str, str]
 
 _ROOM_MB = 16  #: Least free space for a call: without room, a reply would be paid and lost
+_LATEST_S = 0.5  #: longest time until a call that nobody waits for is written
 
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
@@ -76,11 +77,11 @@ class _WaitingCall:
 class CallLog(Closing):
     """Record of one run's calls and replies; only the process that owns the run folder opens it.
 
-    One thread writes for all threads of a run. Calls that arrive while it writes go to disk in the
-    next transaction. A call and its reply are written together, so a killed process leaves both or
-    neither. Where the run folder is at a URL, they are then put there, too, before anyone sees the
-    reply. Replies are then copied to the cache that runs share; an interrupted copy is made when
-    the resumed run asks again.
+    One thread writes for all threads of a run. Calls that arrive while it writes, or until somebody
+    waits for one, go to disk in the next transaction. A call and its reply are written together, so
+    a killed process leaves both or neither. Where the run folder is at a URL, they are then put
+    there, too, before anyone sees the reply. Replies are then copied to the cache that runs share;
+    an interrupted copy is made when the resumed run asks again.
     """
 
     def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
@@ -105,6 +106,7 @@ class CallLog(Closing):
         #: calls that are not on disk, in their order; they stay here where a write fails
         self._waiting: list[_WaitingCall] = []
         self._queued: Future[None] | None = None  #: write that has not begun
+        self._is_awaited = threading.Event()  #: somebody waits for the queued write
         self._is_closed = False
         # An interrupt reaches the main thread only: it can't end a write halfway.
         self._writer = ThreadPoolExecutor(1, "ktdeval-call-log")
@@ -216,8 +218,8 @@ class CallLog(Closing):
     ) -> None:
         """Add one call, and its reply for the cache (`entry`).
 
-        With `durable`, returns when both are on disk. Otherwise they are written in the background;
-        if that fails, with the next calls, at the latest by `close`. Raises StoreError if the disk
+        With `durable`, returns when both are on disk. Otherwise they are written soon, together with
+        others; if that fails, with the next calls, at the latest by `close`. Raises StoreError if the disk
         failed or the log is closed, ValueError for a number that is NaN or infinite.
         """
         # Encode it in this thread: an error then reaches only its caller, not the whole group.
@@ -228,7 +230,7 @@ class CallLog(Closing):
 
             _add_paid(self._paid, call)
             self._waiting.append(waiting)
-            written = self._next_write()
+            written = self._next_write(durable)
 
         if durable:
             written.result()
@@ -250,7 +252,7 @@ class CallLog(Closing):
         failed.
         """
         with self._lock:
-            written = self._next_write()
+            written = self._next_write(is_awaited=True)
 
         written.result()
 
@@ -272,15 +274,18 @@ class CallLog(Closing):
             self._writer.shutdown()
             self._own.close()
 
-    def _next_write(self) -> Future[None]:
-        """Return the next write to begin, which all calls share that come until then. The caller
-        holds the lock. Raises StoreError: there is none any more.
+    def _next_write(self, is_awaited: bool) -> Future[None]:
+        """Return the next write, which all calls share that come until it begins: at once where
+        somebody waits for it. The caller holds the lock. Raises StoreError: there is none any more.
         """
         if self._queued is None:
             try:
                 self._queued = self._writer.submit(self._write_waiting)
             except RuntimeError as error:  # the log is closed, or the process ends
                 raise self._closed() from error
+
+        if is_awaited:
+            self._is_awaited.set()
 
         return self._queued
 
@@ -292,7 +297,9 @@ class CallLog(Closing):
 
         If the write fails, they all wait for the next one: their replies are paid.
         """
+        self._is_awaited.wait(_LATEST_S)
         with self._lock:
+            self._is_awaited.clear()
             self._queued = None
             group = list(self._waiting)
 

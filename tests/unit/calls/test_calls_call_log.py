@@ -126,6 +126,23 @@ def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
     assert run.stored_replies() == {"c"}
 
 
+def test_background_records_share_one_write_until_somebody_waits(log, run, monkeypatch):
+    monkeypatch.setattr("ktdeval.calls.call_log._LATEST_S", 600.0)
+    sizes = []
+    write = log._own.write
+
+    def counted(replies, calls):
+        sizes.append(len(calls))
+        write(replies, calls)
+
+    monkeypatch.setattr(log._own, "write", counted)
+    for name in "abc":
+        log.record(call_of(name), durable=False)
+
+    log.flush()
+    assert (sizes, run.recorded()) == ([3], ["a", "b", "c"])
+
+
 def test_flush_and_close_write_pending_records(log, run):
     log.flush()  # nothing yet
     log.record(call_of("a"), entry_of("a"), durable=False)

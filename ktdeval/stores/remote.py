@@ -41,8 +41,6 @@ from ktdeval.values.secret_free_addresses import secret_in
 
 T = TypeVar("T")
 
-#: The libraries below a driver bring errors of their own
-_DRIVER_ERRORS = (Exception,)
 _LINE_BREAKS = re.compile(r"\s+")
 _MAX_SHOWN = 300  # characters of a driver's message
 _SHOWN_WAIT_S = 5.0  # longer waits are shown
@@ -202,7 +200,7 @@ class FsspecStore:
             return retrying(locked)
         except (FileNotFoundError, FileExistsError, IsADirectoryError):
             raise
-        except _DRIVER_ERRORS as error:
+        except Exception as error:  # the libraries below a driver bring errors of their own
             if is_transient(error):
                 raise StoreUnavailable(
                     f"{self._where(key)}: no answer after {self._retries.attempts} attempts:"

@@ -194,7 +194,7 @@ def _value_lines(label: str, value: str, width: int) -> list[str]:
 
 
 def _divide_words(text: str, first: str, further: str, width: int) -> list[str]:
-    """Return a text as of `wrapped`; a word that is wider than a line in pieces."""
+    """Return a text as of `wrap_words`; a word that is wider than a line in pieces."""
     room = max(width - max(cell_len(first), cell_len(further)), 1)
     pieces: list[str] = []
     for word in text.split():

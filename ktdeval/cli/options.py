@@ -370,7 +370,7 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
 
 def parameters_of(kind: type[Any]) -> list[click.Parameter]:
     """Return one option for each field of a dataclass, as `options_of` orders them: for a group,
-    whose commands read them by `inherited`.
+    whose commands read them by `inherit_option`.
     """
     hints = get_type_hints(kind)
     return [field_option(field, hints[field.name]) for field in _own_first(kind)]

@@ -138,7 +138,7 @@ class Lens:
     @property
     def shows_figures_as_they_are(self) -> bool:
         """Are prices, volumes and other figures shown as in the data, so that masks share their
-        text (`prepared`)?
+        text (`prepare_payload`)?
         """
         return self._scale is None and not self.mask.is_coarse and self._change is None
 

@@ -58,7 +58,7 @@ class Prepared(NamedTuple):
     """JSON text of a payload of market data, with each identity left to the mask.
 
     Episodes share it under all masks that show figures as they are; a lens that rescales, rounds or
-    adds noise refuses it. `PayloadRenderer.prepared` makes it.
+    adds noise refuses it. `PayloadRenderer.prepare_payload` makes it.
     """
 
     parts: tuple[str | Identity, ...]
@@ -286,5 +286,5 @@ def _write_null(_: None) -> str:
 
 
 def parse_payload(text: str) -> JsonValue:
-    """Return the plain value of a text that `PayloadRenderer.joined` gave."""
+    """Return the plain value of a text that `PayloadRenderer.join_text` gave."""
     return loads_strict(text)

@@ -80,7 +80,7 @@ class ClaimBoard(Closing):
 
         claim = None
         try:
-            claim = self._read_claim(unit)
+            claim = self._try_claim(unit)
         finally:
             self._settle(unit, claim)
 
@@ -114,7 +114,7 @@ class ClaimBoard(Closing):
         for found in self.store.list(self._done):
             yield found.key.removeprefix(f"{self._done}/").removesuffix(".json")
 
-    def _read_claim(self, unit: str) -> Claim | None:
+    def _try_claim(self, unit: str) -> Claim | None:
         latest = self._latest(unit)
         if latest is not None and (not self._is_free(latest) or self.is_done(unit)):
             return None

@@ -1,6 +1,6 @@
 """Profiles: how one kind of program is started for a step.
 
-A profile is a YAML file. Its texts have placeholders, which `StepValues` lists; `prepared` fills them
+A profile is a YAML file. Its texts have placeholders, which `StepValues` lists; `prepare_start` fills them
 and is pure. Profiles of known programs ship with the suite and are chosen by the program's name;
 `profile=FILE` names a user's own.
 """

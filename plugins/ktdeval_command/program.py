@@ -345,7 +345,7 @@ def start_program(
 def run_program(
     start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None = None
 ) -> FinishedProgram:
-    """Run a program to its end. Arguments and errors as of `started`."""
+    """Run a program to its end. Arguments and errors as of `start_program`."""
     with start_program(start, sandbox, workspaces, listing) as program:
         return program.wait(workspaces)
 

@@ -64,8 +64,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         weights  [slots]     positions, as shares of NAV, cut at ±10
         cash     [1]         share of NAV, cut at ±10
 
-    Action: a target weight of 0 to 1 of each slot (see `actions.bounded`), or where the task asks
-    for decisions, SELL, HOLD or BUY of each. Slots without an asset count for nothing.
+    Action: a target weight of 0 to 1 of each slot (see `bound_weights`), or where the task asks for
+    decisions, SELL, HOLD or BUY of each. Slots without an asset count for nothing.
 
     `info`: `nav`, the labels `day` and `assets` as the mask shows them, and of the last step
     `decided_by` (`model`, or the fallback that a task applies to an action that breaks its rules)

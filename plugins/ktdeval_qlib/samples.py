@@ -3,7 +3,7 @@ segments, scaled features, and the inputs of a trading step.
 
 Training and trading use the same features. Training reads whole ranges of days (`factor_panel`),
 trading the history up to a day (`factor_history`, the same bits for the same day); both go through
-`Scaler.apply`, `sequences` and `arranged`. All of it is numpy; `dataset` converts it for pyqlib.
+`Scaler.apply`, `sequences` and `arrange_sequences`. All of it is numpy; `dataset` converts it for pyqlib.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ def arrange_sequences(sequence: FloatArray, layout: Layout) -> FloatArray:
 
 
 def step_input(history: FloatArray, scaler: Scaler, layout: Layout) -> FloatArray:
-    """Return the input of a trained model at one trading step, in the shape of `arranged`.
+    """Return the input of a trained model at one trading step, in the shape of `arrange_sequences`.
 
     It equals the sample of that day in a dataset of `layout` and `days`. `history`: raw factors up
     to the step's day (`factor_history`), [days, n, 9], oldest first.

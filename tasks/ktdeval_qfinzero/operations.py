@@ -236,7 +236,7 @@ def query(
     name: str, method: Method, path: str, function: Callable[[DatasetView, Given], msgspec.Struct]
 ) -> Operation:
     """An operation on the data as known at the clock's moment; arguments as of `Operation` and
-    `typed`.
+    `read_types`.
     """
     return Operation(
         name,

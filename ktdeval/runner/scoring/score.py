@@ -211,7 +211,7 @@ def _run_inputs(
     specs = folder.specs_of(task)
     complete = folder.complete_specs(task)
     marks = {spec.id: folder.mark(spec) for spec in complete}
-    said = {spec.id: _read_transcript(folder, spec, marks[spec.id]) for spec in complete}
+    said = {spec.id: _count_transcript(folder, spec, marks[spec.id]) for spec in complete}
     missing = [spec.id for spec in specs if spec.id not in marks]
     calls = None
     if manifest.request_settings is not None:  # those of episodes without an end count, too
@@ -239,7 +239,7 @@ def _run_inputs(
     )
 
 
-def _read_transcript(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -> Said:
+def _count_transcript(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -> Said:
     """Return what the transcript of a complete episode holds: as its mark says, which verification
     counts again; a mark from before names of what answered is without them.
     """

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from ktdeval_compare.papers.latex import escape_text, latex_table
 
 ENGINES = ("pdflatex", "xelatex", "lualatex", "tectonic")
-#: A command, an escaped character, a formula, or plain text, as `escaped` writes them
+#: A command, an escaped character, a formula, or plain text, as `escape_text` writes them
 TOKENS = re.compile(
     r"""\\[a-zA-Z]+\{\}|\\[&%$#_{}]|\\,|\\["'`^~vc]\{[ -~]\}|\$[^$]+\$|~|[^\\&%$#_{}^~]"""
 )

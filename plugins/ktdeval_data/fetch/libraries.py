@@ -81,7 +81,7 @@ class Baostock(_VendorLibrary):
     _logged_in = False
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call; as of `Transport`."""
+        """Make a call; as of `VendorTransport`."""
         where = f"baostock {request.api}"
         with contextlib.redirect_stdout(io.StringIO()):  # the library prints its progress
             if not self._logged_in:
@@ -159,7 +159,7 @@ class Yfinance(_VendorLibrary):
         logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # failures are raised
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call; as of `Transport`."""
+        """Make a call; as of `VendorTransport`."""
         where = f"yfinance {request.api}"
         params = request.params
         errors = self._library.exceptions

@@ -2,7 +2,7 @@
 
 Nothing is trusted but the model's recorded replies, and the time authorities that the reader names.
 Each finding names its rule and the day. What no record can show is left to outside evidence:
-`level` says which there is. What can be changed without a finding is listed (`uncovered`).
+`level` says which there is. What can be changed without a finding is listed (`list_uncovered`).
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def make_inputs(
 
     market = None if complete[0].snapshot is None else snapshot
     description = check_ran(folder, task, plugins, complete[0])
-    inputs = _run_inputs(folder, task.name, plugins, errors, description, market)
+    inputs = _run_inputs(folder, complete, plugins, errors, description, market)
     if is_scoring(task):
         return _scoring_inputs(inputs, folder, task, plugins, complete)
     return _trading_inputs(inputs, folder, task, plugins, complete)
@@ -200,16 +200,17 @@ def make_inputs(
 
 def _run_inputs(
     folder: RunFolder,
-    task: str,
+    complete: Sequence[EpisodeSpec],
     plugins: Plugins,
     errors: Mapping[str, str],
     description: Mapping[str, JsonValue],
     market: MarketSnapshot | None,
 ) -> EvaluationInputs:
-    """Return what the cards of both kinds are made from."""
+    """Return what the cards of both kinds are made from. `complete`: the task's complete episodes,
+    of which there are some.
+    """
     manifest = folder.manifest
-    specs = folder.specs_of(task)
-    complete = folder.complete_specs(task)
+    specs = folder.specs_of(complete[0].task)
     marks = {spec.id: folder.mark(spec) for spec in complete}
     said = {spec.id: _count_transcript(folder, spec, marks[spec.id]) for spec in complete}
     missing = [spec.id for spec in specs if spec.id not in marks]

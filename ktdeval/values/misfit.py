@@ -21,9 +21,8 @@ class Misfit(ValueError):
         super().__init__(where, expected, was, near)
         self.where = where  #: file, field and index, such as `run.yaml: windows.first[2]`
         self.expected = expected  #: what fits, such as `a number`
-        self.was = (
-            was  #: what was found, as `quote_value` writes it; empty where it must not be quoted
-        )
+        #: what was found, as `quote_value` writes it; empty where it must not be quoted
+        self.was = was
         self.near = near  #: known names near to what was found, as `near_matches` writes them
 
     def __str__(self) -> str:

@@ -38,11 +38,13 @@ Asking = Callable[[Callable[[], Any]], Any]
 class StoreDriver:
     """A file system of fsspec, by its own means. Methods raise what fsspec's driver raises.
 
-    `refusal` says why processes cannot coordinate through it; it is empty if they can.
+    `refusal` says why processes cannot coordinate through it; it is empty if they can. `errors` are
+    what methods may raise; a driver that is not in `DRIVERS` brings those of libraries of its own.
     """
 
     refusal = "its driver has no conditional writes"
     keeps_marks = True
+    errors: tuple[type[Exception], ...] = (Exception,)
     lock: AbstractContextManager[Any] = nullcontext()  #: held during each request
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
@@ -117,6 +119,7 @@ class MemoryDriver(StoreDriver):
 
     refusal = ""
     keeps_marks = False  # no answer gets lost
+    errors = (OSError, ValueError)
     lock = threading.RLock()
 
 
@@ -126,6 +129,10 @@ class S3Driver(StoreDriver):
     refusal = ""
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        import aiohttp  # noqa: PLC0415 - brought by s3fs
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - likewise
+
+        self.errors = (OSError, ValueError, BotoCoreError, ClientError, aiohttp.ClientError)
         settings = {
             "connect_timeout": _CONNECTION_TIMEOUT_S,
             "read_timeout": _READ_TIMEOUT_S,
@@ -179,6 +186,15 @@ class GcsDriver(StoreDriver):
 
     refusal = ""
 
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        import aiohttp  # noqa: PLC0415 - brought by gcsfs
+        from gcsfs.retry import HttpError  # noqa: PLC0415 - the user's, by the extra
+        from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - likewise
+
+        own = (HttpError, GoogleAuthError, aiohttp.ClientError)
+        self.errors = (OSError, ValueError, RuntimeError, *own)
+        super().__init__(url, options)
+
     def mark_in(self, found: Mapping[str, Any]) -> str:
         """Return the mark in an object's metadata."""
         return str((found.get("metadata") or {}).get(_MARK, ""))
@@ -195,6 +211,12 @@ class AzureDriver(StoreDriver):
 
     refusal = ""
     _TYPE = f"application/octet-stream; {_MARK}="
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        from azure.core.exceptions import AzureError  # noqa: PLC0415 - brought by adlfs
+
+        self.errors = (OSError, ValueError, RuntimeError, AzureError)
+        super().__init__(url, options)
 
     def mark_in(self, found: Mapping[str, Any]) -> str:
         """Return the mark in the content type."""

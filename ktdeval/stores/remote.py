@@ -200,7 +200,7 @@ class FsspecStore:
             return retrying(locked)
         except (FileNotFoundError, FileExistsError, IsADirectoryError):
             raise
-        except Exception as error:  # the libraries below a driver bring errors of their own
+        except self._driver.errors as error:
             if is_transient(error):
                 raise StoreUnavailable(
                     f"{self._where(key)}: no answer after {self._retries.attempts} attempts:"

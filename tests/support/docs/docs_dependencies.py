@@ -18,7 +18,6 @@ MODULE_OF = {
     "google-auth": "google.auth",
     # fsspec imports these by the scheme of a URL
     "adlfs": "fsspec",
-    "gcsfs": "fsspec",
     "s3fs": "fsspec",
     "pyyaml": "yaml",
     "pyqlib": "qlib",

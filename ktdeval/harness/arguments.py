@@ -101,12 +101,20 @@ class ArgumentType:
 
     def schema(self) -> Schema:
         """Return the JSON Schema."""
-        # A list of types, as providers take it, rather than `anyOf`.
-        schema: Schema = {"type": [self.json, "null"] if self.is_optional else self.json}
+        schema: Schema = {"type": self.json}
         if self.choices:
-            schema["enum"] = [*self.choices, None] if self.is_optional else list(self.choices)
-        if self.item is not None:
-            schema["items" if self.json == "array" else "additionalProperties"] = self.item.schema()
+            schema["enum"] = list(self.choices)
+
+        if self.is_optional:
+            # A list of types, as providers take it, rather than `anyOf`.
+            schema["type"] = [self.json, "null"]
+            if self.choices:
+                schema["enum"].append(None)
+
+        if self.json == "array":
+            schema["items"] = _item_type(self).schema()
+        elif self.json == "object":
+            schema["additionalProperties"] = _item_type(self).schema()
 
         limits: Schema = {"minimum": self.bounds.minimum, "maximum": self.bounds.maximum}
         if self.json in _LENGTH_RULES:

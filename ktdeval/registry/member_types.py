@@ -4,13 +4,13 @@ is, and the annotation in words.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from ktdeval.values.rules import Rule, mismatch
+from ktdeval.values.secret_free_addresses import is_record
 
 _WORDS: Mapping[Any, str] = {
     bool: "true or false",
@@ -74,8 +74,7 @@ def record_in_mapping(hint: Any) -> Any:
         return None
 
     item = get_args(hint)[1]
-    is_record = dataclasses.is_dataclass(item) or hasattr(item, "__struct_fields__")
-    return item if is_record else None
+    return item if is_record(item) else None
 
 
 def describe_type(hint: Any) -> str:

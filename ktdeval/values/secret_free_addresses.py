@@ -134,7 +134,7 @@ def _parts(value: Any, mark: AddressText | None) -> Iterator[tuple[str, Any, Add
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield f"[{index}]", item, mark
-    elif _is_record(type(value)):
+    elif is_record(type(value)):
         fields: Mapping[str, AddressText | None] = _address_fields(value.__class__)
         for name, mark_of_field in fields.items():
             yield f".{name}", getattr(value, name), mark_of_field
@@ -164,12 +164,13 @@ def holds_addresses(hint: Any, seen: frozenset[type] = frozenset()) -> bool:
         return True
 
     below = get_args(hint)
-    if isinstance(hint, type) and hint not in seen and _is_record(hint):
+    if isinstance(hint, type) and hint not in seen and is_record(hint):
         seen |= {hint}
         below = tuple(get_type_hints(hint, include_extras=True).values())
 
     return any(holds_addresses(part, seen) for part in below)
 
 
-def _is_record(python: type) -> bool:
+def is_record(python: type) -> bool:
+    """Whether a class has declared fields: a dataclass, or a struct."""
     return dataclasses.is_dataclass(python) or hasattr(python, "__struct_fields__")

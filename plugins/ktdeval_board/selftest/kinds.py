@@ -48,12 +48,14 @@ def draw_keys(board: ForgedBoard) -> None:
 
 def change_model(card: Value) -> None:
     """Give a card the name of another model, of this machine where its own is: plugins know those."""
-    name = "nobody/another-model"
-    if card["model"]["name"].startswith("builtin/"):
-        own = card["model"]["name"]
-        name = "builtin/chaos" if own != "builtin/chaos" else "builtin/momentum"
+    own = card["model"]["name"]
+    other = "builtin/chaos"
+    if own == other:
+        other = "builtin/momentum"
+    if not own.startswith("builtin/"):
+        other = "nobody/another-model"
 
-    card["model"]["name"] = name
+    card["model"]["name"] = other
 
 
 def _submit_on_a_future_day(board: ForgedBoard) -> None:
@@ -73,12 +75,11 @@ def _change_reply(board: ForgedBoard) -> None:
     board.add()
     folder = board.episode()
     entries = read_transcript(folder)
-    reply = next(
-        exchange["reply"]
-        for entry in entries
-        for exchange in entry["exchanges"]
-        if "reply" in exchange
-    )
+    replies = []
+    for entry in entries:
+        replies += [exchange["reply"] for exchange in entry["exchanges"] if "reply" in exchange]
+
+    reply = replies[0]
     reply["content"] = f"{reply['content']} Or so."
     write_transcript(folder, entries)
     board.renew_records()

@@ -12,7 +12,12 @@ from pathlib import Path
 from ktdeval.registry.plugin_registry import Plugins
 
 _DIGITS = 16
-_KITS = ("ktdeval", "ktdeval_pages", "ktdeval_memory")  #: packages that are no plugins
+_KITS = (
+    "ktdeval",
+    "ktdeval_pages",
+    "ktdeval_memory",
+    "ktdeval_tables",
+)  #: packages that are no plugins
 #: Of a package, what decides how it behaves: its code, and the tables and texts that the code reads
 _SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
 

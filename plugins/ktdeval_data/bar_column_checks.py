@@ -14,13 +14,13 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
 from ktdeval.values import at_line
 from ktdeval_data.params import LongParams
-from ktdeval_data.reading.codes import lost_zeros
-from ktdeval_data.reading.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
-from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
-from ktdeval_data.reading.missing_columns import are_assets
-from ktdeval_data.reading.names import is_known, squeeze_name, unit_in, unread_columns
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.vendor_tables import parse_flags
+from ktdeval_tables.codes import lost_zeros
+from ktdeval_tables.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
+from ktdeval_tables.days import WITHIN_DAYS, DayForm
+from ktdeval_tables.missing_columns import are_assets
+from ktdeval_tables.names import is_known, squeeze_name, unit_in, unread_columns
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.vendor_tables import parse_flags
 
 EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")
 """Columns beside the prices that may say a factor."""

@@ -10,8 +10,8 @@ import pandas as pd
 from ktdeval.errors import UsageError
 from ktdeval.market import Entity, entity_of, place, read_entities
 from ktdeval.values import first_bytes
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.vendor_tables import read_table
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.vendor_tables import read_table
 
 _FIELDS = Entity._fields
 _LINES = (".jsonl", ".jsonl.gz")  #: of files with an object a line

@@ -14,10 +14,10 @@ import pandas as pd
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol, place
 from ktdeval.registry import load_plugins
-from ktdeval_data.reading.codes import as_among, plain_code, us_symbol
-from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.vendor_tables import read_table, with_texts
+from ktdeval_tables.codes import as_among, plain_code, us_symbol
+from ktdeval_tables.days import parse_days
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.vendor_tables import read_table, with_texts
 
 _ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency", "list_date")
 _COINS = "crypto_spot"

@@ -62,11 +62,11 @@ from ktdeval_data.membership import (
     replace_former_codes,
 )
 from ktdeval_data.params import DocumentParams, LongParams
-from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.splits import apply_splits
 from ktdeval_data.unit_conversion import in_shares, to_our_units
-from ktdeval_data.vendor_tables import (
+from ktdeval_tables.days import parse_days
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.vendor_tables import (
     index_code,
     parse_flags,
     read_table,

@@ -11,10 +11,10 @@ import pandas as pd
 from ktdeval.errors import DataError
 from ktdeval_data.bar_column_checks import refuse_lost_zeros
 from ktdeval_data.instruments import Listing
-from ktdeval_data.reading.codes import listed_in, plain_code
-from ktdeval_data.reading.days import ISO, DayForm, parse_days
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.vendor_tables import index_code, normalise_codes, read_table, with_texts
+from ktdeval_tables.codes import listed_in, plain_code
+from ktdeval_tables.days import ISO, DayForm, parse_days
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.vendor_tables import index_code, normalise_codes, read_table, with_texts
 
 _OPEN_START = np.datetime64("1900-01-01")
 OPEN_END = np.datetime64("2200-01-01")

@@ -19,10 +19,10 @@ from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import documents_of
 from ktdeval_data.membership import read_names, replace_former_codes
 from ktdeval_data.params import QlibParams
-from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.options import ReadingOptions
 from ktdeval_data.unit_conversion import to_our_units
-from ktdeval_data.vendor_tables import index_code, normalise_codes
+from ktdeval_tables.days import parse_days
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.vendor_tables import index_code, normalise_codes
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval.market import listed_codes
-from ktdeval_data.reading.numbers import to_numbers
+from ktdeval_tables.numbers import to_numbers
 
 _DAY = pd.Timedelta(days=1)
 _INSTANT = pd.Timedelta(nanoseconds=1)

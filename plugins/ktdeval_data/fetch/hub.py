@@ -41,7 +41,7 @@ from ktdeval_data.fetch.hub_datasets import (
 from ktdeval_data.fetch.vendor_requests import AnswerFolder, VendorAnswer, VendorRequest, vendors
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams
-from ktdeval_data.vendor_tables import SUFFIXES
+from ktdeval_tables.vendor_tables import SUFFIXES
 
 _MAX_BYTES = 2**31  #: of a file
 _ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if a card names none

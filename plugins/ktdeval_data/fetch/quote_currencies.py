@@ -10,7 +10,7 @@ import pandas as pd
 
 from ktdeval.errors import UsageError
 from ktdeval.market import listed_codes
-from ktdeval_data.reading.currency_detection import HUNDREDTHS, LIKE_DOLLARS
+from ktdeval_tables.currency_detection import HUNDREDTHS, LIKE_DOLLARS
 
 _MONEY = ("open", "high", "low", "close", "amount", "dividend")
 

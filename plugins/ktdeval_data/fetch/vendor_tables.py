@@ -26,9 +26,9 @@ from ktdeval_data.fetch.vendor_requests import (
     request_of,
 )
 from ktdeval_data.params import FetchParams
-from ktdeval_data.reading.days import parse_days
-from ktdeval_data.reading.numbers import to_numbers
-from ktdeval_data.vendor_tables import normalise_codes, parse_flags
+from ktdeval_tables.days import parse_days
+from ktdeval_tables.numbers import to_numbers
+from ktdeval_tables.vendor_tables import normalise_codes, parse_flags
 
 _BAR_NUMBERS = ("open", "high", "low", "close", "volume", "amount", "factor")
 _EVENT_NUMBERS = ("new_rate", "old_rate", "rate", "split", "dividend")

@@ -12,8 +12,8 @@ import pytest
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
-from ktdeval_data.reading.missing_columns import may_be_count
-from ktdeval_data.reading.text_layout import guessed_names
+from ktdeval_tables.missing_columns import may_be_count
+from ktdeval_tables.text_layout import guessed_names
 from terminal import Terminal
 
 US = ("--venue", "us_equity")

@@ -23,9 +23,9 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.values import build
-from ktdeval_data import vendor_tables
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from ktdeval_tables import vendor_tables
 from raw_market import changed as changed_bar, market
 from tables import changed, on_each_row
 from terminal import Terminal

@@ -12,8 +12,8 @@ from ktdeval.errors import DataError
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from ktdeval_data.reading.codes import as_among, listed_in, us_symbol
-from ktdeval_data.reading.split_ratios import ratio_of
+from ktdeval_tables.codes import as_among, listed_in, us_symbol
+from ktdeval_tables.split_ratios import ratio_of
 
 DAYS = ["2024-01-18", "2024-01-19", "2024-01-22", "2024-01-23", "2024-01-24"]
 SPLIT = [20.0, 20.4, 20.2, 10.1, 10.0]

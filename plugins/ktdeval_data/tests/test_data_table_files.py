@@ -20,11 +20,11 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.values import build, install_command
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from ktdeval_data.reading.codes import code_in_name, code_in_title, lost_zeros, plain_code
-from ktdeval_data.reading.days import DayForm, parse_days
-from ktdeval_data.reading.names import squeeze_name, unit_in
-from ktdeval_data.reading.numbers import decimal_mark, to_numbers
-from ktdeval_data.reading.text_layout import find_layout
+from ktdeval_tables.codes import code_in_name, code_in_title, lost_zeros, plain_code
+from ktdeval_tables.days import DayForm, parse_days
+from ktdeval_tables.names import squeeze_name, unit_in
+from ktdeval_tables.numbers import decimal_mark, to_numbers
+from ktdeval_tables.text_layout import find_layout
 from loops import not_empty
 
 ROWS = """日期,代码,开盘,最高,最低,收盘,成交量

@@ -21,8 +21,8 @@ from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values import load_yaml
 from ktdeval_compare.papers.figures.definitions import known_figures
 from ktdeval_compare.papers.paper_tables import known_tables
-from ktdeval_data.reading.names import NOT_READ, columns_beside
 from ktdeval_models.remote.params import ProviderPreset, presets
+from ktdeval_tables.names import NOT_READ, columns_beside
 
 PANEL_WORDS = {
     "sharpe": "Sharpe ratio",

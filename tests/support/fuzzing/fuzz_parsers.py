@@ -357,9 +357,9 @@ def _tables() -> dict[str, Parser]:
     from ktdeval.task_api.sample_files import read_samples
     from ktdeval.values import sheet_as_text
     from ktdeval_board.exchange.lm_eval_import import import_results
-    from ktdeval_data.reading.json_text import json_as_text
-    from ktdeval_data.reading.options import ReadingOptions
-    from ktdeval_data.reading.text_table import open_table
+    from ktdeval_tables.json_text import json_as_text
+    from ktdeval_tables.options import ReadingOptions
+    from ktdeval_tables.text_table import open_table
 
     table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
     book = io.BytesIO()
@@ -376,8 +376,8 @@ def _tables() -> dict[str, Parser]:
             of_file(lambda path: open_table(path, known, ReadingOptions()).header, "bars.csv"),
             (table, "日期;代码;收盘\n2024/1/2;600519;1,5\n".encode("gb18030")),
             (
-                "ktdeval_data/reading/text_table.py",
-                "ktdeval_data/vendor_tables.py",
+                "ktdeval_tables/text_table.py",
+                "ktdeval_tables/vendor_tables.py",
             ),
             (ValueError,),  # `read_table`, which calls it, makes a DataError of it
         ),
@@ -387,7 +387,7 @@ def _tables() -> dict[str, Parser]:
                 b'{"symbol":"A","data":[[1735171200000,1,2,0.5,1.5,100]]}',
                 b'{"Meta":{"2. Symbol":"A"},"Daily":{"2024-01-02":{"4. close":"1.5"}}}',
             ),
-            ("ktdeval_data/reading/json_text.py",),
+            ("ktdeval_tables/json_text.py",),
             (ValueError,),  # as for a market csv
         ),
         "market xlsx": Parser(

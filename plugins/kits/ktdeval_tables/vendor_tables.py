@@ -26,11 +26,11 @@ from ktdeval.values import (
     other_kind,
     table_kind,
 )
-from ktdeval_data.reading.codes import code_in_name, code_in_title
-from ktdeval_data.reading.days import looks_like_day, parse_days
-from ktdeval_data.reading.json_text import is_json
-from ktdeval_data.reading.missing_columns import FileHeader, may_be_count, no_columns
-from ktdeval_data.reading.names import (
+from ktdeval_tables.codes import code_in_name, code_in_title
+from ktdeval_tables.days import looks_like_day, parse_days
+from ktdeval_tables.json_text import is_json
+from ktdeval_tables.missing_columns import FileHeader, may_be_count, no_columns
+from ktdeval_tables.names import (
     UNITS,
     coin_volumes,
     match_names,
@@ -38,9 +38,9 @@ from ktdeval_data.reading.names import (
     squeeze_name,
     unit_in,
 )
-from ktdeval_data.reading.numbers import to_numbers
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.reading.text_table import TextTable, WantedColumns, as_one, open_table
+from ktdeval_tables.numbers import to_numbers
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),

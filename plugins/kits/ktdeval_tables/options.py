@@ -7,7 +7,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ktdeval_data.reading.days import DayForm
+from ktdeval_tables.days import DayForm
 
 Decimal = Literal["auto", "point", "comma"]
 

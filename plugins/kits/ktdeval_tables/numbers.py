@@ -10,7 +10,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval.values import at_line, shown_cell
-from ktdeval_data.reading.currency_detection import sign_before
+from ktdeval_tables.currency_detection import sign_before
 
 POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: marks before the parts of a number
 MISSING = (

@@ -12,13 +12,13 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval.market import EntityKind, parse_code
-from ktdeval_data.reading.codes import listed_in
-from ktdeval_data.reading.days import looks_like_day
-from ktdeval_data.reading.names import is_known
-from ktdeval_data.reading.numbers import decimal_mark, to_numbers
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.reading.split_ratios import ratio_of
-from ktdeval_data.reading.text_layout import is_count
+from ktdeval_tables.codes import listed_in
+from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.names import is_known
+from ktdeval_tables.numbers import decimal_mark, to_numbers
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.split_ratios import ratio_of
+from ktdeval_tables.text_layout import is_count
 
 _STACK = "frame.stack(level=1).reset_index()"
 _MELT = "frame.melt('date', var_name='code', value_name='close')"

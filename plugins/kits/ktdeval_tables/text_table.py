@@ -30,10 +30,10 @@ from ktdeval.values import (
     open_text,
     sheet_as_text,
 )
-from ktdeval_data.reading.json_text import is_json, json_as_text
-from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
-from ktdeval_data.reading.options import ReadingOptions
-from ktdeval_data.reading.text_layout import BLANKS, Layout, find_layout, split
+from ktdeval_tables.json_text import is_json, json_as_text
+from ktdeval_tables.numbers import COMMA, MISSING, to_numbers
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
 
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")

@@ -14,9 +14,9 @@ from itertools import pairwise
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
 from ktdeval.values import first_words
-from ktdeval_data.reading.days import looks_like_day
-from ktdeval_data.reading.names import squeeze_name, vendor_names
-from ktdeval_data.reading.numbers import COMMA, POINT, decimal_mark
+from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.names import squeeze_name, vendor_names
+from ktdeval_tables.numbers import COMMA, POINT, decimal_mark
 
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
 _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal

@@ -22,7 +22,7 @@ from ktdeval.values import (
     other_kind,
     read_exact_json,
 )
-from ktdeval_data.reading.days import looks_like_day
+from ktdeval_tables.days import looks_like_day
 
 Row = Mapping[str, JsonValue]
 

@@ -1,1 +1,0 @@
-"""Files of tables as vendors and programs write them: pure functions, one idea a module."""

@@ -281,7 +281,7 @@ class ActionForm(SubmissionForm):
 
         scale = self._scales[asset] if self._scales else Scale()
         # No price that trades is beyond it; so a ledger's integers hold it.
-        price = min(self._lens.price_in(asset, shown), MAX_PRICE)
+        price = min(self._lens.figures.price_in(asset, shown), MAX_PRICE)
         ticks = round(price * scale.ticks_per_unit, _TICK_DECIMALS)
         is_sell = item["side"] == "SELL"
         limits = [math.ceil(ticks) if is_sell else math.floor(ticks)]
@@ -304,7 +304,7 @@ class ActionForm(SubmissionForm):
         if self._scales:
             steps = self._scales[asset].steps_per_unit
 
-        return min(max(1, round(self._lens.shares_in(asset, shown) * steps)), _MAX_STEPS)
+        return min(max(1, round(self._lens.figures.shares_in(asset, shown) * steps)), _MAX_STEPS)
 
 
 def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:

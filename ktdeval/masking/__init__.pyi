@@ -16,7 +16,6 @@ from ktdeval.masking.identity_index import (
     identities_of as identities_of,
 )
 from ktdeval.masking.lens import (
-    REBASE_LEVEL as REBASE_LEVEL,
     UNMASKED as UNMASKED,
     Lens as Lens,
     prepare_payload as prepare_payload,
@@ -48,6 +47,7 @@ from ktdeval.masking.payload_types import (
 )
 from ktdeval.masking.prose import ShownDocument as ShownDocument, TextMask as TextMask
 from ktdeval.masking.rendering import Prepared as Prepared
+from ktdeval.masking.shown_figures import REBASE_LEVEL as REBASE_LEVEL
 from ktdeval.masking.text_normalisation import (
     normalise as normalise,
     normalise_with_places as normalise_with_places,

@@ -7,10 +7,8 @@ through it. One exception: an asset listed after day_+0 is rebased to its first 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import groupby, islice
 from typing import Any, TypeVar, cast
@@ -20,24 +18,14 @@ import numpy as np
 from ktdeval.errors import DataError, PluginError
 from ktdeval.market.snapshots.documents import DocumentsView
 from ktdeval.market.snapshots.no_market import NO_MARKET
-from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot, MarketView, parse_code
+from ktdeval.market.snapshots.snapshot import MarketSnapshot, parse_code
 from ktdeval.masking.aliases_and_noise import (
-    FIGURE_DIGITS,
     AliasMap,
     DocumentAlias,
-    Noise,
-    Part,
-    cut_significant,
-    first_levels,
-    known_level,
-    last_finite,
-    round_each,
-    round_significant,
 )
 from ktdeval.masking.identity_index import IdentityIndex, identities_of
 from ktdeval.masking.mask_config import MaskConfig, listed_assets
 from ktdeval.masking.payload_types import (
-    AccountSum,
     AssetName,
     AssetRef,
     DayRef,
@@ -53,14 +41,13 @@ from ktdeval.masking.payload_types import (
     SectorRef,
     Shares,
     path_of,
-    small_number,
 )
 from ktdeval.masking.rendering import PayloadRenderer, Prepared, parse_payload
+from ktdeval.masking.shown_figures import ShownFigures
 from ktdeval.masking.text_normalisation import normalise
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import JsonValue
 
-REBASE_LEVEL = 100.0
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Shown = TypeVar("Shown")
@@ -114,33 +101,17 @@ class Lens:
             np.datetime_as_string(snapshot.days, unit="D").tolist()
         )
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
-        self._index_scale = {
-            code: REBASE_LEVEL / last_finite(levels[: base_row + 1])
-            for code, levels in snapshot.indices.items()
-        }
-        self._digits = mask.round_digits
         self._change: PayloadChange | None = None
-        self._noise: Noise | None = Noise(seed, mask.noise_pct) if mask.noise_pct else None
-
-        self._scale: list[float] | None = None
-        if mask.rebase_prices:
-            self._scale = [1.0] * len(snapshot.codes)
-        # The scale by levels as shown: shares and known prices must not tell the true levels.
-        self._known_scale = list(self._scale or ())
-        # assets that have no price to rebase to yet
-        self._unlisted: Sequence[int] = range(len(self._scale or ()))
-        # Newest first: an asset without a bar on day_+0 is rebased to its last close before it.
-        self._rebase(snapshot.close[base_row::-1])
-
+        self.figures = ShownFigures(mask, seed, snapshot, base_row)
         self._snapshot = snapshot
         self._renderer = PayloadRenderer(self._make_renderers(), self._handles)
 
     @property
-    def shows_figures_as_they_are(self) -> bool:
-        """Are prices, volumes and other figures shown as in the data, so that masks share their
-        text (`prepare_payload`)?
+    def shares_prepared_texts(self) -> bool:
+        """Whether payloads without identities have the same text under all such masks
+        (`prepare_payload`).
         """
-        return self._scale is None and not self.mask.is_coarse and self._change is None
+        return self.figures.are_as_in_data and self._change is None
 
     def show_changed(self, change: PayloadChange) -> None:
         """From now on, show payloads as `change` returns them."""
@@ -163,15 +134,15 @@ class Lens:
             SectorRef: lambda ref: self.sector_handle(ref.industry),
             DocumentRef: lambda ref: self._documents.handle(ref.row),
             Prose: self._render_prose,
-            Price: self._render_price,
-            Shares: self._render_shares,
-            IndexLevel: self._render_level,
-            OwnFigure: self._render_own_figure,
+            Price: self.figures.render_price,
+            Shares: self.figures.render_shares,
+            IndexLevel: self.figures.render_level,
+            OwnFigure: self.figures.render_own_figure,
             np.float64: lambda value: self._renderer.value(float(value)),
         }
         if self.mask.is_coarse:
-            renderers[MarketFigure] = self._render_figure
-        if self.shows_figures_as_they_are:
+            renderers[MarketFigure] = self.figures.render_figure
+        if self.shares_prepared_texts:
             renderers[Prepared] = lambda prepared: parse_payload(self._renderer.join_text(prepared))
 
         return renderers
@@ -186,7 +157,7 @@ class Lens:
 
         self._today = row
         self._latest = max(row, self._latest)
-        self._rebase(self._snapshot.close[self.base_row + 1 : row + 1])
+        self.figures.move_to(row)
 
     # --- from the market to the model
 
@@ -354,69 +325,6 @@ class Lens:
         """Return whether the asset was in the universe by day `row`, and may be shown."""
         return self._joined[asset] <= row
 
-    def shares_in(self, asset: int, shown: float) -> float:
-        """Return true shares from shares as shown; they differ only under `rebase_prices`."""
-        if self._scale is None:
-            return shown
-        return shown * self._known_scale[asset]
-
-    def price_in(self, asset: int, shown: float) -> float:
-        """Return a true price from one as shown; they differ only under `rebase_prices`."""
-        if self._scale is None:
-            return shown
-        return shown / self._known_scale[asset]
-
-    def known_price(self, asset: int, value: float, day: int | None, part: Part = "close") -> float:
-        """Return a price as far as the mask reveals it: the shown price, in units of currency.
-
-        Whatever answers a model's question must compute with it: from answers computed with true
-        prices, a series of questions could recover them to the last digit.
-        """
-        if not self.mask.is_coarse or not math.isfinite(value):
-            return value
-
-        shown = float(cast("float", self._render_price(Price(asset, value, day, part))))
-        if self._scale is None:
-            return shown
-        return shown / self._known_scale[asset]
-
-    def as_shown(self, view: MarketView) -> MarketView:
-        """Return a market whose prices, volumes and amounts have the digits that this mask shows:
-        figures computed from others would tell further digits. Return the view itself without
-        `round_digits`, and under `noise_pct`, where each figure has a noise of its own.
-        """
-        if self._digits is None or self._noise is not None:
-            return view
-        return self._rounded_market.as_of(view.day)
-
-    @cached_property
-    def _rounded_market(self) -> MarketSnapshot:
-        digits = self._digits
-        assert digits is not None  # who asks has digits
-        market = self._snapshot
-        scale = np.ones(len(market.codes))
-        if self._scale is not None:
-            scale = REBASE_LEVEL / first_levels(market.close, self.base_row)
-
-        # As tools show them: an amount has four digits before it has those of the mask.
-        few = min(digits, FIGURE_DIGITS)
-        return replace(
-            market,
-            open=round_each(market.open * scale, digits),
-            high=round_each(market.high * scale, digits),
-            low=round_each(market.low * scale, digits),
-            close=round_each(market.close * scale, digits),
-            volume=round_each(market.volume / scale, few),
-            amount=round_each(round_each(market.amount, FIGURE_DIGITS), few),
-            id="",
-        )
-
-    def known_weight(self, weight: float) -> float:
-        """Return the weight that a decision counts with: cut towards zero to the mask's digits."""
-        if self._digits is None:
-            return weight
-        return cut_significant(weight, self._digits)
-
     def is_hidden_identity(self, text: str) -> bool:
         """Return whether a text is a real code (in any vendor's spelling), company, industry or
         date that the mask hides. The model's use of one counts as an unmask attempt.
@@ -478,113 +386,6 @@ class Lens:
 
     def _render_prose(self, prose: Prose) -> str:
         return "".join(str(self._renderer.value(part)) for part in prose.parts)
-
-    def _render_own_figure(self, own: OwnFigure) -> float | None:
-        if self._scale is None:
-            return AccountSum(own.value)
-        rounded = self._round_value(own.value)
-        return None if rounded is None else AccountSum(rounded)
-
-    def _render_price(self, price: Price) -> float | None:
-        value = float(price.value)
-        if self._scale is not None:
-            value *= self._scale[price.asset]
-        if self._noise is not None and price.day is not None:
-            value *= self._noise.price(price.asset, price.day, price.part)
-
-        shown = self._round_value(value)
-        # A multiple is taken of the rounded price: else it would tell further digits of it.
-        if price.times != 1.0 and shown is not None:
-            shown = self._round_value(shown * price.times)
-
-        return None if shown is None else small_number(shown)
-
-    def _render_shares(self, shares: Shares) -> int | float | None:
-        number = float(shares.value)
-        if not math.isfinite(number):
-            return None
-
-        if shares.day is None:  # shares held or ordered, exact unless prices are rebased
-            digits = None if self._scale is None else self._digits
-            scale = self._known_scale
-        else:  # a day's volume
-            # A volume is shown next to its amount in currency. Were it on the scale of levels as
-            # shown, the quotient of the two would tell what was rounded off the level.
-            digits = min(self._digits or FIGURE_DIGITS, FIGURE_DIGITS)
-            scale = self._scale or []
-            if self._noise is not None:
-                number *= self._noise.figure(shares.asset, shares.day, "volume")
-
-        if self._scale is not None:
-            number /= scale[shares.asset]
-
-        # Round last: a number that is rounded and then rescaled tells the scale.
-        if digits is not None:
-            number = round_significant(number, digits)
-
-        if self._scale is None and number.is_integer():
-            return int(number)
-        return small_number(number)
-
-    def _render_figure(self, figure: MarketFigure) -> JsonValue:
-        value = float(figure.value)
-        if (
-            self._noise is None
-            or figure.asset is None
-            or figure.day is None
-            or not math.isfinite(value)
-        ):
-            return self._round_value(value)
-
-        if figure.since is None:
-            value *= self._noise.figure(figure.asset, figure.day, figure.name)
-        else:
-            # Noise moves the quotient of the two prices, not the per cent: so the change agrees
-            # with the two prices as shown.
-            noise = self._noise.change(figure.asset, figure.day, figure.since)
-            growth = (1.0 + value / 100.0) * noise
-            value = (growth - 1.0) * 100.0
-
-        return round_significant(value, self._digits or FIGURE_DIGITS)
-
-    def _render_level(self, level: IndexLevel) -> float | None:
-        if level.code not in self._index_scale:
-            raise DataError("a payload names an index that the snapshot lacks")
-        value = float(level.value)
-        if self.hides_dates:  # a true level would tell the day
-            value *= self._index_scale[level.code]
-        return self._round_value(value)
-
-    def _round_value(self, value: float) -> float | None:
-        """Round to the digits of the mask; NaN and infinite numbers become null."""
-        if not math.isfinite(value):
-            return None
-        if self._digits is None:
-            return value
-        return round_significant(value, self._digits)
-
-    def _rebase(self, closes: FloatArray) -> None:
-        """Rebase each asset without a price so far: its first finite close in `closes`, [rows, N],
-        is shown as 100.
-        """
-        if self._scale is None or not self._unlisted or not len(closes):
-            return
-
-        first_row = np.isfinite(closes).argmax(axis=0)
-        first = closes[first_row, np.arange(closes.shape[1])].tolist()
-        still_unlisted = []
-
-        for asset in self._unlisted:
-            close = first[asset]
-            if not close > 0.0:  # also NaN
-                still_unlisted.append(asset)
-                continue
-
-            level = known_level(close, asset, self.base_row, (self._noise, self._digits))
-            self._scale[asset] = REBASE_LEVEL / close
-            self._known_scale[asset] = REBASE_LEVEL / level
-
-        self._unlisted = still_unlisted
 
 
 #: Hides nothing: for texts that concern no market

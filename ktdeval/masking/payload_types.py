@@ -191,7 +191,7 @@ def small_number(value: float) -> float:
 
 class Shares(NamedTuple):
     """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or
-    ordered are rescaled by the level as known under the mask (`Lens.known_price`): whole lots of
+    ordered are rescaled by the level as known under the mask (`ShownFigures.known_price`): whole lots of
     several sizes would else tell its further digits.
 
     Example:

@@ -180,8 +180,8 @@ class _BallotMasks:
         if asset is None:
             return shown
 
-        written = self.written.shares_in(asset, 1.0)
-        read = self.read.shares_in(asset, 1.0)
+        written = self.written.figures.shares_in(asset, 1.0)
+        read = self.read.figures.shares_in(asset, 1.0)
         return shown if written == read else shown * written / read
 
 

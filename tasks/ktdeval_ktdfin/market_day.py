@@ -58,7 +58,7 @@ class LastCloses:
 class MarketDay:
     """Market at the close of the day of a view. `limit_ppm`: [N] distance from the previous close
     at which trading stops, in parts per million. `shown`: the same day of a market at the digits of
-    a mask (`Lens.as_shown`), of which figures and rankings are computed; None: of the view.
+    a mask (`ShownFigures.as_shown`), of which figures and rankings are computed; None: of the view.
     """
 
     def __init__(

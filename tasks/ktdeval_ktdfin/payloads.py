@@ -364,7 +364,7 @@ def identity(step: ResearchStep, asset: int) -> tuple[Payload, ...]:
 def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
     """Today's bar, recent returns and all factors, one row an asset."""
     rows: list[Payload] = []
-    if not step.stage.lens.shows_figures_as_they_are:
+    if not step.stage.lens.shares_prepared_texts:
         rows += [_feature_row(step, asset) for asset in assets]
     else:
         texts = step.market.feature_rows

@@ -94,7 +94,7 @@ class ResearchStep:
     @cached_property
     def shown_view(self) -> MarketView:
         """Market of this day at the digits that the mask shows."""
-        return self.stage.lens.as_shown(self.view)
+        return self.stage.lens.figures.as_shown(self.view)
 
     @cached_property
     def market(self) -> MarketDay:
@@ -161,7 +161,7 @@ class ResearchStep:
         """Return the payload of `make`, which the day's market and `key` decide: its text, made once
         for all episodes, where the mask shows figures as they are.
         """
-        if not self.stage.lens.shows_figures_as_they_are:
+        if not self.stage.lens.shares_prepared_texts:
             return make()
         return self.market.answer(key, make)
 
@@ -181,7 +181,7 @@ class ResearchStep:
             return 0
 
         bar_row = self.view.bar_row(asset, self.view.day)
-        known = self.stage.lens.known_price(asset, mark, bar_row)
+        known = self.stage.lens.figures.known_price(asset, mark, bar_row)
         return round(known * TICKS_PER_CNY)
 
     def value_fen(self, asset: int, shares: int) -> int:

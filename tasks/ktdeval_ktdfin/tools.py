@@ -188,7 +188,7 @@ def risk_check(
     held = step.held_fen
     orders = []
     for asset, target in target_weights.items():
-        known = step.stage.lens.known_weight(target)
+        known = step.stage.lens.figures.known_weight(target)
         orders.append(_order_to(asset, known, held.get(asset, 0), nav))
 
     after, fills = execute(_sellable(step.account), step.next_day_at_closes, tuple(orders))

@@ -128,8 +128,8 @@ class MarketScene:
             nav_minor,
             rules,
             self._weights,
-            known=self.lens.known_price,
-            shown=self.lens.as_shown(view),
+            known=self.lens.figures.known_price,
+            shown=self.lens.figures.as_shown(view),
         )
 
     # --- the warm-up
@@ -166,7 +166,7 @@ class MarketScene:
         stage = self._stage
         then = stage.snapshot.as_of(row)
         listed = shown_state.list_assets(stage, then, None, stage.shown)
-        shown = stage.lens.as_shown(view)
+        shown = stage.lens.figures.as_shown(view)
         outcomes = price_tables.outcomes(shown, row, listed, self._inverted)
         if not outcomes:
             return None

@@ -47,7 +47,7 @@ OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 
 def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return figures of the assets shown."""
-    figures = stage.lens.as_shown(view)
+    figures = stage.lens.figures.as_shown(view)
     rows = [_asset_row(stage, view, figures, asset) for asset in shown]
     if np.isfinite(view.close[view.day, list(shown)]).all():
         return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)

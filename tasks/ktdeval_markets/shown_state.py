@@ -295,7 +295,7 @@ def list_assets(
     if len(assets) <= most:
         return assets
 
-    figures = stage.lens.as_shown(view)
+    figures = stage.lens.figures.as_shown(view)
     keys = [_traded_values(figures), *(getattr(figures, name)[day] for name in ("volume", *PARTS))]
     is_held = [float(asset in held) for asset in assets]
     placed = places([is_held, *(key[assets] for key in keys)])

@@ -221,7 +221,9 @@ class SeenBooks:
         """Order with its weight at the digits of the mask."""
         if order.target_weight is None:
             return order
-        return structs.replace(order, target_weight=self._lens.known_weight(order.target_weight))
+        return structs.replace(
+            order, target_weight=self._lens.figures.known_weight(order.target_weight)
+        )
 
     def _size_order(self, order: Order, held: dict[int, int]) -> Order:
         """Order with a weight and shares, which are added to what is `held`."""
@@ -291,7 +293,7 @@ class SeenBooks:
         if not true_ticks:
             return 0
 
-        known = self._lens.known_price(asset, true_ticks / scale, row, part)
+        known = self._lens.figures.known_price(asset, true_ticks / scale, row, part)
         return max(1, int(known * scale + 0.5))
 
     def _mark_ticks(self, asset: int, row: int) -> int:

@@ -156,7 +156,7 @@ class PublicHistory:
 
     def _figure_of(self, name: str, mask: MaskConfig, base: int, rows: range) -> FloatArray:
         """Return some rows of a figure of an episode that begins at the close of row `base`."""
-        view = Lens(mask, 0, self.market, base).as_shown(self.market.as_of(rows[-1]))
+        view = Lens(mask, 0, self.market, base).figures.as_shown(self.market.as_of(rows[-1]))
         part = slice(rows.start, rows.stop)
         if name in FACTOR_NAMES:
             values: FloatArray = factor_panel(view, rows)[FACTOR_NAMES.index(name)]

@@ -263,7 +263,7 @@ def test_an_index_without_a_level_yet_has_no_rebased_one():
 def test_prices_and_shares_are_shown_as_they_are_unless_rebased():
     plain = lens_of("blinded")
     assert plain.render([Price(0, 12.34), Shares(0, 500.0), Shares(0, 0.5)]) == [12.34, 500, 0.5]
-    assert plain.shares_in(0, 500) == 500
+    assert plain.figures.shares_in(0, 500) == 500
 
 
 @pytest.mark.parametrize("asset", range(len(CODES)), ids=CODES)
@@ -313,7 +313,7 @@ def test_an_asset_is_rebased_to_its_first_close_once_that_day_is_shown(first):
 def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(rebase, asset, shares):
     lens = lens_of("blinded", rebase_prices=rebase)
     shown = json.loads(lens.render_text(Shares(asset, shares)))
-    assert round(lens.shares_in(asset, shown)) == shares
+    assert round(lens.figures.shares_in(asset, shown)) == shares
 
 
 payloads = st.recursive(

@@ -83,13 +83,15 @@ def test_a_level_is_known_to_the_digits_of_the_mask_and_no_more(digits: int, ass
     other = Lens(mask, 1, scaled_below(MARKET, base, digits), base)
     level = float(MARKET.close[base, asset])
 
-    assert true.known_price(asset, level, base) == pytest.approx(round_significant(level, digits))
+    assert true.figures.known_price(asset, level, base) == pytest.approx(
+        round_significant(level, digits)
+    )
 
     lots = [true.render(Shares(asset, 100 * number)) for number in range(1, 400)]
     assert lots == [other.render(Shares(asset, 100 * number)) for number in range(1, 400)]
 
     shown = true.render(Price(asset, level * 1.2345, base + 5))
-    assert true.known_price(asset, level * 1.2345, base + 5) == pytest.approx(
+    assert true.figures.known_price(asset, level * 1.2345, base + 5) == pytest.approx(
         round_significant(level, digits) * shown / 100
     )
 
@@ -112,7 +114,10 @@ def test_a_weight_counts_with_the_digits_of_the_mask_cut_towards_zero() -> None:
         Lens(mask, 1, MARKET, 300) for mask in (MaskConfig(), MaskConfig(round_digits=3))
     )
 
-    assert (plain.known_weight(0.123456), coarse.known_weight(0.123456)) == (0.123456, 0.123)
+    assert (plain.figures.known_weight(0.123456), coarse.figures.known_weight(0.123456)) == (
+        0.123456,
+        0.123,
+    )
 
 
 def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settles_again() -> None:
@@ -123,7 +128,7 @@ def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settle
     asset = int(np.flatnonzero(MARKET.member[play.scene.lens.base_row])[3])
     buy = Order(asset, "BUY", 0.5, "", 0.1)
     once, again, shares = play.seen.sized((buy, buy, Order(asset, "BUY", 0.5, "", None, 30_000)))
-    price = play.scene.lens.known_price(
+    price = play.scene.lens.figures.known_price(
         asset, float(MARKET.close[play.scene.lens.base_row, asset]), play.scene.lens.base_row
     )
     worth = int(100_000 / price)

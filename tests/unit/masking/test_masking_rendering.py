@@ -98,7 +98,7 @@ def test_a_prepared_text_holds_no_identity() -> None:
 @pytest.mark.parametrize("mask", COARSE)
 def test_masks_that_change_figures_refuse_a_prepared_text(mask: MaskConfig) -> None:
     lens = lens_of(mask)
-    assert not lens.shows_figures_as_they_are
+    assert not lens.shares_prepared_texts
     with pytest.raises(PluginError, match="Prepared"):
         lens.render_text([prepare_payload([1.5])])
 

@@ -52,6 +52,7 @@ _CLASS = re.compile(
     r"voting|non-voting|[a-z] shares?).*\Z",
     re.IGNORECASE,
 )
+_MEMORY_ID = re.compile(r"M[0-9]+")  # as prompts number memories
 _BRACKET = re.compile(r"[(\[][^)\]]*[)\]]")
 _DOMAIN = re.compile(r"\.(?:com|net|org|io|ai|co)(?![A-Za-z])", re.IGNORECASE)
 _ARTICLE = re.compile(r"\Athe (?=\S)", re.IGNORECASE)
@@ -87,7 +88,8 @@ def spoken_names(
     names: Iterable[str], symbols: Iterable[str], entities: Iterable[Entity]
 ) -> EntityIndex:
     """Return an index of official names that are no common words, of their short names, of symbols,
-    and of the entities of documents; it tells no asset from another.
+    and of the entities of documents; it tells no asset from another. An entity spelled as the id of
+    a memory (the fund M12) is none: a model repeats the ids that it is shown.
     """
     spoken: list[tuple[int, AliasKind, str]] = []
     for name in names:
@@ -98,7 +100,8 @@ def spoken_names(
 
     spoken.extend((0, "ticker", symbol) for symbol in symbols)
     for entity in entities:
-        if entity.text.lower() not in COMMON_WORDS:
+        is_memory = _MEMORY_ID.fullmatch(entity.text) is not None
+        if entity.text.lower() not in COMMON_WORDS and not is_memory:
             spoken.append((0, entity.kind, entity.text))
 
     return EntityIndex(spoken)

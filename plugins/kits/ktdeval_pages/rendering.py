@@ -16,6 +16,7 @@ from ktdeval.errors import UsageError
 from ktdeval.values import install_command
 from ktdeval_pages.marks import Spec
 
+_ROLES = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
 _SCALE = 2.2  #: pixels of a PNG for each of the spec
 
 
@@ -58,7 +59,7 @@ def svg_of(spec: Spec) -> str:
 
     Letters are text. Raises UsageError: vl-convert is missing.
     """
-    drawn = require_renderer("a figure").vegalite_to_svg(_without_roles(spec))
+    drawn = require_renderer("a figure").vegalite_to_svg(spec)
     head, _, inner = drawn.partition(">")
     size = re.search(r'width="(\d+)" height="(\d+)"', head)
     if size is None:
@@ -66,7 +67,7 @@ def svg_of(spec: Spec) -> str:
 
     width, height = size.groups()
     # Only what stands in tags: letters between them are what the reader reads.
-    inner = re.sub(r"<[^>]+>", _short_numbers, inner)
+    inner = re.sub(r"<[^>]+>", _shorten_tag, inner)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
         f' height="{height}" role="img" overflow="visible"'  # a reader's letters may be wider
@@ -80,13 +81,10 @@ def png_of(spec: Spec) -> bytes:
     return drawn
 
 
-def _without_roles(spec: Spec) -> Spec:
-    """Return a spec whose marks say nothing of themselves: the description is the one text."""
-    return {**spec, "config": {**spec["config"], "aria": False}}
-
-
-def _short_numbers(tag: re.Match[str]) -> str:
-    return re.sub(r"-?\d+\.\d{3,}(e-\d+)?", _short_number, tag[0])
+def _shorten_tag(tag: re.Match[str]) -> str:
+    """Return a tag with short numbers, without a role: the figure's description is the one text."""
+    silent = _ROLES.sub("", tag[0])
+    return re.sub(r"-?\d+\.\d{3,}(e-\d+)?", _short_number, silent)
 
 
 def _short_number(match: re.Match[str]) -> str:

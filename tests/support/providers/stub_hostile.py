@@ -129,6 +129,7 @@ def bomb(mebibytes: int, encoding: str = "gzip") -> bytes:
 
 kind(
     "bad_response",
+    packed=lambda good: Spoilt(gzip.compress(good), headers=PACKED),
     packed_half=lambda good: Spoilt(gzip.compress(good)[:-9], headers=PACKED),
     packed_twice=lambda good: Spoilt(
         gzip.compress(gzip.compress(good)), headers={"Content-Encoding": "gzip, gzip"}
@@ -137,7 +138,6 @@ kind(
     bomb_deflate=lambda _: Spoilt(bomb(40, "deflate"), headers={"Content-Encoding": "deflate"}),
     packed_error_bomb=lambda _: Spoilt(bomb(40), 500, PACKED),
 )
-kind("reply", packed=lambda good: Spoilt(gzip.compress(good), headers=PACKED))
 
 # -- statuses and errors
 kind(

@@ -32,7 +32,6 @@ HEAVY = {
     "rich",
     "exchange_calendars",
 }
-HEAVY |= {"importlib.metadata", "msgspec"}
 
 
 LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")

@@ -252,11 +252,10 @@ def test_an_only_episode_that_is_left_out_is_refused_by_its_rule(one_window: Pat
     }
 
 
+# Each of 181 kinds is a check of a board: minutes where others use the machine.
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.timeout(
-    1200
-)  # 181 kinds, each a check of a board: minutes where others use the machine
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["board", "one_window"])
 def test_every_kind_is_refused_by_its_rule(name: str, request: pytest.FixtureRequest) -> None:
     done = run(request.getfixturevalue(name))

@@ -59,6 +59,7 @@ from ktdeval.runner.execution.model_per_episode import (
     evaluate_given as evaluate_given,
 )
 from ktdeval.runner.execution.run import (
+    DEFAULT_RUNS_FOLDER as DEFAULT_RUNS_FOLDER,
     RunResult as RunResult,
     SharedRun as SharedRun,
     evaluate as evaluate,
@@ -88,6 +89,13 @@ from ktdeval.runner.plans.plan import (
     make_plan as make_plan,
     refuse_market as refuse_market,
     target_task_of as target_task_of,
+)
+from ktdeval.runner.plans.study_ledger import (
+    Study as Study,
+    StudyTry as StudyTry,
+    find_studies as find_studies,
+    record_try as record_try,
+    study_ledger as study_ledger,
 )
 from ktdeval.runner.plans.system_registration import registered_system as registered_system
 from ktdeval.runner.plans.trial_count import (

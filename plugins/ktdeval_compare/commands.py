@@ -362,7 +362,8 @@ def luck(cards: tuple[Path, ...], options: LuckOptions) -> None:
 
     CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned
     counts as a trial, limited and unfinished ones too: the deflated Sharpe ratio asks for more than
-    the best that so many worthless trials would have shown.
+    the best that so many worthless trials would have shown. Of a run of `judge --study`, the tries
+    of its study count.
     """
     from ktdeval.cli import work_shown
     from ktdeval_compare import functions

@@ -15,7 +15,7 @@ from scipy import stats
 
 from ktdeval.cards import TradingCard, figures_differ_in
 from ktdeval.errors import CardError
-from ktdeval.runner import TrialReturns, Trials, count_trials_by_window
+from ktdeval.runner import Study, TrialReturns, Trials, count_trials_by_window, find_studies
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
@@ -76,7 +76,7 @@ def luck(
     entrants: Sequence[EntrantCard], stores: Sequence[Path], players: PlayersTable | None = None
 ) -> LuckReport:
     """Report what chance and style leave of each card, and where it stands among random `players`.
-    Trials are counted in the cards' own runs and in `stores`.
+    Trials are counted in the cards' own runs and in `stores`, and by ledgers of studies beside them.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
@@ -87,9 +87,16 @@ def luck(
         )
 
     trials = _trials_by_window(named, roots)
-    rows = [_card_row(entrant, trials) for entrant in named]
-    factors = card_exposures(named)
+    studies = find_studies({*stores, *(root.parent for root in roots)})
+    rows = []
+    notes = list(card_notes(named, _RANKED))
+    for entrant in named:
+        study = _study_of(entrant, studies)
+        rows.append(_card_row(entrant, trials, study))
+        if study is not None:
+            notes.append(f"{entrant.label}: {study.path.name} counts {len(study.tries):,} tries")
 
+    factors = card_exposures(named)
     what = figures_differ_in(entrant.card for entrant in named)
     if what:
         ranks = RankCorrelation(reason=f"the cards' figures have different {what}")
@@ -97,7 +104,6 @@ def luck(
     else:
         rows, ranks = rank(rows, [_is_whole(entrant.card) for entrant in named])
 
-    notes = list(card_notes(named, _RANKED))
     exposed = factors[0].cards if factors else {}
     for entrant in named:
         if exposed and entrant.label not in exposed:
@@ -166,7 +172,20 @@ def _correlation(returns: Values, selections: Values) -> RankCorrelation:
     return RankCorrelation(float(spearman.statistic), float(kendall.statistic))
 
 
-def _card_row(entrant: EntrantCard, trials: _Counted) -> LuckRow:
+def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
+    """Return the study with most tries that holds the plan of a judged card, or None."""
+    plan = entrant.card.model.args.get("sha256")
+    holding = []
+    for study in studies:
+        if plan is not None and plan in {tried.plan_sha256 for tried in study.tries}:
+            holding.append(study)
+    return max(holding, key=lambda study: len(study.tries), default=None)
+
+
+def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> LuckRow:
+    """Return the row of a card. Its trials are those of the runs, or of its study where these are
+    more.
+    """
     card = entrant.card
     values: list[float] = []
     reasons: set[str] = set()
@@ -174,15 +193,18 @@ def _card_row(entrant: EntrantCard, trials: _Counted) -> LuckRow:
 
     for episode in card.pooled:
         counted = trials[episode.window, card.snapshot.id]
-        counts.append(counted.episodes)
+        number = counted.episodes
+        sharpes = counted.sharpes
+        if study is not None and len(study.tries) > number:
+            number = len(study.tries)
+            sharpes = study.sharpes_at(card.snapshot.days_a_year)
+        counts.append(number)
         own = _recorded_returns(entrant, episode.id, counted)
         if isinstance(own, str):
             reasons.add(own)
             continue
 
-        figure = deflated_sharpe_ratio(
-            own.returns, counted.sharpes, counted.episodes, own.resolution
-        )
+        figure = deflated_sharpe_ratio(own.returns, sharpes, number, own.resolution)
         if figure.value is None:
             reasons.add(figure.reason or "")
         else:

@@ -1,0 +1,115 @@
+"""Ledger of a study: a line for each strategy that was tried, so that nobody has to remember how many.
+
+A study is a name; its ledger is the file `study-NAME.jsonl` beside the judged runs. Lines are only
+ever appended, under the lock of the folder; a file that was tried is known by its SHA-256.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ktdeval.errors import DataError, UsageError, wrap_os_error
+from ktdeval.values.files import make_folder, read_plain, sync_folder
+from ktdeval.values.folder_lock import lock_folder
+from ktdeval.values.format_versions import check_version, format_version
+from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+
+_FORMAT = "judge"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MAX_BYTES = 64 * 2**20  #: of a ledger
+
+
+class StudyTry(Value, frozen=True, kw_only=True):
+    """One strategy that was tried: a line of the ledger."""
+
+    version: int = format_version(_FORMAT)
+    sha256: str  #: of the judged file
+    source: str  #: its name
+    plan_sha256: str | None  #: of the plan in its run; null: an account value without decisions
+    returns: int  #: number of returns
+    returns_a_year: float | None
+    sharpe: float | None  #: of one return, not annualised; null: undefined, or of too few returns
+
+
+@dataclass(frozen=True)
+class Study:
+    """A ledger with its tries, each file once."""
+
+    path: Path
+    tries: tuple[StudyTry, ...]
+
+    def sharpes_at(self, returns_a_year: float) -> tuple[float, ...]:
+        """Return Sharpe ratios of one return, of the tries that have one, as those of returns of
+        which a year has so many; with 1, a year's.
+        """
+        ratios = []
+        for tried in self.tries:
+            if tried.sharpe is not None and tried.returns_a_year is not None:
+                ratios.append(tried.sharpe * math.sqrt(tried.returns_a_year / returns_a_year))
+        return tuple(ratios)
+
+
+def study_ledger(folder: Path, name: str) -> Path:
+    """Return the path of a study's ledger in a folder. Raises UsageError: no name for a file."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--study {name[:40]!r}: expected a name of letters, digits, points and hyphens, such as"
+            " momentum"
+        )
+    return folder / f"study-{name}.jsonl"
+
+
+def record_try(path: Path, tried: StudyTry) -> Study:
+    """Append a try to a ledger, unless its file is on it, and return the study. Raises StoreError:
+    the ledger can't be read or written; DataError: as of `read_study`.
+    """
+    with wrap_os_error(f"{path}: can't write"):
+        make_folder(path.parent)
+        with lock_folder(path.parent, wait=True):
+            tries: tuple[StudyTry, ...] = ()
+            if path.exists():
+                tries = read_study(path).tries
+            if tried.sha256 not in {each.sha256 for each in tries}:
+                _append_line(path, encode_canonical(tried))
+                tries = (*tries, tried)
+
+    return Study(path, tries)
+
+
+def _append_line(path: Path, line: str) -> None:
+    """Append a line, durable when this returns."""
+    with path.open("ab") as file:
+        file.write(f"{line}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+def read_study(path: Path) -> Study:
+    """Read a ledger. Raises StoreError: it can't be read, or is of a later version; DataError: a line
+    is not a try, such as one that was cut off.
+    """
+    with wrap_os_error(f"{path}: can't read"):
+        lines = read_plain(path, _MAX_BYTES).splitlines()
+
+    by_file: dict[str, StudyTry] = {}
+    for number, line in enumerate(lines, 1):
+        where = f"{path}: line {number}"
+        tried = decode_json(line, StudyTry, where, DataError)
+        check_version(_FORMAT, tried.version, where, "judge by that ktdeval")
+        by_file.setdefault(tried.sha256, tried)
+
+    return Study(path, tuple(by_file.values()))
+
+
+def find_studies(folders: Iterable[Path]) -> list[Study]:
+    """Return the studies whose ledgers lie in these folders, by path. Raises as `read_study`."""
+    paths: set[Path] = set()
+    for folder in folders:
+        paths.update(path.resolve() for path in folder.glob("study-*.jsonl"))
+    return [read_study(path) for path in sorted(paths)]

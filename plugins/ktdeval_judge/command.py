@@ -76,6 +76,24 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         metavar="DAY",
         help="hold what is held until this day [default: the last fill, or the NAV's last day]",
     )
+    study: str | None = flag(
+        None,
+        metavar="NAME",
+        help=(
+            "count this file as a try of the study NAME, in the ledger study-NAME.jsonl beside the"
+            " run; gives --trials"
+        ),
+    )
+    model: str | None = flag(
+        None,
+        metavar="NAME",
+        help="model that decided, such as openai/gpt-4o: also judge what lies after its cutoff",
+    )
+    cutoff: str | None = flag(
+        None,
+        metavar="DAY",
+        help="end of the model's training data, a day or a month [default: as listed for --model]",
+    )
     keep_others: bool = flag(
         False, help="keep holdings that a day of weights does not name, instead of selling them"
     )
@@ -84,7 +102,10 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         None,
         type=OutputPath("folder"),
         metavar="DIR",
-        help="folder of the run [default: a new folder in ktdeval-runs]",
+        help=(
+            "folder of the run; of a NAV, of its tear sheet [default: a new folder in ktdeval-runs;"
+            " of a NAV none]"
+        ),
     )
 
 
@@ -105,6 +126,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         if decisions is not None or options.nav is not None:
             raise UsageError("--sharpe judges a printed figure without a file; drop the file")
 
+        _refuse_set(options, _OF_FILES, "goes with a file, not with --sharpe")
         from ktdeval_judge.printed_figure_texts import print_printed_figure
 
         print_printed_figure(options)
@@ -112,16 +134,20 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
 
     # not at the top, so that help is quick
     from ktdeval.cards import folded_texts
+    from ktdeval_judge.evidence import LuckSettings
     from ktdeval_judge.judging import JudgeSettings, judge_files, load_again
     from ktdeval_judge.texts import judge_lines
 
+    _refuse_set(options, _OF_FIGURES, "goes with --sharpe; a file has its own")
     file = load_again(decisions)
     folder = decisions
     if options.check:
         _check(decisions, options)
         return
 
-    if file is None:
+    if file is not None:
+        _refuse_set(options, _OF_TRIES, f"needs the file; {folder} shows what was judged before")
+    else:
         settings = JudgeSettings(
             decisions=decisions,
             nav=options.nav,
@@ -138,6 +164,13 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             dated=options.dated,
             until=options.until,
             out=options.out,
+            luck=LuckSettings(
+                trials=options.trials,
+                trial_sd=options.trial_sd,
+                study=options.study,
+                model=options.model,
+                cutoff=options.cutoff,
+            ),
         )
         with work_shown():
             file, folder = judge_files(settings, open_plugins(options.plugin))
@@ -148,6 +181,19 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
 
     for line in folded_texts(judge_lines(file, folder), line_width()):
         click.echo(line)
+
+
+_OF_FIGURES = ("days", "skew", "kurtosis", "autocorrelation")
+_OF_FILES = ("study", "model", "cutoff")
+_OF_TRIES = ("trials", "trial_sd", *_OF_FILES)
+
+
+def _refuse_set(options: JudgeOptions, names: tuple[str, ...], why: str) -> None:
+    """Raise UsageError where one of the options is set."""
+    unset = JudgeOptions()
+    for name in names:
+        if getattr(options, name) != getattr(unset, name):
+            raise UsageError(f"--{name.replace('_', '-')} {why}")
 
 
 def _periods(periods: float | None) -> float | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from ktdeval.runner import load_result
 from ktdeval.values import Value, format_version
+from ktdeval_judge.printed_figure import JudgedFigure
 
 FORMAT = "judge"
 JUDGE = "judge.json"
@@ -62,6 +63,28 @@ class NavReport(Value):
     achievable_error: float | None = None
 
 
+class CleanPart(Value):
+    """The part of a result after the end of a model's training data."""
+
+    model: str
+    cutoff: str  #: day or month with which the training data end; `none`: nothing was trained
+    origin: str  #: who says so
+    is_lower_bound: bool  #: whether the data may end later: then no return is certainly after them
+    before: int  #: returns that end by the cutoff
+    across: int  #: returns that contain it, or may
+    after: int  #: returns that begin at it or later
+    first: str | None  #: day at whose close the returns after it begin; null: there are none
+    months: float | None  #: length of the returns after it; null: the returns of a year are unknown
+    total_return: Figure
+    max_drawdown: Figure
+    sharpe: Figure
+    psr: Figure
+    #: further months until this Sharpe ratio is above 0 with 95 %; 0: it is by now
+    months_needed: Figure
+    #: whose Sharpe ratio `months_needed` assumes: the `part` after the cutoff, or the `whole` period
+    months_needed_by: str
+
+
 class JudgeFile(Value):
     """What `ktdeval judge` found (`judge.json`)."""
 
@@ -101,6 +124,16 @@ class JudgeFile(Value):
     #: linked parts of the executed return, by name; they add up to it. Empty: a NAV only
     return_parts: dict[str, float] = msgspec.field(default_factory=dict)
     returns_a_year: float | None = None  #: with which figures of a NAV are a year's
+    returns: int | None = None  #: number of returns; null: of an old version
+    max_drawdown: Figure | None = None  #: a positive share; null: of an old version
+    #: commission, duties and interest paid, a share of the first account value; null: a NAV only
+    costs: Figure | None = None
+    evidence: JudgedFigure | None = None  #: the Sharpe ratio against luck; null: see `no_evidence`
+    no_evidence: str | None = None  #: why there is none
+    trials_from: str | None = (
+        None  #: who counted the trials: `assumed`, `--trials` or a study's ledger
+    )
+    clean: CleanPart | None = None  #: null: no model is named
 
 
 def load_judgement(folder: Path) -> JudgeFile:

@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
+from ktdeval.market import MarketSnapshot
 from ktdeval.stats import (
     NEVER,
     Bootstrap,
     Interval,
     MetricValue,
+    benchmark_problem,
     beta_to,
     deflated_sharpe_ratio,
     information_ratio,
@@ -129,7 +131,6 @@ def nav_figures(track: NavTrack) -> dict[str, Figure]:
     psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
     return {
         "claimed_return": _figure(total_return(track.values), own.total_return()),
-        "benchmark_return": benchmark_return(track.benchmark),
         "sharpe": _annual(sharpe(track.returns, 1, track.resolution), own, track.a_year),
         "psr": Figure(value=psr.value, reason=psr.reason),
         "years_needed": _years_needed(track, psr),
@@ -142,6 +143,12 @@ def benchmark_return(levels: Path | str) -> Figure:
     if isinstance(levels, str):
         return Figure(value=None, reason=levels)
     return Figure(value=float(levels[-1] / levels[0] - 1.0))
+
+
+def levels_of(first_row: int, last_row: int, snapshot: MarketSnapshot) -> Path | str:
+    """Return the benchmark's levels at the closes of the rows, or why there are none."""
+    levels = np.asarray(snapshot.benchmark[first_row : last_row + 1])
+    return benchmark_problem(snapshot, levels) or levels
 
 
 def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:

@@ -25,6 +25,7 @@ from ktdeval.stats import (
     normal_quantile,
     probabilistic_sharpe,
 )
+from ktdeval.values import Value
 
 ROUGH_BELOW = 30  #: returns below which the normal approximation is said to be rough
 USUAL_PERIODS = 252.0  #: returns in a year, where none are said: it is printed as assumed
@@ -40,7 +41,7 @@ class PrintedFigure:
     Raises UsageError: a value is impossible; the message names the option.
 
     Example:
-        judged(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck
+        judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck
     """
 
     sharpe: float  #: a year's: mean over standard deviation of a day's return, times sqrt(periods)
@@ -98,16 +99,7 @@ def _problems(figure: PrintedFigure) -> list[str]:
             f"--days {figure.days}: a Sharpe ratio has no error on fewer than 3 returns; give the"
             " number of daily returns behind it"
         )
-    if not 1 <= figure.trials <= 10**9:
-        problems.append(
-            f"--trials {figure.trials}: expected 1 or more (at most 10^9), the printed strategy"
-            " included"
-        )
-    if figure.trial_sd is not None and not 0 < figure.trial_sd < _LARGEST:
-        problems.append(
-            f"--trial-sd {figure.trial_sd:g}: expected a number above 0, the standard deviation of"
-            " the trials' annual Sharpe ratios"
-        )
+    problems += trial_problems(figure.trials, figure.trial_sd)
     if not math.isfinite(figure.skew):
         problems.append(f"--skew {figure.skew:g}: expected a number (0 for a normal law)")
     elif not 1 + figure.skew**2 <= figure.kurtosis < _LARGEST:
@@ -128,7 +120,22 @@ def _problems(figure: PrintedFigure) -> list[str]:
     return problems
 
 
-class LuckBar(msgspec.Struct, frozen=True, kw_only=True):
+def trial_problems(trials: int | None, trial_sd: float | None) -> list[str]:
+    """Return a line for each impossible number or spread of trials; None is possible."""
+    problems = []
+    if trials is not None and not 1 <= trials <= 10**9:
+        problems.append(
+            f"--trials {trials}: expected 1 or more (at most 10^9), the judged strategy included"
+        )
+    if trial_sd is not None and not 0 < trial_sd < _LARGEST:
+        problems.append(
+            f"--trial-sd {trial_sd:g}: expected a number above 0, the standard deviation of the"
+            " trials' annual Sharpe ratios"
+        )
+    return problems
+
+
+class LuckBar(Value):
     """What a printed ratio is worth against one bar. Ratios are a year's."""
 
     against: str  #: `zero` or `luck`
@@ -146,8 +153,8 @@ class LuckBar(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  #: why a figure is None
 
 
-class JudgedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Report of `judge --sharpe`. Ratios are a year's, counts are of returns."""
+class JudgedFigure(Value):
+    """A Sharpe ratio against 0 and against luck. Ratios are a year's, counts are of returns."""
 
     sharpe: float
     days: int
@@ -176,7 +183,7 @@ def judge_figure(figure: PrintedFigure) -> JudgedFigure:
     """Return what a printed Sharpe ratio is worth.
 
     Example:
-        judged(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck.probability  # DSR
+        judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck.probability  # DSR
     """
     moments = figure.moments
     year = math.sqrt(figure.periods)

@@ -17,7 +17,9 @@ class PrintedFigureOptions(JsonOptions):
         help="judge a printed annual Sharpe ratio, without a file; needs --days",
     )
     days: int | None = flag(None, metavar="N", help="number of daily returns behind --sharpe")
-    trials: int = flag(1, metavar="N", help="strategies that were tried, the printed one included")
+    trials: int | None = flag(
+        None, metavar="N", help="strategies that were tried, the judged one included [default: 1]"
+    )
     trial_sd: float | None = flag(
         None,
         metavar="X",

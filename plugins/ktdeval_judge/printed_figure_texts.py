@@ -44,7 +44,7 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
         PrintedFigure(
             sharpe=options.sharpe,
             days=options.days,
-            trials=options.trials,
+            trials=1 if options.trials is None else options.trials,
             trial_sd=options.trial_sd,
             skew=options.skew,
             kurtosis=options.kurtosis,
@@ -80,7 +80,7 @@ def _wrap_words(words: str, width: int, indent: str = "") -> Iterator[str]:
 def verdict(report: JudgedFigure) -> Iterator[str]:
     """Yield the sentences that say what the figure is worth."""
     what = f"A Sharpe ratio of {report.sharpe:.4g} over {_returns(report.days, report)}"
-    often = _share(report.luck.reached_by_luck)
+    often = share_words(report.luck.reached_by_luck)
     if report.trials == 1:
         yield f"{what} would be beaten by a strategy without skill {often} of the time."
     else:
@@ -91,7 +91,7 @@ def verdict(report: JudgedFigure) -> Iterator[str]:
 
     low, high = report.interval
     yield (
-        f"The true ratio lies between {low:.2f} and {high:.2f} ({_share(report.confidence)}"
+        f"The true ratio lies between {low:.2f} and {high:.2f} ({share_words(report.confidence)}"
         " interval)."
     )
     yield from _proof(report)
@@ -105,8 +105,10 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
         bar = report.luck
         above = f"{bar.sharpe:.2f}, the best that {report.trials:,} tries without skill average,"
 
-    chance = f"the probability that the true ratio is above {above} is {_share(bar.probability)}"
-    required = f"and {_share(report.confidence)} is required"
+    chance = (
+        f"the probability that the true ratio is above {above} is {share_words(bar.probability)}"
+    )
+    required = f"and {share_words(report.confidence)} is required"
     if bar.probability >= report.confidence:
         yield f"This is evidence of skill: {chance}."
     elif bar.reached_by_luck <= 1 - report.confidence:
@@ -123,7 +125,7 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     if bar.smallest_shown is not None:
         yield (
             f"{_returns(report.days, report)} show a true ratio of {bar.smallest_shown:.2f} in"
-            f" {_share(report.power)} of all cases, and a smaller one less often."
+            f" {share_words(report.power)} of all cases, and a smaller one less often."
         )
 
 
@@ -134,18 +136,21 @@ def _table(report: JudgedFigure) -> list[str]:
         bars.append(report.luck)
         columns.append(f"against the best of {report.trials:,}")
 
-    sure = _share(report.confidence)
+    sure = share_words(report.confidence)
     unit = f"{_unit(report)}s"
     rows = [
         ["bar: annual Sharpe ratio", *(f"{bar.sharpe:.2f}" for bar in bars)],
-        ["luck alone reaches the printed ratio", *(_share(bar.reached_by_luck) for bar in bars)],
-        ["true ratio is above the bar (PSR, DSR)", *(_share(bar.probability) for bar in bars)],
+        [
+            "luck alone reaches the printed ratio",
+            *(share_words(bar.reached_by_luck) for bar in bars),
+        ],
+        ["true ratio is above the bar (PSR, DSR)", *(share_words(bar.probability) for bar in bars)],
         [
             f"{unit} until such a ratio is {sure} certain (MinTRL)",
             *(_rounded_up(bar.track_record) for bar in bars),
         ],
         [
-            f"{unit} to show such a true ratio, {_share(report.power)} of the time",
+            f"{unit} to show such a true ratio, {share_words(report.power)} of the time",
             *(_rounded_up(bar.days_needed) for bar in bars),
         ],
         [
@@ -201,8 +206,8 @@ def _about_trials(report: JudgedFigure) -> Iterator[str]:
     )
 
 
-def _share(value: float) -> str:
-    """Return a probability in percent."""
+def share_words(value: float) -> str:
+    """Return a probability in per cent."""
     if value < 0.001:
         return "less than 0.1 %"
     if value > 0.999:

@@ -1,14 +1,18 @@
-"""A judgement in words, on one screen: what was judged, what it earned, what one may say."""
+"""A judgement in words, on one screen: a sentence to act on, then figures, then the next step."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from ktdeval.cards import PARTS
-from ktdeval_judge.document import Figure, JudgeFile, NavReport, Unfilled
+from ktdeval.cards import PARTS, count
+from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfilled
+from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
 from ktdeval_judge.nav_parts import PARTING
+from ktdeval_judge.printed_figure import JudgedFigure
+from ktdeval_judge.printed_figure_texts import share_words
 from ktdeval_judge.unfilled import REASONS
 
 _SHOWN = 5  #: unfilled orders
@@ -39,74 +43,231 @@ CAUSE_WORDS = {
 _ROUNDING = 1e-11  #: relative gap that sums of binary fractions make
 
 
+_WIDE = 20  #: columns of a figure's name
+_DAILY = (200, 366)  #: returns in a year of a daily account
+_SPACINGS = {52.0: "weekly return", 12.0: "monthly return"}
+
+
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
-    """Yield the lines of a judgement; `folder`: of its run, None of a NAV."""
-    yield f"Judged: {_subject(file)}"
-    if file.market is None:
-        yield f"  {file.first} … {file.last}, without a market"
-    else:
-        yield f"  on {file.market}, {file.first} … {file.last}, {file.currency} {file.cash:,.0f}"
-    yield f"  rules: {file.rules}"
-    yield "  declared: made elsewhere, how is not recorded; never ranked where models are recorded"
+    """Yield the lines of a judgement; `folder`: of its run, or of the files of a NAV; None: none."""
+    yield " ".join(headline(file))
     yield ""
-    yield from _results(file)
+    yield from _subject(file)
     yield ""
-    yield "What one may say"
-    yield from (f"  {line}" for line in _verdicts(file))
-
-    if file.form != "nav":
-        yield ""
-        yield from _describe_unfilled(file)
-    if file.nav is not None:
-        yield ""
-        yield from _nav(file.nav)
-
-    if file.notes:
-        yield ""
-        yield from (f"note: {note}" for note in file.notes)
-    if folder is not None:
-        yield ""
-        yield from _next(folder)
-
-
-def _subject(file: JudgeFile) -> str:
     if file.form == "nav":
-        return f"{file.source}: {_FORMS[file.form]}"
+        yield from _returns(file)
+        yield from _luck(file)
+    else:
+        yield from _execution_lines(file)
 
-    return (
-        f"{file.source}: {_FORMS.get(file.form, file.form)} ({file.program}),"
-        f" {file.decisions:,} rows, {_count(file.codes, 'code')}"
+    if file.clean is not None:
+        yield ""
+        yield from _clean(file.clean, file)
+
+    notes = [*file.notes, *_missing(file)]
+    if notes:
+        yield ""
+        yield from (f"note: {note}" for note in notes)
+    yield ""
+    yield from _next(file, folder)
+
+
+def _subject(file: JudgeFile) -> Iterator[str]:
+    what = _FORMS.get(file.form, file.form)
+    if file.form != "nav":
+        what += f" ({file.program}), {file.decisions:,} rows, {count(file.codes, 'code')}"
+    yield f"Judged: {file.source}: {what}"
+
+    span = f"{file.first} … {file.last}"
+    if file.returns is not None:
+        span += f", {_returns_words(file)}"
+    if file.market is None:
+        yield f"  {span}, without a market"
+    else:
+        yield f"  on {file.market}, {span}, {file.currency} {file.cash:,.0f}"
+    if file.form != "nav":
+        yield f"  rules: {file.rules}"
+        yield "  declared: how the decisions were made is not recorded, so no board ranks them"
+
+
+def _returns_words(file: JudgeFile) -> str:
+    """Return the number of returns, such as `80 daily returns`."""
+    noun = _SPACINGS.get(file.returns_a_year or 0.0, "return")
+    if file.returns_a_year is not None and _DAILY[0] <= file.returns_a_year <= _DAILY[1]:
+        noun = "daily return"
+    return count(file.returns or 0, noun)
+
+
+# ---- the sentence to act on
+
+
+def headline(file: JudgeFile) -> Iterator[str]:
+    """Yield the sentences that say what to make of the result."""
+    if file.form != "nav" and file.executed_return is not None:
+        yield _execution_sentence(file, file.executed_return)
+    yield from _skill_sentences(file)
+
+
+def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
+    if executed.value is None:
+        return f"The executed decisions have no return: {executed.reason}."
+
+    earned = f"{100 * executed.value:+.2f} %"
+    if _is_look_ahead_chosen(file):
+        return (
+            f"The {earned} is not a result: the chosen rules fill at the close of the decision,"
+            " which nobody can trade."
+        )
+
+    nav = file.nav
+    if nav is None:
+        return f"The decisions earn {earned} when they are executed."
+    if nav.first_parting is None:
+        return f"The claim holds: executed, the decisions earn {earned}, as claimed."
+
+    both = (
+        f"Executed, the decisions earn {earned}, not the claimed {100 * nav.claimed_return:+.2f} %"
     )
+    if nav.looks_ahead:
+        return (
+            f"{both}: the claim trades at a price that was past when it decided (a look-ahead)."
+            f" Quote {earned}."
+        )
+    if nav.is_explained:
+        return f"{both}. The largest cause: {_cause_words(nav.parting_cause or '', nav)}."
+    return f"{both}, and the known causes do not explain why."
 
 
-# ---- results
+def _is_look_ahead_chosen(file: JudgeFile) -> bool:
+    return "(a look-ahead)" in file.rules
 
 
-def _results(file: JudgeFile) -> Iterator[str]:
-    if file.executed_return is not None:
-        yield f"Return as executed  {_percent(file.executed_return)}"
+def _skill_sentences(file: JudgeFile) -> Iterator[str]:
+    """Yield whether the returns are evidence of skill, and how many would be."""
+    if _is_too_short(file):
+        yield (
+            f"{_returns_words(file)} say nothing about skill: at least {MIN_RETURNS} are needed, or"
+            " half a year of them."
+        )
+        return
+
+    found = file.evidence
+    if found is None:
+        if file.no_evidence is not None:
+            yield f"Nothing can be said about skill: {file.no_evidence}."
+        return
+
+    if found.sharpe <= 0:
+        yield (
+            "The Sharpe ratio is not above zero: that is not evidence of skill, however long the record."
+        )
+        return
+
+    yield from _proof(file, found)
+
+
+def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
+    bar = found.luck
+    above = "zero"
+    if found.trials > 1:
+        above = f"luck's ceiling of {bar.sharpe:.2f}"
+
+    chance = (
+        f"the probability that the true Sharpe ratio is above {above} is"
+        f" {share_words(bar.probability)}"
+    )
+    if bar.probability >= found.confidence:
+        only = ""
+        if file.trials_from == ASSUMED:
+            only = ", if this was the only strategy that was tried"
+        yield f"This is evidence of skill{only}: {chance}."
+        return
+
+    yield f"This is not evidence of skill: {chance}, and {share_words(found.confidence)} is required."
+    if bar.track_record is None:
+        yield "The ratio is below the ceiling, so a longer record like it would not be evidence either."
+    else:
+        years = bar.track_record / found.periods
+        yield f"It takes {_years(years)} of such returns; there are {_years(found.days / found.periods)}."
+
+
+def _years(years: float) -> str:
+    return f"{years:.1f} years"
+
+
+def _is_too_short(file: JudgeFile) -> bool:
+    return file.returns is not None and says_nothing(file.returns, file.returns_a_year)
+
+
+# ---- figures
+
+
+def _returns(file: JudgeFile) -> Iterator[str]:
+    """Yield the returns and risks of an account."""
     if file.claimed_return is not None:
-        yield f"Return claimed      {_percent(file.claimed_return)}"
-
+        yield _line("Return claimed", _percent(file.claimed_return))
+    yield from _drawdown(file)
     if file.market is not None:
-        yield f"Benchmark           {_percent(file.benchmark_return)}"
-    if file.selection is not None:
-        yield f"Selection           {_percent(file.selection)}"
-    if file.return_parts:
-        names = [metric.partition("_")[0] for metric in PARTS]
-        parts = [f"{name} {100 * file.return_parts[name]:+.2f}" for name in names]
-        yield f"  of the return, %: {', '.join(parts)}"
-    if file.market is not None and file.alpha_a_year is not None:
-        yield f"Alpha a year        {_percent(file.alpha_a_year)}"
-    if file.market is not None and file.beta is not None:
-        yield f"Beta                {_number(file.beta)}"
+        yield _line("Benchmark", _percent(file.benchmark_return))
+        if file.alpha_a_year is not None:
+            yield _line("Alpha a year", _percent(file.alpha_a_year))
+        if file.beta is not None:
+            yield _line("Beta", _number(file.beta))
 
-    yield f"Sharpe ratio        {_number(file.sharpe)}"
-    if file.market is not None:
-        yield f"Information ratio   {_number(file.excess_sharpe)}"
-    yield f"PSR                 {_number(file.psr).removeprefix('+')}"
+
+def _drawdown(file: JudgeFile) -> Iterator[str]:
+    if file.max_drawdown is not None:
+        yield _line("Maximum drawdown", _percent(file.max_drawdown).removeprefix("+"))
+
+
+def _luck(file: JudgeFile) -> Iterator[str]:
+    """Yield the Sharpe ratio, and what of it luck gives."""
+    if _is_too_short(file):
+        yield _line("Sharpe ratio", f"{_returns_words(file)} say nothing")
+        return
+
+    yield _line("Sharpe ratio", _number(file.sharpe))
     if file.returns_a_year is not None:
         yield f"  annualised with {file.returns_a_year:g} returns a year (--periods)"
+    if file.market is not None:
+        yield _line("Information ratio", _number(file.excess_sharpe))
+    psr = _number(file.psr).removeprefix("+")
+    if file.psr.value is not None:
+        psr += "  probability that the true Sharpe ratio is above 0"
+    yield _line("PSR", psr)
+    if file.evidence is not None:
+        yield from _ceiling(file, file.evidence)
+
+
+def _ceiling(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
+    """Yield what luck alone gives among the strategies that were tried."""
+    if found.trials == 1:
+        said = "one try is assumed (--trials N, or --study NAME to count them)"
+        if file.trials_from != ASSUMED:
+            said = f"one try ({file.trials_from})"
+        yield _line("Deflated (DSR)", f"as PSR: {said}")
+        return
+
+    bar = found.luck
+    yield _line(
+        "Deflated (DSR)",
+        f"{bar.probability:.2f}  probability that it is above luck's ceiling",
+    )
+    yield _line(
+        "Luck's ceiling",
+        f"{bar.sharpe:.2f}  Sharpe ratio of the best of {found.trials:,} tries without skill, on"
+        " average",
+    )
+    spread = "by chance alone"
+    if found.is_trial_sd_given:
+        spread = (
+            "(--trial-sd)" if file.trials_from == "--trials" else "(of the ledger, or --trial-sd)"
+        )
+    yield f"  tries: {file.trials_from}; their Sharpe ratios vary by {found.trial_sd:.2f} {spread}"
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<{_WIDE}}{text}"
 
 
 def _percent(figure: Figure) -> str:
@@ -129,33 +290,37 @@ def _show_figure(figure: Figure, times: float, unit: str) -> str:
     return f"{text}  (95 % interval {low} … {high})"
 
 
-# ---- verdicts
+# ---- decisions: executed against claimed, look-ahead, costs, luck
 
 
-def _verdicts(file: JudgeFile) -> Iterator[str]:
-    is_chosen = "(a look-ahead)" in file.rules
-    if file.nav is not None and not is_chosen:
-        yield _of_look_ahead(file.nav)
+def _execution_lines(file: JudgeFile) -> Iterator[str]:
+    if file.executed_return is not None:
+        yield _line("Return as executed", _percent(file.executed_return))
+    if file.claimed_return is not None:
+        yield _line("Return claimed", _percent(file.claimed_return))
+    yield _line("Benchmark", _percent(file.benchmark_return))
+    if file.nav is not None:
+        yield from _nav(file.nav)
+        if not _is_look_ahead_chosen(file):
+            yield ""
+            yield _of_look_ahead(file.nav)
 
-    if is_chosen:
-        yield (
-            "The chosen rules fill at the close of the decision, which nobody can trade: the executed"
-            " return repeats the claim and does not test it."
-        )
+    yield ""
+    if file.costs is not None:
+        paid = _percent(file.costs).removeprefix("+")
+        yield _line("Costs", f"{paid} of the first account value: commission, duties, interest")
+    yield from _describe_unfilled(file)
 
-    skill = file.selection if file.selection is not None else file.alpha_a_year
-    name = "selection" if file.selection is not None else "alpha"
-    if skill is not None and file.market is not None:
-        yield _of_skill(name, skill)
-
-    yield from _of_length(file)
-    if file.form == "nav":
-        yield (
-            "A NAV has no holdings: selection, style, trading costs and random players can't be"
-            " computed. Give decisions or trades for these."
-        )
-    if file.market is None:
-        yield "No benchmark, alpha, beta or information ratio: name the market with --data."
+    yield ""
+    yield from _luck(file)
+    yield from _drawdown(file)
+    if file.selection is not None:
+        yield _line("Selection", _percent(file.selection))
+        yield f"  {_of_skill('selection', file.selection)}"
+    if file.return_parts:
+        names = [metric.partition("_")[0] for metric in PARTS]
+        parts = [f"{name} {100 * file.return_parts[name]:+.2f}" for name in names]
+        yield f"  parts of the return, %: {', '.join(parts)}"
 
 
 def _of_look_ahead(nav: NavReport) -> str:
@@ -193,17 +358,6 @@ def _of_skill(name: str, figure: Figure) -> str:
     return f"The interval of {name} includes zero: skill can't be told from luck here."
 
 
-def _of_length(file: JudgeFile) -> Iterator[str]:
-    needed = file.years_needed
-    if needed.value is not None:
-        yield (
-            f"Such a Sharpe ratio needs {needed.value:.1f} years to be above zero at 95 %, if this"
-            " was the only trial; more trials need more."
-        )
-    elif needed.reason and "never" in needed.reason:
-        yield "The Sharpe ratio is not positive: no length of record makes it so."
-
-
 # ---- unfilled
 
 
@@ -214,8 +368,8 @@ def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
         return
 
     counts = []
-    for reason, count in file.unfilled_counts.items():
-        counts.append(f"{count:,} {REASONS.get(reason, reason)}")
+    for reason, number in file.unfilled_counts.items():
+        counts.append(f"{number:,} {REASONS.get(reason, reason)}")
 
     yield f"Not filled as declared: {total:,}: {'; '.join(counts)}"
     for each in largest(file.unfilled):
@@ -272,19 +426,97 @@ def _cause_words(cause: str, nav: NavReport) -> str:
     return CAUSE_WORDS.get(cause, cause).format(fee=nav.fee_bps)
 
 
-# ---- what to run next
+# ---- after the end of a model's training data
 
 
-def _next(folder: Path) -> Iterator[str]:
-    run = shlex.quote(str(folder))
-    yield f"run     {folder}"
-    yield f"luck    ktdeval compare luck {run} --players 10000"
-    yield f"size    ktdeval transplant {run}"
-    yield f"verify  ktdeval card verify {run}"
+def _clean(clean: CleanPart, file: JudgeFile) -> Iterator[str]:
+    if clean.cutoff == "none":
+        yield f"Clean months: all. {clean.model} is {clean.origin}."
+        return
+
+    total = clean.before + clean.across + clean.after
+    if clean.is_lower_bound:
+        yield (
+            f"Clean months: none for certain. {clean.model} was trained on data up to {clean.cutoff}"
+            f" or later ({clean.origin}); --cutoff DAY says the day if you know it."
+        )
+    else:
+        yield (
+            f"Clean months: {_months(clean.months)}. {clean.after:,} of {count(total, 'return')} lie"
+            f" after {clean.cutoff}, the end of the training data of {clean.model} ({clean.origin})."
+        )
+    if clean.after:
+        yield from _clean_figures(clean, file)
+    yield f"  {_further_months(clean)}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _clean_figures(clean: CleanPart, file: JudgeFile) -> Iterator[str]:
+    yield f"  from {clean.first} on:"
+    yield "  " + _line("Return", _percent(clean.total_return))
+    yield "  " + _line("Maximum drawdown", _percent(clean.max_drawdown).removeprefix("+"))
+    if says_nothing(clean.after, file.returns_a_year):
+        yield "  " + _line("Sharpe ratio", f"{count(clean.after, 'return')} say nothing")
+        return
+    yield "  " + _line("Sharpe ratio", _number(clean.sharpe))
+    yield "  " + _line("PSR", _number(clean.psr).removeprefix("+"))
+
+
+def _months(months: float | None) -> str:
+    return "unknown" if months is None else f"{months:.1f}"
+
+
+def _further_months(clean: CleanPart) -> str:
+    """Return how many more clean months it takes until the Sharpe ratio is above zero."""
+    ratio = "their Sharpe ratio"
+    if clean.months_needed_by == "whole":
+        ratio = "the Sharpe ratio of the whole period"
+
+    needed = clean.months_needed
+    if needed.value is None:
+        if needed.reason and "never" in needed.reason:
+            return f"No number of further months is enough: {ratio} is not above zero."
+        return f"How many further months are needed is unknown: {needed.reason}."
+    if needed.value == 0:
+        return f"They are enough: {ratio} is above zero at 95 %."
+    return (
+        f"{count(math.ceil(needed.value), 'further month')} are needed until {ratio} is above zero"
+        " at 95 %."
+    )
+
+
+# ---- what is missing, and what to do next
+
+
+def _missing(file: JudgeFile) -> Iterator[str]:
+    """Yield what can't be said without decisions or a market."""
+    if file.form == "nav":
+        yield "A NAV has no holdings: selection, costs and look-ahead need the decisions"
+    if file.market is None:
+        yield "No benchmark, alpha or beta: name the market with --data"
+
+
+def _next(file: JudgeFile, folder: Path | None) -> Iterator[str]:
+    if folder is not None:
+        yield f"folder  {folder}"
+    yield f"next    {_next_step(file, folder)}"
+
+
+def _next_step(file: JudgeFile, folder: Path | None) -> str:
+    """Return the one thing to do now."""
+    if _is_look_ahead_chosen(file):
+        return "judge it again with a fill that can be traded, such as --set fill=next_open"
+    if file.nav is not None and file.nav.looks_ahead:
+        return (
+            "fill one session after the decision in your program, and judge its new value (if the"
+            " file's days are those of the fills: --dated fill)"
+        )
+    if _is_too_short(file):
+        return "judge a longer record"
+    if file.form != "nav" and folder is not None:
+        return f"ktdeval compare luck {shlex.quote(str(folder))} --players 10000"
+    if file.trials_from == ASSUMED:
+        return "say how many strategies were tried: --trials N, or count them with --study NAME"
+    return "judge the decisions behind it: ktdeval judge DECISIONS --nav NAV --data MARKET"
 
 
 def _gap(share: float | None) -> str:

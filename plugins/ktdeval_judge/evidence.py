@@ -1,0 +1,283 @@
+"""What the returns of an account show against luck, and what is left of it after the end of a model's
+training data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ktdeval.cards import CutoffEntry, listed_cutoff, parse_cutoff_or_state, sides
+from ktdeval.errors import UsageError
+from ktdeval.runner import Study, StudyTry, record_try, study_ledger
+from ktdeval.stats import (
+    NEVER,
+    deflated_sharpe_ratio,
+    level_problem,
+    max_drawdown,
+    minimum_track_record,
+    shape_of,
+    sharpe,
+    standard_deviation,
+)
+from ktdeval_judge.document import CleanPart, Figure
+from ktdeval_judge.nav_only import NO_YEAR, NavTrack, nav_figures
+from ktdeval_judge.printed_figure import JudgedFigure, PrintedFigure, judge_figure, trial_problems
+
+MIN_RETURNS = 20  #: below which daily returns say nothing
+_MIN_YEARS = 0.5  #: from which fewer returns, such as six of months, may say something
+_MAX_SHARPE = 1e6  #: a larger one is of returns that hardly vary
+ASSUMED = "assumed"
+_MONTHS = 12.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LuckSettings:
+    """How a result came about: the tries before it, and the model that decided."""
+
+    trials: int | None = None  #: strategies that were tried, this one included; None: see `study`
+    trial_sd: float | None = None  #: standard deviation of the trials' annual Sharpe ratios
+    study: str | None = None  #: name of the study whose ledger counts this try
+    model: str | None = None  #: the model that decided, by whose cutoff days are clean
+    cutoff: str | None = None  #: end of its training data, a day or month; None: as listed
+
+    def check(self) -> None:
+        """Raise UsageError: the cutoff is not known, the study's name is not one, or no result comes
+        from so many trials.
+        """
+        for problem in trial_problems(self.trials, self.trial_sd):
+            raise UsageError(problem)
+        find_training_end(self.model, self.cutoff)
+        if self.study is not None:
+            study_ledger(Path(), self.study)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedSource:
+    """The file that is judged, as a study knows it."""
+
+    name: str
+    sha256: str
+    plan_sha256: str | None = None  #: of the plan in its run; None: an account value without one
+    folder: Path  #: where ledgers of studies are
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tries:
+    """How many strategies were tried, and who says so."""
+
+    number: int = 1
+    source: str = ASSUMED  #: `assumed`, `--trials`, or the file name of a study's ledger
+    spread: float | None = None  #: standard deviation of their annual ratios; None: that of chance
+
+
+def evidence_fields(
+    track: NavTrack, source: JudgedSource, settings: LuckSettings
+) -> dict[str, Any]:
+    """Return the fields of a document on luck and on the end of a model's training data. With a
+    study, the file is on its ledger afterwards. Raises UsageError, StoreError: as of `LuckSettings`
+    and of the ledger.
+    """
+    problem = level_problem(track.values)
+    study = None
+    if settings.study is not None:
+        ratio = None
+        if not problem and not says_nothing(len(track.returns), track.a_year):
+            ratio = sharpe(track.returns, 1, track.resolution).value
+        study = _record_source(track, source, settings.study, ratio)
+
+    tries = count_tries(settings.trials, settings.trial_sd, study)
+    fields: dict[str, Any] = {
+        "returns": len(track.values) - 1,
+        "max_drawdown": drawdown_of(track),
+        "trials_from": tries.source,
+    }
+    found = problem or judge_returns(track, tries)
+    if isinstance(found, str):
+        fields["no_evidence"] = found
+    else:
+        fields["evidence"] = found
+
+    model = find_training_end(settings.model, settings.cutoff)
+    if model is not None and not problem:
+        fields["clean"] = clean_part(track, model)
+    return fields
+
+
+def _record_source(track: NavTrack, source: JudgedSource, name: str, ratio: float | None) -> Study:
+    """Return a study after the judged file is on its ledger, with its ratio of one return."""
+    tried = StudyTry(
+        sha256=source.sha256,
+        source=source.name,
+        plan_sha256=source.plan_sha256,
+        returns=len(track.values) - 1,
+        returns_a_year=track.a_year,
+        sharpe=ratio,
+    )
+    return record_try(study_ledger(source.folder, name), tried)
+
+
+def count_tries(trials: int | None, spread: float | None, study: Study | None) -> Tries:
+    """Return the tries that a study counts, or those of `--trials` where these are more. The spread of
+    a study's ratios counts, unless `--trial-sd` gives another.
+    """
+    if study is None or len(study.tries) < (trials or 0):
+        source = ASSUMED if trials is None else "--trials"
+        return Tries(number=trials or 1, source=source, spread=spread)
+
+    ratios = study.sharpes_at(1.0)
+    if spread is None and len(ratios) > 1:
+        # equal ratios have no spread, which the formula needs
+        spread = standard_deviation(ratios) or None
+    return Tries(number=len(study.tries), source=study.path.name, spread=spread)
+
+
+def says_nothing(returns: int, a_year: float | None) -> bool:
+    """Whether so few returns say nothing about skill: fewer than 20, within less than half a year."""
+    if returns < 3:
+        return True
+    if returns >= MIN_RETURNS:
+        return False
+    return a_year is None or returns / a_year < _MIN_YEARS
+
+
+def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
+    """Return what the Sharpe ratio of an account is worth, or why it has none."""
+    returns = track.returns
+    psr = deflated_sharpe_ratio(returns, (), resolution=track.resolution)
+    if psr.value is None:
+        return psr.reason or "undefined"
+    if track.a_year is None:
+        return NO_YEAR
+
+    shape = shape_of(returns)
+    annual = shape.sharpe * math.sqrt(track.a_year)
+    if abs(annual) >= _MAX_SHARPE:
+        return "returns hardly vary"
+
+    figure = PrintedFigure(
+        sharpe=annual,
+        days=shape.days,
+        trials=tries.number,
+        trial_sd=tries.spread,
+        skew=shape.skew,
+        # of two values it is the least that there is, but for rounding
+        kurtosis=max(shape.kurtosis, 1 + shape.skew**2),
+        periods=track.a_year,
+    )
+    return judge_figure(figure)
+
+
+def drawdown_of(track: NavTrack) -> Figure:
+    """Return the largest fall from a peak, a positive share of it."""
+    found = max_drawdown(track.values)
+    return Figure(value=found.value, reason=found.reason)
+
+
+# ---- after the end of a model's training data
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingEnd:
+    """A model with the end of its training data."""
+
+    name: str
+    cutoff: CutoffEntry | None  #: None: nothing was trained
+
+
+def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | None:
+    """Return the model of `--model`, with its listed cutoff or that of `--cutoff`; None: neither is
+    given. Raises UsageError: the cutoff is not known, or is neither a day nor a month.
+    """
+    if name is None and cutoff is None:
+        return None
+
+    if cutoff is None:
+        assert name is not None, "one of both is there"
+        entry = listed_cutoff(name, {})
+    else:
+        entry = parse_cutoff_or_state(cutoff, "--cutoff")
+    if entry == "unknown":
+        raise UsageError(
+            f"--model {name or ''}: the end of its training data is not listed; say it by"
+            " --cutoff DAY, such as --cutoff 2025-06-01"
+        )
+    return TrainingEnd(
+        name=name or "the model", cutoff=entry if isinstance(entry, CutoffEntry) else None
+    )
+
+
+def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
+    """Return the part of an account after the end of a model's training data."""
+    cutoff = model.cutoff
+    days = track.days
+    if cutoff is None:
+        where: Sequence[str] = ["after"] * len(track.returns)
+    else:
+        where = sides(days[1:], days[0], cutoff)
+
+    after = where.count("after")
+    reason = "no return lies after the end of the training data"
+    none = Figure(value=None, reason=reason)
+    figures = dict.fromkeys(("claimed_return", "sharpe", "psr"), none)
+    drawdown = none
+    part = None
+    if after:
+        part = _last_returns(track, after)
+        figures = nav_figures(part)
+        drawdown = drawdown_of(part)
+
+    measured = track
+    if part is not None and not says_nothing(after, track.a_year):
+        measured = part
+
+    origin = "a rule, trained on nothing"
+    if cutoff is not None:
+        origin = f"{cutoff.confidence}: {cutoff.source}"
+    return CleanPart(
+        model=model.name,
+        cutoff="none" if cutoff is None else cutoff.date,
+        origin=origin,
+        is_lower_bound=cutoff is not None and cutoff.is_lower_bound,
+        before=where.count("before"),
+        across=where.count("across"),
+        after=after,
+        first=None if part is None else str(part.days[0]),
+        months=None if track.a_year is None else after / track.a_year * _MONTHS,
+        total_return=figures["claimed_return"],
+        max_drawdown=drawdown,
+        sharpe=figures["sharpe"],
+        psr=figures["psr"],
+        months_needed=_months_needed(measured, after),
+        months_needed_by="part" if measured is part else "whole",
+    )
+
+
+def _last_returns(track: NavTrack, number: int) -> NavTrack:
+    """Return the last returns of an account as a track."""
+    benchmark = track.benchmark
+    if not isinstance(benchmark, str):
+        benchmark = benchmark[-number - 1 :]
+    return replace(
+        track,
+        days=track.days[-number - 1 :],
+        values=track.values[-number - 1 :],
+        benchmark=benchmark,
+    )
+
+
+def _months_needed(measured: NavTrack, after: int) -> Figure:
+    """Return the months, beyond `after` returns, until the Sharpe ratio of a track is above 0 with
+    95 %.
+    """
+    psr = deflated_sharpe_ratio(measured.returns, (), resolution=measured.resolution)
+    if psr.value is None or measured.a_year is None:
+        return Figure(value=None, reason=psr.reason or NO_YEAR)
+
+    needed = minimum_track_record(shape_of(measured.returns))
+    if needed is None:
+        return Figure(value=None, reason=f"{NEVER}the Sharpe ratio is not positive")
+    return Figure(value=max(0.0, needed - after) / measured.a_year * _MONTHS)

@@ -76,7 +76,12 @@ def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
 
 
 def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the project's packages in a folder of sources, without their tests."""
+    """Yield the files of the project's packages in a folder of sources, without their tests, and the
+    pages of its documentation, which a wheel holds in the first package.
+    """
+    for page in (root / "docs").rglob("*.md"):
+        yield f"{_PROJECT}/{page.relative_to(root).as_posix()}", page
+
     for package in sorted(root.glob(f"{_PROJECT}*")):
         if not (package / "__init__.py").is_file():
             continue

@@ -1,0 +1,13 @@
+"""Manifest of the command that serves ktdeval's commands to assistants: `mcp`."""
+
+from __future__ import annotations
+
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values import later
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Return the command."""
+    summary = "Serve judge, audit, plan, compare and card verify to assistants, as MCP tools."
+    return [Spec("mcp", later("ktdeval_mcp.command:mcp"), summary, groups=("setup",))]

@@ -1,0 +1,63 @@
+"""Commands of `ktdeval mcp`: `serve`, and the texts that connect a client, `config` and `skill`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from string import Template
+
+import click
+
+from ktdeval.cli import example
+from ktdeval.values import load_yaml
+
+_FOLDER = Path(__file__).parent
+CLIENTS: dict[str, dict[str, str]] = load_yaml(_FOLDER / "clients.yaml")
+"""For each client the file that holds its configuration, and a template of it."""
+
+
+@example("ktdeval mcp serve")
+@click.command()
+@click.pass_context
+def serve(context: click.Context) -> None:
+    """Serve the tools over stdin and stdout, until the client closes one of them.
+
+    A client starts this by itself: `ktdeval mcp config CLIENT` prints what it needs.
+    """
+    import anyio
+
+    from ktdeval_mcp.server import serve_stdio
+
+    if sys.stdin.isatty():
+        click.echo("waits for a client of MCP; see `ktdeval mcp config --help`", err=True)
+
+    anyio.run(serve_stdio, context.find_root().command)
+
+
+@example("ktdeval mcp config claude-code")
+@click.command()
+@click.argument("client", type=click.Choice(list(CLIENTS)))
+def config(client: str) -> None:
+    """Print the configuration by which a client starts the server, and on stderr where it belongs.
+
+    CLIENT is an assistant with tools: Claude Code, Codex, Gemini CLI or VS Code.
+    """
+    # -P: no file of the folder in which the client starts it shadows a module
+    words = ["-P", "-m", "ktdeval", "mcp", "serve"]
+    form = CLIENTS[client]
+    text = Template(form["text"]).substitute(
+        command=json.dumps(sys.executable), arguments=json.dumps(words)
+    )
+    click.echo(text, nl=False)
+    click.echo(f"put this into {form['file']}", err=True)
+
+
+@example("ktdeval mcp skill")
+@click.command()
+def skill() -> None:
+    """Print a skill file, which tells an assistant which tool answers which question.
+
+    Claude Code reads it as .claude/skills/ktdeval/SKILL.md.
+    """
+    click.echo((_FOLDER / "skill.md").read_text(encoding="utf-8"), nl=False)

@@ -1,0 +1,186 @@
+"""Server of the Model Context Protocol over stdio. Written for SDK version 2."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+from mcp import types
+from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+
+import ktdeval
+from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.values import near_matches
+from ktdeval_mcp.answers import SCHEMA, as_content, bound_text, one_line, run_command
+from ktdeval_mcp.docs_search import MAX_HIT_CHARS, search_docs
+from ktdeval_mcp.tear_sheets import PREFIX, address_of, read_sheets
+from ktdeval_mcp.tools import CommandTool, check_arguments, command_tools
+
+_Context = ServerRequestContext[Any, Any]
+_Page = types.PaginatedRequestParams | None
+
+INSTRUCTIONS = (
+    "ktdeval judges trading backtests and agents: is a result skill, luck, look-ahead or memory?"
+    " Files stay on this machine. Give absolute paths; an error is one line that says what to change."
+)
+SEARCH = "docs_search"
+_SEARCH_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "description": "words to look for"}},
+    "required": ["query"],
+    "additionalProperties": False,
+}
+_HTML = "text/html"
+#: Line of `ktdeval judge` that names the folder of the run
+_RUN_LINE = re.compile(r"^run +(\S.*)$", re.MULTILINE)
+
+
+async def serve_stdio(root: click.Command) -> None:
+    """Serve one client over stdin and stdout until it closes one of them. `root`: `ktdeval`."""
+    server = McpTools(command_tools(root)).server()
+    try:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    except* BrokenPipeError:
+        pass  # the client reads no more
+
+
+class McpTools:
+    """Tools and resources for one client. It remembers the runs that were judged, whose tear sheets
+    are resources.
+    """
+
+    def __init__(self, tools: dict[str, CommandTool]) -> None:
+        self._tools = tools
+        self._judged: dict[str, Path] = {}
+
+    def server(self) -> Server:
+        """Return a server of the tools."""
+        return Server(
+            "ktdeval",
+            version=ktdeval.__version__,
+            title="ktdeval",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+        )
+
+    async def _list_tools(self, _: _Context, __: _Page) -> types.ListToolsResult:
+        listed = []
+        for name, tool in self._tools.items():
+            listed.append(
+                types.Tool(
+                    name=name,
+                    description=tool.description,
+                    input_schema=tool.schema,
+                    output_schema=SCHEMA,
+                )
+            )
+
+        listed.append(
+            types.Tool(
+                name=SEARCH,
+                description="Search ktdeval's documentation: words, figures, options, file formats.",
+                input_schema=_SEARCH_SCHEMA,
+                annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            )
+        )
+        return types.ListToolsResult(tools=listed)
+
+    async def _call_tool(
+        self, _: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        arguments = params.arguments or {}
+        try:
+            if params.name == SEARCH:
+                return _search(arguments)
+            return await self._call_command(params.name, arguments)
+        except KtdevalError as error:
+            return types.CallToolResult(content=[_text(one_line(error))], is_error=True)
+
+    async def _call_command(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Call a command for its text, then for its JSON; that of a judged run is in its folder."""
+        if name not in self._tools:
+            names = [*self._tools, SEARCH]
+            raise UsageError(f"no tool {name!r}{near_matches(name, names)}")
+
+        tool = self._tools[name]
+        words = tool.words(arguments)
+        printed = ""
+        links: list[types.ContentBlock] = []
+        if tool.declaration.prints_text:
+            printed = (await run_command(words)).printed
+            run = _RUN_LINE.search(printed) if name == "judge" else None
+            if run is not None:
+                folder = Path(run[1]).absolute()
+                links.append(self._link_run(folder))
+                arguments = {"decisions": str(folder)}
+
+        output = await run_command(tool.words(arguments, "--json"))
+        result = as_content(words, output.exit_code, printed, output.printed)
+        text = bound_text(printed or output.printed)
+        return types.CallToolResult(content=[_text(text), *links], structured_content=result)
+
+    def _link_run(self, folder: Path) -> types.ResourceLink:
+        """Remember a judged run, and return a link to its tear sheet."""
+        address = address_of(folder)
+        self._judged[address] = folder
+        return types.ResourceLink(
+            type="resource_link", uri=address, name=folder.name, mime_type=_HTML
+        )
+
+    async def _list_resources(self, _: _Context, __: _Page) -> types.ListResourcesResult:
+        listed = []
+        for address, folder in self._judged.items():
+            title = f"Tear sheet of {folder.name}"
+            listed.append(
+                types.Resource(uri=address, name=folder.name, title=title, mime_type=_HTML)
+            )
+        return types.ListResourcesResult(resources=listed)
+
+    async def _list_templates(self, _: _Context, __: _Page) -> types.ListResourceTemplatesResult:
+        template = types.ResourceTemplate(
+            uri_template=f"{PREFIX}{{run}}",
+            name="tear-sheet",
+            description="Tear sheet of a run folder, as HTML; `run` is its path, percent-encoded.",
+            mime_type=_HTML,
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def _read_resource(
+        self, _: _Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        try:
+            pages = await read_sheets(params.uri)
+        except KtdevalError as error:
+            raise MCPError(types.INVALID_PARAMS, one_line(error)) from error
+
+        contents: list[types.TextResourceContents | types.BlobResourceContents] = []
+        for page in pages:
+            contents.append(types.TextResourceContents(uri=params.uri, mime_type=_HTML, text=page))
+        return types.ReadResourceResult(contents=contents)
+
+
+def _search(arguments: dict[str, Any]) -> types.CallToolResult:
+    check_arguments(SEARCH, _SEARCH_SCHEMA, arguments)
+
+    hits = []
+    texts = []
+    for section in search_docs(arguments["query"]):
+        text = section.text[:MAX_HIT_CHARS]
+        hits.append({"page": section.page, "title": section.title, "text": text})
+        texts.append(f"{section.title} ({section.page})\n\n{text}")
+
+    shown = "\n\n".join(texts) or "nothing found"
+    return types.CallToolResult(content=[_text(shown)], structured_content={"hits": hits})
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)

@@ -1,0 +1,39 @@
+"""Tear sheets of runs as resources: their addresses, and the pages."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from ktdeval.errors import UsageError
+from ktdeval_mcp.answers import run_command
+
+PREFIX = "ktdeval://tear-sheet/"
+
+
+def address_of(run: Path) -> str:
+    """Return the address of a run's tear sheet: its path, percent-encoded."""
+    return PREFIX + quote(str(run), safe="")
+
+
+async def read_sheets(address: str) -> list[str]:
+    """Return the tear sheets of a run as HTML pages, one for each trading task.
+
+    Raises UsageError: the address is none of a tear sheet, or the run has none; ToolError: there is
+    no such run, or it can't be read.
+    """
+    if not address.startswith(PREFIX):
+        raise UsageError(f"no resource {address}: tear sheets are {PREFIX} and a path, encoded")
+
+    run = unquote(address.removeprefix(PREFIX))
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["view", "episodes", f"--out={folder}/pages", "--json", "--", run]
+        output = await run_command(words)
+        paths = json.loads(output.printed)["tear_sheets"]
+        pages = [Path(path).read_text(encoding="utf-8") for path in paths]
+
+    if not pages:
+        raise UsageError(f"{run}: has no tear sheet: no trading task has a recorded day")
+    return pages

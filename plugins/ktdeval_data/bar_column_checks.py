@@ -39,6 +39,8 @@ _OTHER_LINES = re.compile(
 )  # of terminals' titles; 日线 are daily bars
 _MAX_NAMED = 8  # columns in a note
 _FEW = 4  # days that tell no interval
+_MOSTLY = 0.5  # part of a code's days with a volume of 0
+_EXCHANGED = 12  # days a year, or fewer, of months taken for days
 
 
 def reading_of(params: LongParams) -> ReadingOptions:
@@ -50,6 +52,7 @@ def reading_of(params: LongParams) -> ReadingOptions:
         date_format=params.date_format or "",
         date_zone=params.date_zone or "",
         decimal=params.decimal,
+        keep={column: str(value) for column, value in params.keep.items()},
     )
     DayForm(
         reading.date_format,
@@ -132,21 +135,36 @@ def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> N
 
 
 def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Make the volumes of codes missing, in place, that are 0 on all days although prices move:
-    currencies and indices have none, and a volume of 0 is a day without trade.
+    """Make volumes of 0 missing, in place, on days on which prices move: currencies and indices have
+    no volumes, some vendors lack old ones, and a volume of 0 is a day without trade.
+
+    Flat bars count where most bars without volume of their code move: else they are halts.
     """
-    if "traded" in bars or not (bars["volume"] == 0).any():
+    is_zero = bars["volume"] == 0
+    if "traded" in bars or not is_zero.any():
         return
 
     by_code = bars.groupby("code", observed=True)
-    empty = by_code["volume"].max() == 0
-    moving = by_code["close"].nunique() > 1
-    codes = sorted(str(code) for code in empty.index[empty & moving])
-    if not codes:
+    has_range = is_zero & (bars["high"] > bars["low"])
+    ordered = bars.sort_values("date", kind="stable")
+    before = ordered.groupby("code", observed=True)["close"].shift().reindex(bars.index)
+    has_moved = is_zero & before.notna() & (bars["close"] != before)
+    moves = (has_range | has_moved).groupby(bars["code"], observed=True).sum()
+    zeros = is_zero.groupby(bars["code"], observed=True).sum()
+    all_moving = moves > _MOSTLY * zeros
+    all_moving |= (by_code["volume"].max() == 0) & (by_code["close"].nunique() > 1)
+    codes = {str(code) for code in all_moving.index[all_moving]}
+    is_unknown = has_range | (is_zero & bars["code"].isin(codes))
+    if not is_unknown.any():
         return
 
-    bars.loc[bars["code"].isin(codes), "volume"] = np.nan
-    reading.note(f"volumes that are 0 on all days are taken as not known: {listed_codes(codes)}")
+    bars.loc[is_unknown, "volume"] = np.nan
+    shown = listed_codes(sorted({str(code) for code in bars.loc[is_unknown, "code"]}))
+    if (is_unknown == bars["code"].isin(codes)).all():
+        reading.note(f"volumes that are 0 on all days are taken as not known: {shown}")
+    else:
+        count = int(is_unknown.sum())
+        reading.note(f"{count} volumes of 0 on days with moves are taken as not known: {shown}")
 
 
 def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions) -> pd.DataFrame:
@@ -273,6 +291,10 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
         found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
         raise DataError(f"{found}; bars must be daily, export daily ones")
 
+    if len(days) > _EXCHANGED and (days.astype("M8[M]") == days.astype("M8[Y]")).all():
+        found = f"{where}: all days are in January: day and month are exchanged"
+        raise DataError(f"{found}; name their order by --date-format, such as %m/%d/%Y")
+
 
 def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
     """Raise DataError for bars of several venues or vendors under one code, which a column tells
@@ -282,8 +304,7 @@ def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
         shown = ", ".join(values[:_MAX_NAMED])
         raise DataError(
             f"{where}: days have {len(values)} rows of one code, which column {column!r} tells apart"
-            f" ({shown}): bars of several sources; keep those of one in the file, in pandas:"
-            f" frame[frame[{column!r}].astype(str) == {values[0]!r}]"
+            f" ({shown}): bars of several sources; read those of one: --keep {column}={values[0]}"
         )
 
 

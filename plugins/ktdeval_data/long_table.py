@@ -401,6 +401,7 @@ def _read_bars(
     if bars.empty:
         raise DataError(f"{where}: there are no bars, only a header; check the file")
 
+    refuse_times(reading, where)
     bars["date"] = known_days(bars, "date", where, reading.days)
     if params.code and "code" in reading.columns_of:
         raise UsageError(
@@ -408,7 +409,6 @@ def _read_bars(
             " leave --code out"
         )
 
-    refuse_times(reading, where)
     refuse_several_sources(reading, where)
     scale_fixed_prices(bars, reading)
     refuse_other_intervals(bars, where)

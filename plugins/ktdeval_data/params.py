@@ -152,6 +152,13 @@ class LongParams(DocumentParams):
     code: str | None = option(
         None, help="code of bars of one asset, in a file without a column of codes"
     )
+    keep: Mapping[str, str | int] = option(
+        factory=dict,
+        help=(
+            "rows of the bars to read: those in which a column has a value, such as publisher_id=2,"
+            " where a file has bars of several venues"
+        ),
+    )
     code_width: int = option(
         0,
         help=(

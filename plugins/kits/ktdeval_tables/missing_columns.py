@@ -14,7 +14,7 @@ from ktdeval.errors import DataError
 from ktdeval.market import EntityKind, parse_code
 from ktdeval_tables.codes import listed_in
 from ktdeval_tables.days import looks_like_day
-from ktdeval_tables.names import is_known
+from ktdeval_tables.names import NOT_READ, columns_beside, is_asset, squeeze_name
 from ktdeval_tables.numbers import decimal_mark, to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.split_ratios import ratio_of
@@ -24,7 +24,6 @@ _STACK = "frame.stack(level=1).reset_index()"
 _MELT = "frame.melt('date', var_name='code', value_name='close')"
 _MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in` > 0')"
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
-_TICKER = re.compile(r"(?=.*[A-Z])[$^]?[A-Z0-9][A-Z0-9._/=-]{0,14}")
 _NUMBER = re.compile(r"[+-]?[$¥¥€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _DAYS = ("date", "in_date", "out_date", "time", "list_date")
 _TEXTS = ("name", "industry", "venue", "kind", "currency", "code_then", "index_code", "text")
@@ -101,8 +100,7 @@ def _are_numbers(header: FileHeader, names: Sequence[str]) -> bool:
 
 def are_assets(names: Sequence[str]) -> bool:
     """Whether all names of columns, two and more, are symbols of assets, not names of fields."""
-    are_symbols = all(_TICKER.fullmatch(name) and not is_known(name) for name in names)
-    return len(names) > 1 and are_symbols
+    return len(names) > 1 and all(map(is_asset, names))
 
 
 def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
@@ -159,8 +157,15 @@ def _is_of_one_asset(header: FileHeader) -> bool:
 
 
 def _free(header: FileHeader) -> list[str]:
-    """Return the columns that are no field's yet."""
-    return [name for name in header.names if name not in header.taken.values()]
+    """Return the columns that are no field's yet, and may be a price, a volume or an amount."""
+    free = [name for name in header.names if name not in header.taken.values()]
+    return [name for name in free if not _is_another_figure(name)]
+
+
+def _is_another_figure(name: str) -> bool:
+    """Whether a column's name is known to mean neither price, volume nor amount, such as a rate."""
+    row = columns_beside().get(squeeze_name(name), {"role": "", "meaning": ""})
+    return row["role"] == NOT_READ and not re.search("price|close|volume|amount", row["meaning"])
 
 
 def _is_possible_column(field: str, header: FileHeader, name: str, reading: ReadingOptions) -> bool:

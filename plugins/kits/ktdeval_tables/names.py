@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from ktdeval.market import parse_code
 from ktdeval.values import csv_rows
 
 _SAID_UNIT = re.compile(r"[(\[【]单位[)\]】]\s*(\S+)\s*$")  # `收盘价[单位]元`
@@ -17,6 +18,8 @@ _VOLUMES = {
     "股": 1,
     "share": 1,
     "shares": 1,
+    "k": 1e3,
+    "m": 1e6,
     "千股": 1e3,
     "万股": 1e4,
     "百万股": 1e6,
@@ -36,12 +39,27 @@ _AMOUNTS = {
     "百万": 1e6,
     "亿元": 1e8,
     "亿": 1e8,
+    "lacs": 1e5,
+    "lakhs": 1e5,
+    "crores": 1e7,
 }
 UNITS = {"volume": _VOLUMES, "amount": _AMOUNTS}
 """Field -> units in brackets behind its name, as `成交量(手)`, in shares or units of currency."""
 
+_ASSET = re.compile(r"(?=.*[A-Z])[$^.]?[A-Z0-9][A-Z0-9._/=-]{0,14}")
 _COIN = re.compile(r"volume[ _(]*([A-Za-z]{2,6})\)?", re.IGNORECASE)
 NOT_READ = "not read"  #: Role of a column that is known, and of no field
+_LETTERS = {
+    "t": "date",
+    "T": "code",
+    "o": "open",
+    "h": "high",
+    "l": "low",
+    "c": "close",
+    "v": "volume",
+}
+"""Names of columns of Polygon, Alpaca and Finnhub, which together mean fields."""
+
 _INVESTING = {"price", "vol", "change"}  # columns of Investing.com, where the price is the close
 
 
@@ -109,6 +127,12 @@ def is_known(name: str) -> bool:
     return any(plain in names_of(field, {}) for field in vendor_names())
 
 
+def is_asset(name: str) -> bool:
+    """Return whether a column's name is a symbol or code of an asset, not the name of a field."""
+    is_symbol = bool(_ASSET.fullmatch(name)) and not is_known(name)
+    return is_symbol or parse_code(name) is not None
+
+
 def _unit_of_vendor(field: str, name: str) -> str:
     """Return the unit that a name has with its vendor, such as lots for 总手; empty: it has none of
     its own.
@@ -145,6 +169,11 @@ def match_names(
 
     if "close" in fields and "close" not in found and columns.keys() >= _INVESTING:
         found["close"] = columns["price"]
+
+    if {*"ohlc"} <= {*header}:
+        for letter, field in _LETTERS.items():
+            if letter in header and field in fields:
+                found.setdefault(field, letter)
 
     return found
 

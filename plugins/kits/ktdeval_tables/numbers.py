@@ -27,6 +27,7 @@ _PLAIN = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _GROUPED = r"[+-]?[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"
 _COMMA_DECIMAL = r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:[.  ][0-9]{3})+)(?:,[0-9]*)?(?:[eE][+-]?[0-9]+)?"
 _ONLY_DECIMAL = r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})|[0-9]{4,},[0-9]+|0,[0-9]+)"
+_GROUPED_BY_POINTS = r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+"
 _COMMA_AND_POINT = r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]*"
 
 
@@ -79,6 +80,7 @@ def to_numbers(
         has_comma = bare.str.contains(",")
         known = bare.str.fullmatch(_PLAIN) & ~has_comma
         known |= bare.str.fullmatch(_GROUPED) & (decimal == POINT)
+        known &= ~bare.str.fullmatch(_GROUPED_BY_POINTS) | (decimal != UNCLEAR)
         known |= lower.isin(["inf", "+inf", "-inf", "infinity", "-infinity"])
         plain = bare.str.replace(",", "")
 
@@ -97,7 +99,7 @@ def _fault(cell: str, column: object, file: Path | str, decimal: str) -> str:
         return f"{words}; if points are decimal, say --decimal point"
 
     if decimal == UNCLEAR:
-        advice = "say --decimal comma, or --decimal point where commas group thousands"
+        advice = "say --decimal comma, or --decimal point"
         return f"{where}, which can mean two numbers; {advice}"
 
     words = f"{where}, expected numbers such as 1234.5 or 1,234.5"

@@ -26,6 +26,7 @@ class ReadingOptions:
     date_zone: str = ""  #: in which days begin at midnight
     decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
     has_map: bool = True  #: whether the import has `--map`
+    keep: Mapping[str, str] = field(default_factory=dict)  #: column -> its value in rows to read
     notes: list[str] = field(default_factory=list)  #: in words
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
     header: list[str] = field(default_factory=list)  #: names of all columns
@@ -53,7 +54,7 @@ class ReadingOptions:
         own = replace(
             self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
         )
-        return replace(own, file=file, no_counts=[], sources={})
+        return replace(own, file=file, no_counts=[], sources={}, keep={})
 
     def name_mapping_option(self, columns: Mapping[str, str]) -> str:
         """Return the option that maps fields of the file to columns; of an import without it, what

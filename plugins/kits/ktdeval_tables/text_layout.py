@@ -15,14 +15,16 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
 from ktdeval.values import first_words
 from ktdeval_tables.days import looks_like_day
-from ktdeval_tables.names import squeeze_name, vendor_names
-from ktdeval_tables.numbers import COMMA, POINT, decimal_mark
+from ktdeval_tables.names import is_asset, squeeze_name, vendor_names
+from ktdeval_tables.numbers import COMMA, MISSING, POINT, UNCLEAR, decimal_mark
 
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
 _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal
 _ROWS = 200  # that decide the layout
 _TITLES = 30  # a header is within the first so many lines
+_NOTHING = frozenset(word.lower() for word in MISSING)
 _NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
+_GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
 _KLINES = (
@@ -37,6 +39,8 @@ _RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
 _COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
+_BETWEEN = re.compile(r"[:|_. ]")  # a field and an asset in one name, as `Close_AAPL`, `BTC:open`
+_QUOTED_PAIR = re.compile(r"\('(.+)', '(.+)'\)")  # as pandas writes the columns of two levels
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Layout:
     tickers: tuple[str, ...] = ()  #: second row of a header: assets of the columns after the first
     decimal: str = POINT
     sample: tuple[tuple[str, ...], ...] = ()  #: the first rows
+    is_guessed: bool = False  #: whether the names are those of klines, which nobody wrote
 
     def cells_of(self, column: str) -> list[str]:
         """Return the cells of a column in the first rows."""
@@ -121,9 +126,9 @@ def find_layout(
         found = f"{where}: line {number} is a header ({text}), and --columns applies to files without one"
         raise UsageError(f"{found}; leave it out, or use --map")
 
-    pairs = _header_pair(rows, place)
-    if pairs is not None:
-        return _of_pairs(rows, place, pairs, delimiter)
+    by_asset = _columns_by_asset(rows, place, known)
+    if by_asset is not None:
+        return _layout_by_asset(rows, number, by_asset, delimiter)
 
     first = place + 1 + len(_names_below(rows, place))
     first_line = number + 1
@@ -247,8 +252,13 @@ def _without_header(
 ) -> Layout:
     """Return the layout of a table without a header. Raises DataError: nobody named its columns."""
     number, cells = rows[0]
+    bare_rows = [row for _, row in rows]
+    is_guessed = not columns and len(cells) == len(_KLINES) and _are_klines(bare_rows)
+    if is_guessed:
+        columns = _klines(bare_rows)
+
     if not columns:
-        guess = guessed_names([row for _, row in rows])
+        guess = guessed_names(bare_rows)
         if "date" not in guess or "close" not in guess:
             guess = ["date", "code", "open", "high", "low", "close", "volume"]
 
@@ -266,7 +276,15 @@ def _without_header(
     sample = tuple(tuple(row) for _, row in rows)
     decimal = _decimal(sample, delimiter)
 
-    return Layout(delimiter, _each_once(unread), 0, number, decimal=decimal, sample=sample)
+    return Layout(
+        delimiter=delimiter,
+        header=_each_once(unread),
+        header_line=0,
+        first_line=number,
+        decimal=decimal,
+        sample=sample,
+        is_guessed=is_guessed,
+    )
 
 
 def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -275,9 +293,6 @@ def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     width = len(rows[0])
     whole = [row for row in rows if len(row) == width]
-    if width == len(_KLINES) and _are_klines(whole):
-        return _klines(whole)
-
     names = ["-"] * width
     numeric = []
 
@@ -308,7 +323,10 @@ def _are_klines(rows: Sequence[Sequence[str]]) -> bool:
     """
     ends = _KLINES.index("volume") + 1
     return all(
-        _STAMP.fullmatch(row[0]) and _STAMP.fullmatch(row[ends]) and row[0] < row[ends]
+        len(row) == len(_KLINES)
+        and _STAMP.fullmatch(row[0])
+        and _STAMP.fullmatch(row[ends])
+        and row[0] < row[ends]
         for row in rows
     )
 
@@ -414,10 +432,24 @@ def _cell_numbers(row: Sequence[str], places: Sequence[int]) -> list[float]:
     return [float(cell or "nan") for cell in bare]
 
 
-def _header_pair(rows: Sequence[tuple[int, list[str]]], place: int) -> tuple[int, int] | None:
-    """Return the indices of a header's rows of fields and of tickers, or None if it is one row.
+@dataclass(frozen=True)
+class _ColumnsByAsset:
+    """Columns of a table that has one for each asset, or for each field of each asset."""
 
-    yfinance writes such headers.
+    fields: Sequence[str]  #: of the columns after the first
+    assets: Sequence[str]  #: likewise
+    first: int  #: index of the first row below the header
+
+
+def _columns_by_asset(
+    rows: Sequence[tuple[int, list[str]]],
+    place: int,
+    known: Collection[str],
+) -> _ColumnsByAsset | None:
+    """Return what the columns of a header are, or None if they are fields alone.
+
+    A header has rows of fields and of assets, as yfinance writes it, both in each name, or assets
+    alone: then the table is one of closes, if its reader wants these.
     """
     for fields, tickers in ((place, place + 1), (place, place - 1)):
         if not 0 <= tickers < len(rows):
@@ -428,9 +460,46 @@ def _header_pair(rows: Sequence[tuple[int, list[str]]], place: int) -> tuple[int
         same_width = len(names) == len(assets) and len(names) > 1
         has_day = looks_like_day(rows[tickers][1][0], stamps=True)
         if same_width and not has_day and _all_fields(names) and _all_tickers(assets):
-            return fields, tickers
+            return _ColumnsByAsset(names, assets, max(fields, tickers) + 1)
+
+    names = rows[place][1][1:]
+    first_cells = [cells[0] for _, cells in rows[place + 1 :]]
+    has_days = bool(first_cells) and all(looks_like_day(cell, stamps=True) for cell in first_cells)
+    if "close" not in known or len(names) < 2 or not has_days:
+        return None
+
+    split_names = [_field_and_asset(name) for name in names]
+    if all(split_names):
+        fields_of, assets_of = zip(*filter(None, split_names), strict=True)
+        return _ColumnsByAsset(fields_of, assets_of, place + 1)
+
+    are_closes = all(is_asset(name) and squeeze_name(name) not in known for name in names)
+    if are_closes and _are_numbers(rows[place + 1 :]):
+        return _ColumnsByAsset(["close"] * len(names), names, place + 1)
+    return None
+
+
+def _field_and_asset(name: str) -> tuple[str, str] | None:
+    """Return the field and the asset that a name states, as `BTC:open`, `Close_AAPL` or
+    `('Close', 'AAPL')`; None if it states no two.
+    """
+    quoted = _QUOTED_PAIR.fullmatch(name)
+    plain = f"{quoted[1]}:{quoted[2]}" if quoted else name
+    for mark in _BETWEEN.finditer(plain):
+        before = plain[: mark.start()]
+        after = plain[mark.end() :]
+        if _all_fields([before]) and is_asset(after):
+            return before, after
+        if _all_fields([after]) and is_asset(before):
+            return after, before
 
     return None
+
+
+def _are_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether all cells after the first are numbers or empty."""
+    cells = [cell for _, row in rows for cell in row[1:] if cell.lower() not in _NOTHING]
+    return bool(cells) and all(map(_NUMBER.fullmatch, cells))
 
 
 def _all_tickers(names: Sequence[str]) -> bool:
@@ -450,31 +519,29 @@ def _all_fields(names: Sequence[str]) -> bool:
     return all(squeeze_name(name) in known for name in names)
 
 
-def _of_pairs(
+def _layout_by_asset(
     rows: Sequence[tuple[int, list[str]]],
-    place: int,
-    pairs: tuple[int, int],
+    header_line: int,
+    columns: _ColumnsByAsset,
     delimiter: str,
 ) -> Layout:
-    """Return the layout of a table whose header has a row of fields and a row of tickers."""
-    _, fields = rows[pairs[0]]
-    _, tickers = rows[pairs[1]]
-    first = max(pairs) + 1
+    """Return the layout of a table with columns for each asset. Its header begins at a line."""
+    first = columns.first
     # Often a row with only the word Date follows.
     if first < len(rows) and not any(rows[first][1][1:]):
         first += 1
 
-    first_line = rows[place][0] + 1
+    first_line = header_line + 1
     if first < len(rows):
         first_line, _ = rows[first]
 
     sample = tuple(tuple(cells) for _, cells in rows[first:])
     return Layout(
         delimiter=delimiter,
-        header=("Date", *fields[1:]),
-        header_line=rows[min(pairs)][0],
+        header=("Date", *columns.fields),
+        header_line=header_line,
         first_line=first_line,
-        tickers=tuple(tickers[1:]),
+        tickers=tuple(columns.assets),
         decimal=_decimal(sample, delimiter),
         sample=sample,
     )
@@ -483,12 +550,23 @@ def _of_pairs(
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     cells = [cell.rstrip("%KMBkmb万亿 ") for row in rows for cell in row]
     mark = decimal_mark(cells)
+    if delimiter == ";" and mark == POINT and _may_group(cells):
+        return UNCLEAR
     if delimiter != ",":
         return mark
 
     # Between commas only quoted cells have one: 1,234 is a number of thousands there.
     has_points = any(map(_POINT_DECIMAL.fullmatch, cells))
     return COMMA if mark == COMMA and not has_points else POINT
+
+
+def _may_group(cells: Sequence[str]) -> bool:
+    """Whether points in numbers may group thousands: three digits follow each of them, as in the
+    `9.100` of countries whose tables have semicolons.
+    """
+    pointed = [cell for cell in cells if "." in cell and _NUMBER.fullmatch(cell)]
+    are_days = all(looks_like_day(cell, stamps=True) for cell in pointed)
+    return not are_days and all(map(_GROUPED_BY_POINTS.fullmatch, pointed))
 
 
 def _each_once(names: Sequence[str]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from ktdeval.values import (
     sheet_as_text,
 )
 from ktdeval_tables.json_text import is_json, json_as_text
-from ktdeval_tables.numbers import COMMA, MISSING, to_numbers
+from ktdeval_tables.numbers import MISSING, POINT, to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
 
@@ -146,8 +146,8 @@ class TextTable:
             "skipinitialspace": self.layout.delimiter != BLANKS,
             "chunksize": wanted.rows,
         }
-        if self.layout.decimal == COMMA:
-            options["dtype"] = str  # 1.234 is 1234 here
+        if self.layout.decimal != POINT:
+            options["dtype"] = str  # 1.234 is 1234 here, or may be
 
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -5,7 +5,7 @@ codes and flags in its cells.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -108,8 +108,10 @@ _TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
 _FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
 _FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
 _TIMES = ("time", "时间")  # columns beside that of days
+_KEPT = "keep "  # before a column that rows are chosen by, where fields are names
 _INDEX = "__index_level_0__"  # of a frame without a name of its index
 _ROWS = 2**20  # of a text file read at once
+_MAX_NAMED = 3  # assets in a note
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 _PACKED = "unpack it first"
 _OTHER = "save it as .csv or .parquet"
@@ -214,6 +216,7 @@ def read_table(
     places = []
     for file in _table_files(path):
         source = _open(file, wanted, optional, mapping, how)
+        _refuse_other_columns(source, how.keep.keys())
         columns = _resolve(source, [*wanted, *optional], mapping, how)
         code = _code_of(source, path, columns, how)
         found = {*columns, "code"} if code else {*columns}
@@ -221,7 +224,7 @@ def read_table(
         if lacking:
             raise DataError(_no_columns(source, lacking, columns, how))
 
-        frame = _read_columns(source, columns, repeated)
+        frame = _read_columns(source, columns, repeated, how.keep.keys())
         if "code" in fields and "code" not in columns:
             if "code" in repeated:
                 frame["code"] = pd.Categorical([code]).repeat(len(frame))
@@ -237,7 +240,32 @@ def read_table(
         _notice(source, columns, how)
 
     with_rows = [frame for frame in frames if len(frame)]
-    return with_places(as_one(with_rows or frames[:1]), places)
+    table = with_places(as_one(with_rows or frames[:1]), places)
+    for column, value in how.keep.items():
+        table = _keep_rows(table, column, value, path)
+    return table
+
+
+def _refuse_other_columns(source: _Source, names: Iterable[str]) -> None:
+    """Raise DataError if a file has no column of a name."""
+    for name in names:
+        if name not in source.header:
+            hint = near_matches(name, source.header) or f"; columns: {', '.join(source.header)}"
+            raise DataError(f"{source.file}: no column {name!r}{hint}")
+
+
+def _keep_rows(table: pd.DataFrame, column: str, value: str, path: Path) -> pd.DataFrame:
+    """Return the rows in which a column has a value, without that column. Rows keep their number:
+    errors name a row's line in its file by it.
+    """
+    cells = table.pop(_KEPT + column).astype(str).str.strip()
+    is_kept = cells == value
+    if not is_kept.any():
+        known = ", ".join(cells.drop_duplicates()[:_MAX_NAMED])
+        raise DataError(f"{path}: no row has {value!r} in column {column!r}; it has {known}")
+
+    kept: pd.DataFrame = table[is_kept]
+    return kept
 
 
 def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions) -> None:
@@ -258,15 +286,32 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions
     reading.columns_of.update(columns)
     reading.header.extend(source.header)
     if isinstance(source, TextTable):
+        _note_layout(source, columns, reading)
         reading.titles.append(source.layout.title)
         free = [name for name in source.header if name not in columns.values()]
         reading.no_counts.extend(name for name in free if not may_be_count(source.cells_of(name)))
-        if "code" in columns or reading.code:
+        if not reading.keep and ("code" in columns or reading.code):
             reading.sources.update(_sources(source, columns, free))
 
     for name in source.header:
         if squeeze_name(name) in _TIMES and name not in columns.values():
             reading.times.extend(source.cells_of(name))
+
+
+def _note_layout(table: TextTable, columns: Mapping[str, str], reading: ReadingOptions) -> None:
+    """Note what a table's layout is taken for."""
+    layout = table.layout
+    if set(layout.header[1:]) == {"close"} and layout.tickers:
+        assets = ", ".join(layout.tickers[:_MAX_NAMED])
+        count = len(layout.tickers)
+        reading.note(
+            f"{table.file.name}: its columns are {count} assets ({assets}), read as closes"
+        )
+
+    if layout.is_guessed:
+        places = {layout.header.index(name) + 1: field for field, name in columns.items()}
+        named = ", ".join(f"{places[place]} {place}" for place in sorted(places))
+        reading.note(f"a file without a header has the columns of klines ({named})")
 
 
 def _sources(
@@ -493,10 +538,14 @@ def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_columns(
-    source: _Source, columns: Mapping[str, str], repeated: Sequence[str]
+    source: _Source,
+    columns_of: Mapping[str, str],
+    repeated: Sequence[str],
+    kept_by: Iterable[str],
 ) -> pd.DataFrame:
     file = source.file
-    text = [field for field in columns if field in _TEXT_FIELDS]
+    columns = {**columns_of, **{_KEPT + name: name for name in kept_by}}
+    text = [field for field in columns if field in _TEXT_FIELDS or field.startswith(_KEPT)]
     try:
         if isinstance(source, _ParquetFile):
             _refuse_bytes(source, [columns[field] for field in text])

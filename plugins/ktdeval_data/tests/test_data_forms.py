@@ -13,7 +13,7 @@ import pytest
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_tables.missing_columns import may_be_count
-from ktdeval_tables.text_layout import guessed_names
+from ktdeval_tables.text_layout import find_layout
 from terminal import Terminal
 
 US = ("--venue", "us_equity")
@@ -120,21 +120,6 @@ def test_json_with_a_row_that_is_none_is_refused_in_one_line(
 
 
 @pytest.mark.slow
-def test_a_wide_table_of_closes_is_named_with_what_makes_it_long(
-    tmp_path: Path, terminal: Terminal
-) -> None:
-    frame = pd.DataFrame({"Date": DAYS, "AAPL": CLOSES, "MSFT": [each * 3 for each in CLOSES]})
-    frame.to_csv(tmp_path / "wide.csv", index=False)
-    message = refused(terminal, tmp_path, tmp_path / "wide.csv", *US)
-
-    assert "its columns are codes (AAPL, MSFT …): a table of one field" in message
-    advised = message.partition("in pandas: ")[2].strip()
-    eval(advised, {"frame": frame}).to_csv(tmp_path / "long.csv", index=False)
-    snapshot = imported(terminal, tmp_path, tmp_path / "long.csv", *US)
-    assert (snapshot.codes, tuple(snapshot.close[:, 0])) == (("AAPL", "MSFT"), CLOSES)
-
-
-@pytest.mark.slow
 def test_prices_of_another_asset_are_not_offered_as_a_volume(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -157,9 +142,15 @@ def test_rows_of_two_publishers_are_refused_with_the_column_that_tells_them_apar
 
     assert "column 'venue_id' tells apart (2, 43)" in message
     assert "keep_first" not in message
-    advised = message.partition("in pandas: ")[2].strip()
-    eval(advised, {"frame": both}).to_csv(tmp_path / "one.csv", index=False)
-    assert len(imported(terminal, tmp_path, tmp_path / "one.csv", *US).days) == len(DAYS)
+    advised = message.partition("read those of one: ")[2].split()
+    snapshot = imported(terminal, tmp_path, tmp_path / "both.csv", *US, *advised)
+    assert (len(snapshot.days), snapshot.volume[0, 0]) == (len(DAYS), bars()[0]["volume"])
+    assert "it has 2, 43" in refused(
+        terminal, tmp_path, tmp_path / "both.csv", *US, "--keep", "venue_id=3"
+    )
+    assert "did you mean 'venue_id'" in refused(
+        terminal, tmp_path, tmp_path / "both.csv", *US, "--keep", "venue=3"
+    )
 
 
 @pytest.mark.slow
@@ -199,14 +190,15 @@ KLINES = [
 
 
 def test_klines_without_a_header_are_known_by_their_two_times() -> None:
-    names = guessed_names(KLINES)
+    layout = find_layout([",".join(row) for row in KLINES], {"close"}, (), "klines.csv")
 
-    assert names[:8] == ["date", "open", "high", "low", "close", "volume", "-", "amount"]
-    assert set(names[8:]) == {"-"}
+    assert layout.header[:6] == ("date", "open", "high", "low", "close", "volume")
+    assert (layout.header[7], layout.is_guessed) == ("amount", True)
 
 
 def test_an_amount_of_klines_that_is_none_is_left_out() -> None:
-    assert "amount" not in guessed_names([[*row[:7], "1.0", *row[8:]] for row in KLINES])
+    lines = [",".join([*row[:7], "1.0", *row[8:]]) for row in KLINES]
+    assert "amount" not in find_layout(lines, {"close"}, (), "klines.csv").header
 
 
 @pytest.mark.parametrize(
@@ -240,6 +232,12 @@ def test_a_column_may_be_a_volume_by_its_cells(cells: list[str], expected: bool)
             [2017.0, 2032.7, 2028.2, 2006.3],
         ),
         ("d17_databento_ohlcv_fixed.csv", US, [201.7, 203.27, 202.82, 200.63]),
+        (
+            "d18_databento_two_publishers.csv",
+            (*US, "--keep", "publisher_id=43"),
+            [201.71, 203.28, 202.83, 200.64],
+        ),
+        ("d28_wide_closes.csv", US, [201.7, 203.27, 202.82, 200.63]),
         ("d24_ccxt_ohlcv.json", (*US, "--code", "X"), [20170.0, 20327.0, 20282.0, 20063.0]),
         ("d25_alpha_vantage.json", US, [201.7, 203.27, 202.82, 200.63]),
         ("d27_aitrader_merged.jsonl", US, [201.7, 203.27, 202.82, 200.63]),
@@ -261,12 +259,7 @@ def test_reported_files_have_their_forty_days(
 
 @pytest.mark.slow
 @pytest.mark.shared_data
-def test_the_reported_klines_get_columns_that_import(
-    reported: Path, tmp_path: Path, terminal: Terminal
-) -> None:
-    file = reported / "d36_klines_cheap_coin_no_header.csv"
-    columns = refused(terminal, tmp_path, file, *COIN).partition("--columns ")[2].split()[0]
+def test_the_reported_klines_are_read(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
+    snapshot = imported(terminal, tmp_path, reported / "d36_klines_cheap_coin_no_header.csv", *COIN)
 
-    assert columns.startswith("date,open,high,low,close,volume,-,")
-    snapshot = imported(terminal, tmp_path, file, *COIN, "--columns", columns)
     assert snapshot.volume[:, 0].tolist() == [98765432.0] * len(snapshot.days)

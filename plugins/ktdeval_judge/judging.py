@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ktdeval.errors import DataError, UsageError
+from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.market import MarketSnapshot, parse_day
 from ktdeval.registry import Plugins
-from ktdeval.runner import DEFAULT_RUNS_FOLDER, open_snapshot
+from ktdeval.runner import DEFAULT_RUNS_FOLDER, MANIFEST, open_snapshot
 from ktdeval.values import (
     Address,
     Parameters,
@@ -27,6 +27,7 @@ from ktdeval_judge.declared import Declared
 from ktdeval_judge.document import (
     JUDGE,
     JUDGE_VERSION,
+    TEAR_SHEET,
     JudgeFile,
     load_judgement,
 )
@@ -93,8 +94,11 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
 
     declared = _read_declared(settings, snapshot)
     if declared.decisions is None and declared.trades is None:
-        document = _judge_nav(declared, settings, snapshot)
-        return document, _write_nav(document, settings.out)
+        track = _track(declared, settings, snapshot)
+        document = _judge_nav(declared, track, settings, snapshot)
+        if settings.out is not None:
+            _write_nav(document, track, snapshot, settings.out)
+        return document, settings.out
 
     if snapshot is None:
         raise UsageError(
@@ -231,17 +235,20 @@ def _whole(cash: float | None) -> int | None:
 
 
 def _judge_nav(
-    declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
+    declared: Declared,
+    track: NavTrack,
+    settings: JudgeSettings,
+    snapshot: MarketSnapshot | None,
 ) -> JudgeFile:
-    """Return what a NAV alone can say. Raises DataError: its days are not those of the market."""
-    assert declared.values is not None, "asked only where nothing else is declared"
-    track = _track(declared, settings, snapshot)
+    """Return what a NAV alone can say. Raises StoreError: `out` can't be written, or is a run."""
     figures = nav_figures(track)
     source = settings.nav or settings.decisions
     assert source is not None, "a NAV was read"
     parent = Path(DEFAULT_RUNS_FOLDER)
     if settings.out is not None:
-        check_output(settings.out, "folder", "--out")
+        check_output(settings.out, "new folder", "--out", JUDGE)
+        if (settings.out / MANIFEST).exists():
+            raise StoreError(f"{settings.out}: is a run; choose another --out")
         parent = settings.out.parent
 
     judged = JudgedSource(name=declared.source, sha256=source_sha256(source), folder=parent)
@@ -278,20 +285,30 @@ def _judge_nav(
     )
 
 
-def _write_nav(document: JudgeFile, out: Path | None) -> Path | None:
-    """Write the files of a judged NAV into a folder, and return it; nothing without one."""
-    if out is None:
-        return None
+def _write_nav(
+    document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
+) -> None:
+    """Write the document of a judged NAV into a folder, and its tear sheet if it is daily."""
+    from ktdeval_judge.nav_sheet import (  # noqa: PLC0415 - pages need Jinja2, answers do not
+        has_sheet,
+        nav_sheet,
+    )
 
     make_folder(out)
     write_atomic(out / JUDGE, dumps_pretty(to_plain(document)))
-    return out
+    if has_sheet(track):
+        page = nav_sheet(track, document.source, snapshot, document.notes)
+        write_atomic(out / TEAR_SHEET, page)
+    else:
+        (out / TEAR_SHEET).unlink(missing_ok=True)
 
 
 def _track(
     declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
 ) -> NavTrack:
-    """Return the values of a NAV with what a market adds, where one is named."""
+    """Return the values of a NAV with what a market adds, where one is named. Raises DataError: its
+    days are not those of the market.
+    """
     assert declared.values is not None, "asked only where nothing else is declared"
     numbers = [int(day) for day in declared.values.index]
     days = _days_of(declared.values)

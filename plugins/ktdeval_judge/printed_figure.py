@@ -29,9 +29,15 @@ from ktdeval.values import Value
 
 ROUGH_BELOW = 30  #: returns below which the normal approximation is said to be rough
 USUAL_PERIODS = 252.0  #: returns in a year, where none are said: it is printed as assumed
+_DAYS = (200, 366)  #: returns in a year that are those of days on which a market trades
 _NO_RATIO = 1e-9  #: a daily ratio below it is none
 _LARGEST = 1e6  #: of a printed ratio: a larger one is a mistake of units
 _WIDEST = 9.0  #: standard deviations beyond which a normal law has nothing
+
+
+def is_daily(returns_a_year: float) -> bool:
+    """Whether a year has so many returns as a market has days."""
+    return _DAYS[0] <= returns_a_year <= _DAYS[1]
 
 
 @dataclass(frozen=True, kw_only=True)

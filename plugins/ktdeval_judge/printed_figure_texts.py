@@ -17,13 +17,12 @@ from ktdeval_judge.printed_figure import (
     JudgedFigure,
     LuckBar,
     PrintedFigure,
+    is_daily,
     judge_figure,
 )
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 _UNDEFINED = "–"
-_MIN_DAYS = 200  #: returns in a year that are those of days …
-_MAX_DAYS = 366  #: … on which a market trades
 _WIDEST = 100  #: columns of the words
 
 
@@ -236,7 +235,7 @@ def _returns(number: int, report: JudgedFigure) -> str:
 
 def _unit(report: JudgedFigure) -> str:
     """Return `day` where a year has as many returns as days of trading, else `return`."""
-    if _MIN_DAYS <= report.periods <= _MAX_DAYS:
+    if is_daily(report.periods):
         return "day"
     return "return"
 

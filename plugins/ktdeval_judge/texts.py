@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ktdeval.cards import PARTS, count
-from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfilled
+from ktdeval_judge.document import TEAR_SHEET, CleanPart, Figure, JudgeFile, NavReport, Unfilled
 from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
 from ktdeval_judge.nav_parts import PARTING
-from ktdeval_judge.printed_figure import JudgedFigure
+from ktdeval_judge.printed_figure import JudgedFigure, is_daily
 from ktdeval_judge.printed_figure_texts import share_words
 from ktdeval_judge.unfilled import REASONS
 
@@ -44,7 +44,6 @@ _ROUNDING = 1e-11  #: relative gap that sums of binary fractions make
 
 
 _WIDE = 20  #: columns of a figure's name
-_DAILY = (200, 366)  #: returns in a year of a daily account
 _SPACINGS = {52.0: "weekly return", 12.0: "monthly return"}
 
 
@@ -93,7 +92,7 @@ def _subject(file: JudgeFile) -> Iterator[str]:
 def _returns_words(file: JudgeFile) -> str:
     """Return the number of returns, such as `80 daily returns`."""
     noun = _SPACINGS.get(file.returns_a_year or 0.0, "return")
-    if file.returns_a_year is not None and _DAILY[0] <= file.returns_a_year <= _DAILY[1]:
+    if file.returns_a_year is not None and is_daily(file.returns_a_year):
         noun = "daily return"
     return count(file.returns or 0, noun)
 
@@ -498,6 +497,11 @@ def _missing(file: JudgeFile) -> Iterator[str]:
 def _next(file: JudgeFile, folder: Path | None) -> Iterator[str]:
     if folder is not None:
         yield f"folder  {folder}"
+    if folder is not None and file.form == "nav":
+        page = str(folder / TEAR_SHEET)
+        if not Path(page).exists():
+            page = f"none: a tear sheet needs {MIN_RETURNS} daily returns or more"
+        yield f"page    {page}"
     yield f"next    {_next_step(file, folder)}"
 
 

@@ -59,7 +59,7 @@ from ktdeval_view.sample_pages import (
     samples_data,
 )
 from ktdeval_view.shared_pages import SharedPages
-from ktdeval_view.tear_sheet.sheets import TearSheets
+from ktdeval_view.tear_sheets import TearSheets
 
 _NO_MARKET = (
     "Without the market there is no benchmark, no price around an order and no true name beside a"

@@ -145,6 +145,49 @@ def test_a_wrong_option_is_refused_in_one_line(
     assert "--study goes with a file" in terminal.error("judge", "--sharpe", 2, "--study", "x")
 
 
+# ---- the tear sheet of an account value
+
+
+def test_an_account_value_has_a_tear_sheet_without_holdings(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    path = written(tmp_path)
+    text = words(terminal, path, "--out", tmp_path / "judged")
+    sheet = tmp_path / "judged" / "tear-sheet.html"
+    assert f"page {sheet}" in text
+
+    page = sheet.read_text()
+    assert "Tear sheet: nav.csv" in page
+    assert page.count("<svg") == 3, "growth, drawdown and Sharpe ratio; no beta without a market"
+    for absent in ("Exposure and holdings", "Top holdings: n/a", "All episodes", "<script"):
+        assert absent not in page
+    report = terminal.report("judge", tmp_path / "judged")
+    assert f"{100 * report['max_drawdown']['value']:.2f}" in page
+
+    words(terminal, path, "--out", tmp_path / "again")
+    assert (tmp_path / "again" / "tear-sheet.html").read_text() == page
+
+
+def test_monthly_values_have_no_tear_sheet_and_it_says_so(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    rows = [f"2023-{month:02d}-28,{100 + month + month % 3}" for month in range(1, 13)]
+    path = tmp_path / "nav.csv"
+    path.write_text("\n".join(["date,nav", *rows]) + "\n")
+    text = words(terminal, path, "--out", tmp_path / "judged")
+    assert "11 monthly returns" in text
+    assert "page none: a tear sheet needs 20 daily returns or more" in text
+
+
+def test_a_run_is_not_overwritten(tmp_path: Path, terminal: Terminal) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "judge.json").write_text("{}")
+    (run / "manifest.json").write_text("{}")
+    error = terminal.error("judge", "--nav", written(tmp_path), "--out", run)
+    assert "is a run; choose another --out" in error
+
+
 # ---- decisions: executed against claimed, look-ahead, costs
 
 

@@ -15,10 +15,8 @@ import pytest
 
 from ktdeval.cli.python_api import load_run
 from ktdeval.values import loads_strict
-from ktdeval_view.document import EnvironmentRedactor
-from ktdeval_view.episode_records import EpisodeRecords
-from ktdeval_view.tear_sheet.drawing import DayPlot, PlotLine, draw
-from ktdeval_view.tear_sheet.figures import (
+from ktdeval_pages.tear_sheet.drawing import DayPlot, PlotLine, draw
+from ktdeval_pages.tear_sheet.figures import (
     WORDS,
     book_figures,
     over_windows,
@@ -26,15 +24,17 @@ from ktdeval_view.tear_sheet.figures import (
     rolling_days,
     yearly_turnover,
 )
-from ktdeval_view.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name, windows_of
-from ktdeval_view.tear_sheet.tracks import (
+from ktdeval_pages.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name, windows_of
+from ktdeval_pages.tear_sheet.tracks import (
     Book,
     Track,
     TrackHolding,
     chain_tracks,
     overlapping,
-    track_of,
 )
+from ktdeval_view.document import EnvironmentRedactor
+from ktdeval_view.episode_records import EpisodeRecords
+from ktdeval_view.episode_tracks import track_of
 from loops import not_empty
 from metric_cases import CODES, ledger, spec as episode_spec, step
 from paths import REPOSITORY
@@ -50,7 +50,14 @@ TEAR_SHEETS = REPOSITORY / "tests" / "support" / "tear_sheet"
 TASK = "bright_open_research"
 APART = ("2024-01-02:2024-03-08", "2024-03-11:2024-04-12")
 SHARED = ("2024-03-01:2024-03-29", "2024-03-15:2024-04-12")
-FACTS = SheetFacts("a task", "a run", "a model", "an agent", "bright", ["synthetic"], [], {})
+FACTS = SheetFacts(
+    title="a task · a model",
+    line="a model · agent an agent · run a run",
+    account="agent",
+    command="ktdeval view",
+    labels=["synthetic"],
+    pages={},
+)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +136,7 @@ def test_the_page_of_a_run_is_one_file_without_a_script(desk: Path) -> None:
         titled = [cell for cell in page.all("th") if cell.attributes.get("title")]
         assert {cell.text for cell in titled} >= {w.label for w in WORDS.performance.values()}
         defined = [term.text for term in page.all("dt")]
-        assert defined == list(WORDS.definitions)
+        assert defined == list(WORDS.definitions(has_book=True))
 
 
 @pytest.mark.exhaustive
@@ -229,7 +236,7 @@ def test_without_its_market_a_page_says_why_figures_are_missing(desk: Path, tmp_
 @pytest.mark.exhaustive
 def test_a_short_window_has_no_rolling_figure_and_says_so() -> None:
     levels = 100.0 + np.sin(np.arange(40))
-    page = make_tear_sheet([track(levels)], FACTS, None, EnvironmentRedactor({}))
+    page = make_tear_sheet([track(levels)], FACTS, None)
     assert page.count("n/a: fewer than 40 days; a rolling figure needs twice its 20 days") == 2
     assert [rolling_days(track(np.ones(n + 1))) for n in (39, 40, 126, 252)] == [None, 20, 63, 126]
 
@@ -242,7 +249,7 @@ def test_an_account_below_zero_has_reasons_instead_of_figures() -> None:
     ruined = replace(ruined, book=replace(ruined.book, gross=nan, turnover=nan))
     assert book_figures(ruined)["gross"].reason == "the NAV is not positive on a day"
     assert yearly_turnover(ruined).reason == "the NAV is not positive on a day"
-    page = Page(make_tear_sheet([ruined], FACTS, None, EnvironmentRedactor({})))
+    page = Page(make_tear_sheet([ruined], FACTS, None))
     assert page.text.count("n/a, the NAV has no returns: a level is not positive") == 2
     assert not {"nan", "inf"} & set(page.text.lower().split())
 
@@ -260,6 +267,7 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
         "2024-02-02",
     ]
     assert list(joined.starts) == [3]
+    assert joined.book is not None
     assert joined.book.holdings["600519.SH"].days == 3
 
     # The base day of a window may be the last day of another: no return is in both.
@@ -321,15 +329,15 @@ def test_ten_windows_of_sixty_days_make_a_page_below_300_kb() -> None:
         noise |= {name: np.abs(draw_noise(0.1, 0.05, 60)) for name in ("turnover", "largest")}
         tracks.append(replace(one, book=replace(one.book, holdings=names, **noise)))
 
-    page = make_tear_sheet(tracks, FACTS, None, EnvironmentRedactor({}))
+    page = make_tear_sheet(tracks, FACTS, None)
     assert len(page.encode()) <= 300_000, len(page.encode())
 
 
 @pytest.mark.exhaustive
 def test_names_are_escaped_and_secrets_taken_out() -> None:
-    facts = replace(FACTS, run="<b>run</b>", notes=["key stub-secret-key-c0ffee0123 seen"])
+    facts = replace(FACTS, line="run <b>run</b>", notes=["key stub-secret-key-c0ffee0123 seen"])
     redactor = EnvironmentRedactor({"TALKER_API_KEY": "stub-secret-key-c0ffee0123"})
-    page = make_tear_sheet([track([100.0, 101.0])], facts, None, redactor)
+    page = redactor.text(make_tear_sheet([track([100.0, 101.0])], facts, None))
     assert "&lt;b&gt;run" in page
     assert "c0ffee0123" not in page
 
@@ -347,7 +355,7 @@ def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
 @pytest.mark.exhaustive
 def test_every_definition_is_in_the_docs() -> None:
     docs = " ".join((REPOSITORY / "docs" / "view.md").read_text().split())
-    for label, definition in not_empty(WORDS.definitions.items()):
+    for label, definition in not_empty(WORDS.definitions(has_book=True).items()):
         assert f"| {label} | {definition}" in docs, label
 
 
@@ -365,6 +373,7 @@ def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
 
     records = EpisodeRecords(episode_spec(), "finished", ledger(steps))
     book = track_of(records, None, "no market").book
+    assert book is not None
     shares = {name: np.array(values) for name, values in stored["shares"].items()}
     assert book.net.tolist() == pytest.approx(stored["net"])
     assert book.cash.tolist() == pytest.approx(shares["cash"].tolist())

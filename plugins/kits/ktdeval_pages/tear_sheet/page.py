@@ -19,9 +19,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.stats import MetricValue
 from ktdeval_pages.assets import source_hash, stylesheet
 from ktdeval_pages.page_templates import content_security_policy, make_environment
-from ktdeval_pages.value_formatting import figure, percent
-from ktdeval_view.document import EnvironmentRedactor
-from ktdeval_view.tear_sheet.figures import (
+from ktdeval_pages.tear_sheet.figures import (
     WORDS,
     FigureWords,
     benchmark_performance,
@@ -33,25 +31,26 @@ from ktdeval_view.tear_sheet.figures import (
     window_row,
     yearly_turnover,
 )
-from ktdeval_view.tear_sheet.plots import SheetPlot, TrackPlots
-from ktdeval_view.tear_sheet.tracks import Track, WindowTracks, chain_tracks, overlapping
+from ktdeval_pages.tear_sheet.plots import SheetPlot, TrackPlots
+from ktdeval_pages.tear_sheet.tracks import Track, WindowTracks, chain_tracks, overlapping
+from ktdeval_pages.value_formatting import figure, percent
 
 _SUMMARY = ("total_return", "cagr", "volatility", "sharpe", "sortino", "max_drawdown", "calmar")
 _SUMMARY_AFTER = ("hit_rate", "beta")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SheetFacts:
-    """What a sheet says of its run."""
+    """What a sheet says of the account, and who writes it."""
 
-    task: str
-    run: str
-    model: str
-    agent: str
-    mask: str
-    labels: Sequence[str]  # of the task's card
-    notes: Sequence[str]  # what a reader must know of the records, a sentence each
-    pages: Mapping[tuple[str, int], str]  # (window, seed) -> file name of the episode's page
+    title: str
+    line: str  # what made the account, below the title
+    account: str  # name of its figures, such as `agent`
+    command: str  # that writes the page
+    labels: Sequence[str] = ()  # of the task's card
+    notes: Sequence[str] = ()  # what a reader must know of the records, a sentence each
+    # (window, seed) -> file name of the episode's page; None: there are no other pages
+    pages: Mapping[tuple[str, int], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,6 @@ def make_tear_sheet(
     tracks: Sequence[Track],
     facts: SheetFacts,
     market: MarketSnapshot | None,
-    redactor: EnvironmentRedactor,
 ) -> str:
     """Return the page as HTML: all windows first where there are several, then each one. Equal
     tracks, facts, market and versions give equal bytes.
@@ -119,35 +117,29 @@ def make_tear_sheet(
     maker = _ViewMaker(facts, market)
     views = [maker.window(window, number) for number, window in enumerate(windows)]
     joined, no_chain = _join_windows(windows, maker)
+    has_book = any(track.book is not None for track in tracks)
 
-    style = stylesheet() + _asset("tear_sheet.css")
+    style = stylesheet() + _sheet_style()
     policy = content_security_policy("'none'", source_hash(style), "data:")
-    text = (
+    return (
         _templates()
         .get_template("tear_sheet.html")
         .render(
-            title=f"Tear sheet: {facts.task} · {facts.model}",
+            title=f"Tear sheet: {facts.title}",
             policy=policy,
             style=Markup(style),  # noqa: S704 - files of the kit and of this package
             facts=facts,
-            line=_line(facts, market),
             marks=[(label, "") for label in facts.labels],
             summary=_summary(windows, views),
             joined=joined,
             no_chain=no_chain,
             views=views,
             words=WORDS,
+            has_book=has_book,
+            definitions=WORDS.definitions(has_book),
             days_a_year=sorted({track.days_a_year for track in tracks}),
         )
     )
-    return redactor.text(text)
-
-
-def _line(facts: SheetFacts, market: MarketSnapshot | None) -> str:
-    parts = [facts.model, f"agent {facts.agent}", f"mask {facts.mask}"]
-    if market is not None:
-        parts.append(f"market {market.meta.name}")
-    return " · ".join([*parts, f"run {facts.run}"])
 
 
 def _join_windows(
@@ -185,7 +177,7 @@ class _ViewMaker:
     def window(self, window: WindowTracks, number: int) -> TrackView:
         """Return a window: its shown seed, with medians over seeds where there are several."""
         shown = window.shown
-        page = self._facts.pages.get((window.name, shown.seed or 0), "")
+        page = (self._facts.pages or {}).get((window.name, shown.seed or 0), "")
         return self.track(shown, window.others, f"window-{number}", page)
 
     def track(self, track: Track, others: Sequence[Track], anchor: str, page: str) -> TrackView:
@@ -198,7 +190,7 @@ class _ViewMaker:
         if not track.is_whole:
             span += "; not finished, shown as far as it is recorded"
 
-        heads = ["agent", self._benchmark]
+        heads = [self._facts.account, self._benchmark]
         if others:
             heads.append(f"median of {len(others) + 1} seeds")
         return TrackView(
@@ -210,7 +202,7 @@ class _ViewMaker:
             heads=heads,
             performance=_performance_rows(track, others),
             book=_book_rows(track),
-            plots=TrackPlots(track, others, self._benchmark).all(),
+            plots=TrackPlots(track, others, self._facts.account, self._benchmark).all(),
             drawdowns=_drawdown_rows(track),
             months=_month_rows(track),
             holdings=self._holding_rows(track),
@@ -383,7 +375,7 @@ def _interval_cell(over: MetricValue, words: FigureWords) -> Cell:
 
 @functools.cache
 def _templates() -> Environment:
-    environment = make_environment("ktdeval_view", finalize=_clean)
+    environment = make_environment("ktdeval_pages", finalize=_clean)
     months = list(calendar.month_abbr)[1:]
     environment.globals |= {"month_heads": ["%", *months, "year"]}
     return environment
@@ -394,5 +386,6 @@ def _clean(value: object) -> object:
     return value if isinstance(value, Markup) else one_line(value)
 
 
-def _asset(name: str) -> str:
-    return files("ktdeval_view").joinpath("assets", name).read_text(encoding="utf-8").strip()
+def _sheet_style() -> str:
+    path = files("ktdeval_pages").joinpath("styles", "tear_sheet.css")
+    return path.read_text(encoding="utf-8").strip()

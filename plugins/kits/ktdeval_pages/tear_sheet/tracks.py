@@ -1,4 +1,4 @@
-"""Track of an episode as daily series, and of windows one after another."""
+"""Track of an account as daily series, and of windows one after another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.cards import nearest_to_median
-from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import benchmark_levels, benchmark_problem, level_problem, simple_returns
-from ktdeval.trading import Ledger, StepRecord
-from ktdeval_view.episode_records import EpisodeRecords
+from ktdeval.market import FloatArray
+from ktdeval.stats import level_problem, simple_returns
 
 Days = npt.NDArray[np.datetime64]
 _NO_LEVELS = "the NAV has no returns: {problem}"
@@ -68,7 +66,7 @@ class Track:
     levels: FloatArray  # [days + 1] NAV
     benchmark: FloatArray | None  # [days + 1] levels; None with `no_benchmark`
     no_benchmark: str
-    book: Book
+    book: Book | None  # None: only the NAV is known
     days_a_year: int
     resolution: float  # smallest daily return that money can show
     starts: Sequence[int] = ()  # indices of `days` at which a further window begins
@@ -114,74 +112,6 @@ class WindowTracks:
         return [track for track in self.tracks if track is not shown]
 
 
-def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: str) -> Track:
-    """Return the track of an episode with at least one step."""
-    ledger = records.ledger
-    benchmark = None
-    no_benchmark = no_market
-    if market is not None:
-        levels = benchmark_levels(ledger, market)
-        no_benchmark = benchmark_problem(market, levels) or ""
-        if not no_benchmark:
-            benchmark = levels
-
-    return Track(
-        name=records.spec.span.name,
-        seed=records.spec.seed,
-        is_whole=records.state == "finished",
-        days=np.concatenate([[ledger.base_day], ledger.days]),
-        levels=ledger.nav,
-        benchmark=benchmark,
-        no_benchmark=no_benchmark,
-        book=_book(ledger),
-        days_a_year=ledger.days_a_year,
-        resolution=ledger.return_resolution,
-    )
-
-
-def _book(ledger: Ledger) -> Book:
-    columns: dict[str, list[float]] = {name: [] for name in ("gross", "net", "cash", "turnover")}
-    columns |= {"names": [], "largest": []}
-    holdings: dict[str, TrackHolding] = {}
-
-    for step in ledger.steps:
-        for name, value in _day_of_book(step).items():
-            columns[name].append(value)
-
-        if step.nav_minor <= 0:
-            continue
-
-        for position in step.positions:
-            weight = position.value_minor / step.nav_minor
-            today = TrackHolding(position.code, 1, weight, weight)
-            before = holdings.get(position.code)
-            holdings[position.code] = today if before is None else before.joined(today)
-
-    arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
-    return Book(**arrays, holdings=holdings)
-
-
-def _day_of_book(step: StepRecord) -> dict[str, float]:
-    """Return the figures of one day by the field of `Book`."""
-    values = [position.value_minor for position in step.positions]
-    sizes = [abs(value) for value in values]
-    found = {"names": float(len(values))}
-    shares = {
-        "gross": sum(sizes),
-        "net": sum(values),
-        "cash": step.cash_minor,
-        "largest": max(sizes, default=0),
-    }
-    for name, amount in shares.items():
-        found[name] = amount / step.nav_minor if step.nav_minor > 0 else np.nan
-
-    found["turnover"] = np.nan
-    if step.open_nav_minor > 0:
-        found["turnover"] = step.traded_minor / step.open_nav_minor
-
-    return found
-
-
 def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
     """Return two tracks that share a day of their returns, or None."""
     ordered = sorted(tracks, key=lambda track: (track.days[1], track.days[-1]))
@@ -218,7 +148,7 @@ def chain_tracks(tracks: Sequence[Track]) -> Track:
         levels=_link_returns(returns),
         benchmark=benchmark,
         no_benchmark=missing[0] if missing else "",
-        book=_joined_books([track.book for track in ordered]),
+        book=_joined_books([track.book for track in ordered if track.book is not None]),
         days_a_year=ordered[0].days_a_year,
         resolution=max(track.resolution for track in ordered),
         starts=starts,
@@ -229,7 +159,10 @@ def _link_returns(returns: FloatArray) -> FloatArray:
     return np.concatenate([[1.0], np.cumprod(1.0 + returns)])
 
 
-def _joined_books(books: Sequence[Book]) -> Book:
+def _joined_books(books: Sequence[Book]) -> Book | None:
+    if not books:
+        return None
+
     arrays = {}
     for name in ("gross", "net", "cash", "turnover", "names", "largest"):
         arrays[name] = np.concatenate([getattr(book, name) for book in books])

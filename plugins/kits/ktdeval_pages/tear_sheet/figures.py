@@ -15,7 +15,7 @@ from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import MetricValue
 from ktdeval.values import load_yaml
-from ktdeval_view.tear_sheet.tracks import Track, TrackHolding, WindowTracks
+from ktdeval_pages.tear_sheet.tracks import Track, TrackHolding, WindowTracks
 
 
 class FigureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,14 +37,19 @@ class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plots: Mapping[str, FigureWords]
     tables: Mapping[str, FigureWords]
 
-    @property
-    def definitions(self) -> dict[str, str]:
-        """Definition of each label, in the order of the page; one of equal labels."""
+    def definitions(self, has_book: bool) -> dict[str, str]:
+        """Return the definition of each label, in the order of the page; one of equal labels. Without
+        a book, those of holdings and trades are left out.
+        """
         found: dict[str, str] = {}
         for group in (self.performance, self.book, self.plots, self.tables):
-            for words in group.values():
-                found.setdefault(words.label, words.definition)
+            for name, words in group.items():
+                if has_book or not self._is_of_book(name):
+                    found.setdefault(words.label, words.definition)
         return found
+
+    def _is_of_book(self, name: str) -> bool:
+        return name in self.book or name in ("exposures", "holdings")
 
 
 WORDS = msgspec.convert(load_yaml(Path(__file__).with_name("words.yaml")), SheetWords)
@@ -116,8 +121,13 @@ class BookFigure:
 
 
 def book_figures(track: Track) -> dict[str, BookFigure]:
-    """Return exposures, turnover and holdings over the days of a track, by name."""
-    found = {}
+    """Return exposures, turnover and holdings over the days of a track, by name; empty without a
+    book.
+    """
+    found: dict[str, BookFigure] = {}
+    if track.book is None:
+        return found
+
     for name in WORDS.book:
         values: FloatArray = getattr(track.book, name)
         if not len(values):
@@ -133,8 +143,11 @@ def book_figures(track: Track) -> dict[str, BookFigure]:
 
 def yearly_turnover(track: Track) -> MetricValue:
     """Return the two-way turnover of a year, in NAVs: the mean of the days times the days a year."""
-    days = book_figures(track)["turnover"]
     n = len(track.days) - 1
+    if track.book is None:
+        return MetricValue(None, n, "the trades are not known")
+
+    days = book_figures(track)["turnover"]
     if days.mean is None:
         return MetricValue(None, n, days.reason)
     return MetricValue(days.mean * track.days_a_year, n)
@@ -202,6 +215,9 @@ def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks])
 
 def top_holdings(track: Track) -> list[TrackHolding]:
     """Return the assets held on most days; of equal days those of larger mean weight."""
+    if track.book is None:
+        return []
+
     holdings = list(track.book.holdings.values())
     holdings.sort(key=lambda one: (-one.days, -abs(one.mean_weight), one.code))
     return holdings[:_TOP_HOLDINGS]

@@ -9,10 +9,11 @@ from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
+from ktdeval_pages.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name
+from ktdeval_pages.tear_sheet.tracks import Track
 from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, episode_label
-from ktdeval_view.tear_sheet.page import SheetFacts, make_tear_sheet, sheet_name
-from ktdeval_view.tear_sheet.tracks import Track, track_of
+from ktdeval_view.episode_tracks import track_of
 
 
 class TearSheets:
@@ -55,8 +56,8 @@ class TearSheets:
                 continue
 
             facts = self._facts(task, cards.get(task))
-            text = make_tear_sheet(self._tracks[task], facts, self._market, redactor)
-            found[sheet_name(task)] = text
+            text = make_tear_sheet(self._tracks[task], facts, self._market)
+            found[sheet_name(task)] = redactor.text(text)
 
         return found
 
@@ -83,12 +84,15 @@ class TearSheets:
             if self._market is not None and self._market.meta.synthetic:
                 labels.append("synthetic")
 
+        line = [spec.model, f"agent {spec.agent}", f"mask {spec.mask}"]
+        if self._market is not None:
+            line.append(f"market {self._market.meta.name}")
+        line.append(f"run {self._run.path.resolve().name}")
         return SheetFacts(
-            task=task,
-            run=self._run.path.resolve().name,
-            model=spec.model,
-            agent=spec.agent,
-            mask=str(spec.mask),
+            title=f"{task} · {spec.model}",
+            line=" · ".join(line),
+            account="agent",
+            command="ktdeval view",
             labels=labels,
             notes=list(dict.fromkeys(note for note in notes if note)),
             pages=self._pages.get(task, {}),

@@ -11,10 +11,10 @@ from markupsafe import Markup
 from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import Rolling
+from ktdeval_pages.tear_sheet.drawing import Area, DayPlot, PlotLine, draw
+from ktdeval_pages.tear_sheet.figures import WORDS, rolling_days
+from ktdeval_pages.tear_sheet.tracks import Book, Track
 from ktdeval_pages.value_formatting import figure, percent
-from ktdeval_view.tear_sheet.drawing import Area, DayPlot, PlotLine, draw
-from ktdeval_view.tear_sheet.figures import WORDS, rolling_days
-from ktdeval_view.tear_sheet.tracks import Track
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,36 @@ class SheetPlot:
 
 
 class TrackPlots:
-    """Draws the plots of one track. `others`: tracks of other seeds on the same days."""
+    """Draws the plots of one track. `others`: tracks of other seeds on the same days; `name`: what
+    its lines are called.
+    """
 
-    def __init__(self, track: Track, others: Sequence[Track], benchmark_name: str) -> None:
+    def __init__(
+        self, track: Track, others: Sequence[Track], name: str, benchmark_name: str
+    ) -> None:
         self._track = track
         self._others = others
+        self._name = name
         self._benchmark_name = benchmark_name
         self._days = [str(day) for day in track.days]
 
     def all(self) -> list[SheetPlot]:
-        """Return all plots in the order of the page."""
-        book = self._track.book
-        return [
+        """Return all plots in the order of the page; those of holdings only with a book."""
+        plots = [
             self._cumulative(),
             self._underwater(),
             self._rolling_sharpe(),
             self._rolling_beta(),
-            self._exposures(),
-            self._turnover(),
-            self._by_day("names", book.names, is_share=False),
-            self._by_day("largest", book.largest),
         ]
+        book = self._track.book
+        if book is not None:
+            plots += [
+                self._exposures(book),
+                self._turnover(book),
+                self._by_day("names", book.names, is_share=False),
+                self._by_day("largest", book.largest),
+            ]
+        return plots
 
     def _plot(
         self,
@@ -73,14 +82,14 @@ class TrackPlots:
 
     def _cumulative(self) -> SheetPlot:
         track = self._track
-        keys = [("agent", "agent")]
+        keys = [("agent", self._name)]
         lines = []
         for other in self._others:
             lines.append(PlotLine(_growth(other.levels), "other"))
         if self._others:
             keys.append(("other", "other seeds"))
 
-        text = f"The agent ends at {percent(float(_growth(track.levels)[-1]))}"
+        text = f"The {self._name} ends at {percent(float(_growth(track.levels)[-1]))}"
         if track.benchmark is not None:
             growth = _growth(track.benchmark)
             lines.append(PlotLine(growth, "benchmark"))
@@ -97,8 +106,8 @@ class TrackPlots:
 
         falls = stats.underwater(track.levels)
         lines = [PlotLine(falls, "agent")]
-        keys = [("agent", "agent")]
-        text = f"The agent falls by at most {percent(-float(falls.min()), signed=False)}"
+        keys = [("agent", self._name)]
+        text = f"The {self._name} falls by at most {percent(-float(falls.min()), signed=False)}"
         if track.benchmark is not None:
             others = stats.underwater(track.benchmark)
             lines.insert(0, PlotLine(others, "benchmark"))
@@ -144,8 +153,7 @@ class TrackPlots:
         keys = [("band", "95 % band")]
         return self._plot(name, plot, keys, days=rolling.window)
 
-    def _exposures(self) -> SheetPlot:
-        book = self._track.book
+    def _exposures(self, book: Book) -> SheetPlot:
         lines = []
         keys: list[tuple[str, str]] = []
         means = []
@@ -159,8 +167,8 @@ class TrackPlots:
         text = f"Means: {', '.join(means)}." if means else "The NAV is not positive on a day."
         return self._plot("exposures", self._day_plot("exposures", text, lines), keys)
 
-    def _turnover(self) -> SheetPlot:
-        values = self._track.book.turnover
+    def _turnover(self, book: Book) -> SheetPlot:
+        values = book.turnover
         text = _mean_text(values, is_share=True)
         plot = self._day_plot("turnover", text, [], bars=_with_base(values))
         return self._plot("turnover", plot)

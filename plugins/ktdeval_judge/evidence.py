@@ -205,9 +205,8 @@ def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | Non
             f"--model {name or ''}: the end of its training data is not listed; say it by"
             " --cutoff DAY, such as --cutoff 2025-06-01"
         )
-    return TrainingEnd(
-        name=name or "the model", cutoff=entry if isinstance(entry, CutoffEntry) else None
-    )
+    end = entry if isinstance(entry, CutoffEntry) else None
+    return TrainingEnd(name=name or "the model", cutoff=end)
 
 
 def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
@@ -231,28 +230,34 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
         drawdown = drawdown_of(part)
 
     measured = track
+    measured_by = "whole"
     if part is not None and not says_nothing(after, track.a_year):
         measured = part
+        measured_by = "part"
 
+    date = "none"
     origin = "a rule, trained on nothing"
     if cutoff is not None:
+        date = cutoff.date
         origin = f"{cutoff.confidence}: {cutoff.source}"
+    first = None if part is None else str(part.days[0])
+    months = None if track.a_year is None else after / track.a_year * _MONTHS
     return CleanPart(
         model=model.name,
-        cutoff="none" if cutoff is None else cutoff.date,
+        cutoff=date,
         origin=origin,
         is_lower_bound=cutoff is not None and cutoff.is_lower_bound,
         before=where.count("before"),
         across=where.count("across"),
         after=after,
-        first=None if part is None else str(part.days[0]),
-        months=None if track.a_year is None else after / track.a_year * _MONTHS,
+        first=first,
+        months=months,
         total_return=figures["claimed_return"],
         max_drawdown=drawdown,
         sharpe=figures["sharpe"],
         psr=figures["psr"],
         months_needed=_months_needed(measured, after),
-        months_needed_by="part" if measured is part else "whole",
+        months_needed_by=measured_by,
     )
 
 

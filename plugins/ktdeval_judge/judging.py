@@ -130,9 +130,11 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
 
     executed = execute_plan(made, rules, config, snapshot, plugins)
     track = executed_track(executed.ledger, levels_of(made.first_row, made.last_row, snapshot))
+    source = settings.decisions or settings.nav
+    assert source is not None, "a file was read"
     judged = JudgedSource(
         name=declared.source,
-        sha256=source_sha256(settings.decisions) if settings.decisions else "",
+        sha256=source_sha256(source),
         plan_sha256=made.plan.sha256,
         folder=executed.folder.parent,
     )

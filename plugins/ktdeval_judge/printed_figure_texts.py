@@ -39,11 +39,12 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
         )
 
     periods = USUAL_PERIODS if options.periods is None else options.periods
+    trials = 1 if options.trials is None else options.trials
     report = judge_figure(
         PrintedFigure(
             sharpe=options.sharpe,
             days=options.days,
-            trials=1 if options.trials is None else options.trials,
+            trials=trials,
             trial_sd=options.trial_sd,
             skew=options.skew,
             kurtosis=options.kurtosis,

@@ -176,9 +176,14 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
         f" {share_words(bar.probability)}"
     )
     if bar.probability >= found.confidence:
-        only = ""
+        conditions = []
         if file.trials_from == ASSUMED:
-            only = ", if this was the only strategy that was tried"
+            conditions.append("no other strategy was tried")
+        if file.form == "nav":
+            conditions.append("its trades were possible")
+        only = ""
+        if conditions:
+            only = f", if {' and '.join(conditions)}"
         yield f"This is evidence of skill{only}: {chance}."
         return
 
@@ -257,12 +262,15 @@ def _ceiling(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
         f"{bar.sharpe:.2f}  Sharpe ratio of the best of {found.trials:,} tries without skill, on"
         " average",
     )
-    spread = "by chance alone"
+    spread = "as chance alone gives"
     if found.is_trial_sd_given:
         spread = (
-            "(--trial-sd)" if file.trials_from == "--trials" else "(of the ledger, or --trial-sd)"
+            "as given (--trial-sd)" if file.trials_from == "--trials" else "as measured or given"
         )
-    yield f"  tries: {file.trials_from}; their Sharpe ratios vary by {found.trial_sd:.2f} {spread}"
+    yield (
+        f"  tries: {file.trials_from}; their Sharpe ratios have a standard deviation of"
+        f" {found.trial_sd:.2f}, {spread}"
+    )
 
 
 def _line(name: str, text: str) -> str:
@@ -476,7 +484,7 @@ def _further_months(clean: CleanPart) -> str:
             return f"No number of further months is enough: {ratio} is not above zero."
         return f"How many further months are needed is unknown: {needed.reason}."
     if needed.value == 0:
-        return f"They are enough: {ratio} is above zero at 95 %."
+        return f"These months are enough: {ratio} is above zero at 95 %."
     return (
         f"{count(math.ceil(needed.value), 'further month')} are needed until {ratio} is above zero"
         " at 95 %."

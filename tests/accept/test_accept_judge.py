@@ -99,6 +99,24 @@ def test_luck_sets_it_among_random_players(run: Path, terminal: Terminal) -> Non
     assert "Random players, 100 an episode" in text
 
 
+def test_luck_counts_the_tries_of_a_study(folder: Path, terminal: Terminal) -> None:
+    study = folder / "studied"
+    for number in (1, 2, 3):
+        weights = folder / f"try-{number}.csv"
+        text = (EXAMPLES / "weights.csv").read_text()
+        weights.write_text(text.replace(",0.19", f",0.1{number}"))
+        out = study / f"run-{number}"
+        words = ("judge", weights, *MARKET, "--study", "weights", "--out", out, "--json")
+        report = json.loads(terminal.out(*words))
+        assert report["evidence"]["trials"] == number
+
+    (card,) = json.loads(terminal.out("compare", "luck", study / "run-3", "--json"))["cards"]
+    assert card["trials"] == [3, 3], "its run alone has one"
+    assert card["dsr"] == pytest.approx(report["evidence"]["luck"]["probability"])
+    shown = " ".join(terminal.out("compare", "luck", study / "run-3").split())
+    assert "study-weights.jsonl counts 3 tries" in shown
+
+
 @pytest.mark.exhaustive
 def test_it_is_executed_again_at_other_capitals(
     run: Path, folder: Path, terminal: Terminal

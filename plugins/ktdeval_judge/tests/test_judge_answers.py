@@ -68,7 +68,8 @@ def test_luck_is_deflated_by_the_trials(tmp_path: Path, terminal: Terminal) -> N
     assert one["evidence"]["luck"]["probability"] == pytest.approx(one["psr"]["value"])
     assert many["evidence"]["luck"]["probability"] < one["psr"]["value"]
 
-    assert "if this was the only strategy that was tried" in words(terminal, path)
+    text = words(terminal, path)
+    assert "evidence of skill, if no other strategy was tried and its trades were possible" in text
     text = words(terminal, path, "--trials", 500)
     assert f"Luck's ceiling {many['evidence']['luck']['sharpe']:.2f}" in text
     assert "best of 500 tries without skill" in text
@@ -290,7 +291,10 @@ def test_execution_look_ahead_and_costs_come_in_this_order() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"evidence": evidence(0.004)}, "This is evidence of skill, if this was the only strategy"),
+        (
+            {"evidence": evidence(0.004)},
+            "This is evidence of skill, if no other strategy was tried:",
+        ),
         (
             {"evidence": evidence(0.004), "trials_from": "study-x.jsonl"},
             "This is evidence of skill: the probability that the true Sharpe ratio is above zero",

@@ -108,7 +108,11 @@ def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], 
         if not book.worksheets:
             raise ValueError("no sheet")
 
-        rows = [tuple(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+        first = book.worksheets[0]
+        first.reset_dimensions()  # some programs write the size of one cell
+        found = list(first.iter_rows(values_only=True))
+        width = max(map(len, found), default=0)
+        rows = [(*row, *(None,) * (width - len(row))) for row in found]
         titles = [sheet.title for sheet in book.worksheets]
         book.close()
 

@@ -8,6 +8,7 @@ import gzip
 import importlib.util
 import io
 import re
+import zipfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -100,10 +101,25 @@ def test_a_workbook_is_read_like_its_text(tmp_path: Path) -> None:
     assert raw.bars["close"].tolist() == [9.43, 9.51]
     assert any("not read: others" in note for note in raw.notes)
 
+    _declare_one_cell(tmp_path / "bars.xlsx")
+    again = read(tmp_path / "bars.xlsx", code_width=6)
+    assert again.bars["close"].tolist() == [9.43, 9.51]
+
     (tmp_path / "none.xlsx").write_bytes(b"PK\x03\x04")
 
     with pytest.raises(DataError, match="no workbook that can be read"):
         read(tmp_path / "none.xlsx")
+
+
+def _declare_one_cell(book: Path) -> None:
+    """Write the size of one cell into each sheet of a workbook, as some programs do."""
+    with zipfile.ZipFile(book) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(book, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(
+                name, re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1"', content)
+            )
 
 
 def test_without_openpyxl_one_line_names_the_package_to_install(

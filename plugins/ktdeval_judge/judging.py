@@ -41,6 +41,7 @@ from ktdeval_judge.nav_only import (
     NavTrack,
     benchmark_return,
     check_values,
+    day_before,
     levels_of,
     nav_figures,
     returns_a_year,
@@ -48,6 +49,7 @@ from ktdeval_judge.nav_only import (
 )
 from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256
 from ktdeval_judge.readers.cells import day_of
+from ktdeval_judge.readers.frames import RETURNS_ONLY
 
 USUAL_CASH = 1_000_000
 MAX_UNFILLED = 10_000  #: in a document; the counts have all
@@ -312,9 +314,10 @@ def _track(
     days are not those of the market.
     """
     assert declared.values is not None, "asked only where nothing else is declared"
-    numbers = [int(day) for day in declared.values.index]
-    days = _days_of(declared.values)
-    values = declared.values.to_numpy(dtype=np.float64)
+    held = _from_start(declared, snapshot)
+    numbers = [int(day) for day in held.index]
+    days = _days_of(held)
+    values = held.to_numpy(dtype=np.float64)
     if snapshot is None:
         track = NavTrack(days=days, values=values, a_year=returns_a_year(days), benchmark=NO_MARKET)
     else:
@@ -329,6 +332,27 @@ def _track(
     if settings.periods is None:
         return track
     return replace(track, a_year=settings.periods)
+
+
+def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Series:
+    """Return account values; those of returns from the close before the first of them on, as the first
+    is a return too. Without a session before it the values are returned as they are.
+    """
+    values = declared.values
+    assert values is not None, "asked only where nothing else is declared"
+    if RETURNS_ONLY not in declared.notes or values.iloc[0] == 1.0:
+        return values
+
+    days = _days_of(values)
+    start = day_before(days)
+    if snapshot is not None:
+        earlier = snapshot.days[snapshot.days < days[0]]
+        if not len(earlier):
+            return values
+        start = earlier[-1]
+    before = pd.Series([1.0], index=pd.Index([as_int(start)], name=values.index.name))
+    whole: pd.Series = pd.concat([before, values])
+    return whole
 
 
 def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:

@@ -101,6 +101,20 @@ def check_values(source: str, days: Days, values: Path) -> None:
         )
 
 
+def day_before(days: Days) -> np.datetime64:
+    """Return the day at whose close the first of returns at `days` ([n], two or more) began: the weekday
+    before it, the day before where there are weekends, of weeks and months a whole one before.
+    """
+    a_year = returns_a_year(days)
+    step = 1
+    if a_year is None or a_year <= max(_SPACINGS):
+        step = int(np.median(_gaps(days)))
+    before: np.datetime64 = days[0] - np.timedelta64(step, "D")
+    if step == 1 and np.is_busday(days).all():
+        before = np.busday_offset(days[0], -1)
+    return before
+
+
 def resolution_of(values: Path) -> float:
     """Return the last digit of values over the lowest: the smallest return that they can show."""
     digits = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values.tolist()]

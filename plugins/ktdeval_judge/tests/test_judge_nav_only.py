@@ -13,6 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval_judge.nav_only import (
     NavTrack,
     check_values,
+    day_before,
     nav_figures,
     outlying_days,
     resolution_of,
@@ -38,6 +39,30 @@ def track(values: list[float] | np.ndarray, benchmark: np.ndarray | None = None)
 def moving(days: int = 60, seed: int = 1) -> np.ndarray:
     chance = np.random.default_rng(seed)
     return 100_000 * np.exp(np.cumsum(chance.normal(0.0005, 0.01, days)))
+
+
+# ---- returns alone
+
+
+def test_the_first_of_returns_counts(tmp_path: Path, terminal: Terminal) -> None:
+    path = tmp_path / "returns.csv"
+    path.write_text("date,daily_return\n2025-06-03,0.02\n2025-06-04,-0.01\n2025-06-05,0.03\n")
+    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+
+    assert report["claimed_return"]["value"] == pytest.approx(1.02 * 0.99 * 1.03 - 1)
+    assert report["first"] == "2025-06-03"
+
+
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        (["2025-06-02", "2025-06-03", "2025-06-04"], "2025-05-30"),
+        (["2025-06-02", "2025-06-03", "2025-06-07", "2025-06-08"], "2025-06-01"),
+        (["2025-06-06", "2025-06-13", "2025-06-20"], "2025-05-30"),
+    ],
+)
+def test_returns_begin_at_the_value_before(days: list[str], expected: str) -> None:
+    assert day_before(np.array(days, dtype="datetime64[D]")) == np.datetime64(expected)
 
 
 # ---- what the file's digits show

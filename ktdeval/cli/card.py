@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktdeval.cli.checklist import checklist
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
     FilePath,
@@ -61,6 +62,7 @@ def card() -> None:
     """
 
 
+card.add_command(checklist)
 card.add_command(keygen)
 card.add_command(sign)
 

@@ -1,0 +1,144 @@
+"""Published checklists, filled from what a run recorded.
+
+An item is shown if the record holds one of its facts; nothing is filled in by hand. That a fact is
+shown does not say that it is sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ktdeval.errors import UsageError
+from ktdeval.values.config_options import near_matches
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.yamlio import load_yaml
+
+_FOLDER = Path(__file__).with_name("checklists")
+_MAX_PARTS = 6  #: parts of a list or an object that are printed
+_SHOWS_NOTHING = (None, "", "unknown", "bright")  #: a bright mask hides nothing
+
+
+class ChecklistItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Item of a checklist."""
+
+    item: str
+    evidence: dict[str, str]  #: where the record holds a fact, by its label: `card.task.mask`
+    next: str = ""  #: command that would record one
+    excludes_files: bool = False  #: whether the facts mean nothing of decisions read from a file
+
+
+class Checklist(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Published checklist, as a file of `checklists/`."""
+
+    title: str
+    source: str
+    note: str
+    items: tuple[ChecklistItem, ...]
+
+
+@dataclass(frozen=True)
+class FilledItem:
+    """Item with the facts that the record holds, by their labels."""
+
+    item: str
+    facts: Mapping[str, str]
+    next: str
+
+
+def checklist_names() -> list[str]:
+    """Return the names of the checklists that ship."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def load_checklist(name: str) -> Checklist:
+    """Return a checklist. Raises UsageError: there is none of this name."""
+    names = checklist_names()
+    if name not in names:
+        advice = near_matches(name, names) or f"; there are {', '.join(names)}"
+        raise UsageError(f"no checklist {name!r}{advice}")
+
+    return msgspec.convert(load_yaml(_FOLDER / f"{name}.yaml"), Checklist)
+
+
+def fill_checklist(checklist: Checklist, record: JsonValue) -> list[FilledItem]:
+    """Return the items of a checklist with what a record holds. `record`: an object with `card`, a
+    card as JSON, and `judge`, the document of a judgement.
+    """
+    deciders = _value_at(record, "card.deciders") or []
+    is_of_file = any(decider["kind"] == "file" for decider in deciders)
+    filled = []
+    for item in checklist.items:
+        facts = {}
+        evidence = {} if is_of_file and item.excludes_files else item.evidence
+        for label, place in evidence.items():
+            text = _fact_text(_value_at(record, place))
+            if text:
+                facts[label] = text
+
+        filled.append(FilledItem(item.item, facts, item.next))
+
+    return filled
+
+
+def _value_at(record: JsonValue, place: str) -> Any:
+    """Return the value at a dotted place; None where the record has none."""
+    value: Any = record
+    for name in place.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+
+    return value
+
+
+def _fact_text(value: Any) -> str:
+    """Return a recorded value in words; empty: nothing is recorded."""
+    if isinstance(value, Mapping):
+        return _object_text(value)
+    if isinstance(value, list):
+        return _joined([_fact_text(each) for each in value])
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value in _SHOWS_NOTHING else str(value)
+
+
+def _object_text(value: Mapping[str, Any]) -> str:
+    """Return a figure with its unit and interval, or an object as its names and plain values."""
+    if "value" in value:
+        return _figure_text(value)
+
+    parts = []
+    for name, each in value.items():
+        text = "" if isinstance(each, Mapping | list) else _fact_text(each)
+        if text:
+            parts.append(f"{name} {text}")
+
+    return _joined(parts)
+
+
+def _figure_text(figure: Mapping[str, Any]) -> str:
+    """Return a figure with its unit and interval; empty: it is not defined."""
+    text = _fact_text(figure["value"])
+    if not text:
+        return ""
+
+    unit = _fact_text(figure.get("unit", figure.get("currency")))
+    interval = figure.get("interval")
+    holder = interval if isinstance(interval, Mapping) else figure
+    bounds = [_fact_text(holder.get(name)) for name in ("low", "high")]
+    range_text = f"({' … '.join(bounds)})" if all(bounds) else ""
+    return " ".join(part for part in (text, unit, range_text) if part)
+
+
+def _joined(parts: list[str]) -> str:
+    known = [part for part in parts if part]
+    if len(known) > _MAX_PARTS:
+        return f"{', '.join(known[:_MAX_PARTS])}, … {len(known) - _MAX_PARTS} more"
+    return ", ".join(known)

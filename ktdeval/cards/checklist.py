@@ -101,7 +101,7 @@ def _fact_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return _object_text(value)
     if isinstance(value, list):
-        return _joined([_fact_text(each) for each in value])
+        return _join_known([_fact_text(each) for each in value])
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -120,7 +120,7 @@ def _object_text(value: Mapping[str, Any]) -> str:
         if text:
             parts.append(f"{name} {text}")
 
-    return _joined(parts)
+    return _join_known(parts)
 
 
 def _figure_text(figure: Mapping[str, Any]) -> str:
@@ -137,7 +137,7 @@ def _figure_text(figure: Mapping[str, Any]) -> str:
     return " ".join(part for part in (text, unit, range_text) if part)
 
 
-def _joined(parts: list[str]) -> str:
+def _join_known(parts: list[str]) -> str:
     known = [part for part in parts if part]
     if len(known) > _MAX_PARTS:
         return f"{', '.join(known[:_MAX_PARTS])}, … {len(known) - _MAX_PARTS} more"

@@ -46,7 +46,9 @@ def checklist(path: Path, options: ChecklistOptions) -> None:
     chosen = load_checklist(options.name)
     filled = {name: fill_checklist(chosen, record) for name, record in _records(path).items()}
     if options.as_json:
-        print_json([_plain(options.name, chosen, name, items) for name, items in filled.items()])
+        print_json(
+            [_plain_checklist(options.name, chosen, name, items) for name, items in filled.items()]
+        )
         return
 
     for name, items in filled.items():
@@ -77,7 +79,7 @@ def _records(path: Path) -> dict[str, JsonValue]:
     return records
 
 
-def _plain(
+def _plain_checklist(
     name: str, checklist: Checklist, source: str, items: list[FilledItem]
 ) -> dict[str, JsonValue]:
     rows: list[JsonValue] = [{**asdict(item), "is_shown": bool(item.facts)} for item in items]

@@ -55,7 +55,9 @@ async def run_command(words: list[str]) -> CommandOutput:
     except (OSError, ValueError) as error:
         raise ToolError(f"can't run {called!a}: {error}") from error
 
-    output = CommandOutput(done.returncode, _readable(done.stdout), _readable(done.stderr))
+    output = CommandOutput(
+        done.returncode, _decode_output(done.stdout), _decode_output(done.stderr)
+    )
     # 1 is the code of a negative verdict, which is printed; without a word it is a failure
     if output.exit_code not in (0, 1) or not output.printed:
         raise ToolError(_reason(output))
@@ -63,7 +65,7 @@ async def run_command(words: list[str]) -> CommandOutput:
     return output
 
 
-def _readable(data: bytes) -> str:
+def _decode_output(data: bytes) -> str:
     text = data.decode("utf-8", "replace").strip()
     return hide_secrets(text, secrets_of(os.environ))
 

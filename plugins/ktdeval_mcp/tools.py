@@ -88,7 +88,7 @@ def command_tools(root: click.Command) -> dict[str, CommandTool]:
         declaration = msgspec.convert(entry, ToolDeclaration)
         command = _find_command(root, declaration.command)
         if command is not None:
-            parameters = dict(_offered(command, declaration))
+            parameters = dict(_offered_parameters(command, declaration))
             help_text = " ".join((command.help or "").split())
             description = f"{help_text} {declaration.when}"
             tools[name] = CommandTool(name, declaration, parameters, description)
@@ -106,7 +106,7 @@ def _find_command(root: click.Command, words: str) -> click.Command | None:
     return command
 
 
-def _offered(
+def _offered_parameters(
     command: click.Command, declaration: ToolDeclaration
 ) -> Iterator[tuple[str, click.Parameter]]:
     """Yield the parameters that a tool takes, with the names of its arguments: those of options

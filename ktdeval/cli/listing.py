@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from ktdeval.cli.command_tree import all_commands, by_title
 from ktdeval.cli.completers import complete_names
 from ktdeval.cli.examples import example
 from ktdeval.cli.families import WIDTH, family_lines
@@ -308,14 +309,10 @@ def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None
 
 def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> None:
     """List all commands by what they are for, each with what it does."""
-    from ktdeval.cli.main import command_groups, command_summaries
-
-    of_plugins = plugins.specs("commands")
-    summaries = command_summaries(of_plugins)
     rows = {}
-    for group, members in command_groups(of_plugins).items():
-        for name in members:
-            rows[name] = (name, group, summaries[name])
+    for group, members in by_title(all_commands(plugins)).items():
+        for name, command in members.items():
+            rows[name] = (name, group, command.short_help or "")
 
     chosen = _chosen_entries("command", rows, names)
     if as_json:

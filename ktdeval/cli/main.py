@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 import ktdeval
+from ktdeval.cli.command_tree import BUILT_IN, SharedGroup, all_commands, by_title
 from ktdeval.cli.completers import COMPLETION
-from ktdeval.cli.groups import LazyCommand, LazyGroup, SharedGroup
+from ktdeval.cli.groups import LazyCommand, LazyGroup
 from ktdeval.cli.moved import with_new_words
 from ktdeval.cli.options import (
     WORDS,
@@ -27,28 +28,21 @@ from ktdeval.cli.options import (
 )
 from ktdeval.cli.terminal_tables import terminal_width
 from ktdeval.errors import BudgetError, KtdevalError
-from ktdeval.hookspecs import Spec
-from ktdeval.registry.plugin_registry import hint, hints
+from ktdeval.registry.plugin_registry import hint
 from ktdeval.stores.paths_as_urls import with_urls
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
-COMMANDS = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
-"""Built-in commands by their words; one of two words is in a group that others share."""
-
-OTHERS = "Others"  #: title of the commands of plugins that name no group
+_COMMANDS = "ktdeval.commands"  #: key of all commands, in the `meta` of contexts
 
 
 class KtdevalGroup(LazyGroup):
-    """Top of the command line: built-in commands, then those of plugins."""
+    """Top of the command line: built-in commands, then those of plugins.
 
-    default_command = "run"
-
-    def summaries(self, ctx: click.Context) -> dict[str, str]:
-        """Return what each command does, in the order of help."""
-        return command_summaries(_plugin_commands(ctx))
+    All plugins are loaded only for help and for names that are not built in.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Replace words that moved."""
@@ -58,17 +52,20 @@ class KtdevalGroup(LazyGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of help."""
-        return list(command_summaries(_plugin_commands(ctx)))
+        return list(self.all_commands(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command of ktdeval or of a plugin, or return None if there is none."""
-        if cmd_name in hints()["shared_groups"]:
-            return shared_group(cmd_name, _plugin_commands(ctx))
-        if cmd_name in self.lazy:
-            return self.load(cmd_name)
-        if cmd_name in _plugin_commands(ctx):
-            return _command_of_plugin(cmd_name)
-        return None
+        """Return a command of ktdeval or of a plugin, or None if there is none."""
+        return self.commands.get(cmd_name) or self.all_commands(ctx).get(cmd_name)
+
+    def all_commands(self, ctx: click.Context) -> dict[str, LazyCommand | SharedGroup]:
+        """Return the commands of ktdeval and of all plugins, which are loaded once."""
+        commands: dict[str, LazyCommand | SharedGroup] | None = ctx.meta.get(_COMMANDS)
+        if commands is None:
+            commands = all_commands(open_plugins())
+            ctx.meta[_COMMANDS] = commands
+
+        return commands
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one screen: usage, the options of a first run, and the commands by group."""
@@ -80,127 +77,13 @@ class KtdevalGroup(LazyGroup):
         first, *_ = group_options(run_options()).values()
         write_groups(ctx, formatter, {"Options of a first run (all: ktdeval run --help)": first})
 
-        rows = []
-        for title, names in command_groups(_plugin_commands(ctx)).items():
-            rows.append((title, ", ".join(names)))
-
+        groups = by_title(self.all_commands(ctx))
         heading = "Commands (ktdeval COMMAND --help; what each does: ktdeval list commands)"
         with formatter.section(heading):
+            rows = [(title, ", ".join(members)) for title, members in groups.items()]
             formatter.write_dl(rows, col_max=24)
 
         write_groups(ctx, formatter, {"Options": self.get_params(ctx)})
-
-
-def shared_group(name: str, of_plugins: Mapping[str, Spec]) -> SharedGroup:
-    """Return a group of `shared_groups` (hints.json) with its commands, built-in ones first.
-
-    `of_plugins`: the commands of plugins. Default and examples that no installed plugin has are left
-    out.
-    """
-    members: dict[str, LazyCommand] = {}
-    makers: dict[str, Callable[[], click.Command]] = {}
-    for words, command in COMMANDS.items():
-        group, _, member = words.partition(" ")
-        if group == name and member:
-            members[member] = command
-
-    for words, spec in of_plugins.items():
-        group, _, member = words.partition(" ")
-        if group == name and member:
-            members[member] = LazyCommand("", "", spec.summary)
-            makers[member] = partial(_command_of_plugin, words)
-
-    settings = hints()["shared_groups"][name]
-    default = settings["default"]
-    words = settings["help"]
-    if default not in members:
-        words = settings["summary"] if default else words
-        default = ""
-
-    return SharedGroup(
-        f"ktdeval {name}",
-        members,
-        makers,
-        default=default,
-        help=words,
-        examples=_examples_of(settings, list(members)) or [f"ktdeval {name} {min(members)} --help"],
-    )
-
-
-def _examples_of(settings: Mapping[str, Any], members: Sequence[str]) -> list[str]:
-    """Return the examples of a shared group whose commands are there; one that names no command
-    calls the default.
-    """
-    found = []
-    for line in settings["examples"]:
-        word = line.split()[2]
-        calls_default = "/" in word  # no command has a slash in its name, as models and paths have
-        if word in members or (calls_default and settings["default"] in members):
-            found.append(line)
-
-    return found
-
-
-def command_groups(of_plugins: Mapping[str, Spec]) -> dict[str, list[str]]:
-    """Return the first words of all commands by the title of their group, in the order of help.
-
-    `of_plugins`: the commands of plugins.
-    """
-    titles: dict[str, str] = hints()["command_groups"]
-    groups: dict[str, list[str]] = {title: [] for title in [*titles.values(), OTHERS]}
-    for name, command in COMMANDS.items():
-        if " " not in name:
-            groups[titles[command.group]].append(name)
-
-    for name in _shared_groups(of_plugins):
-        groups[titles[hints()["shared_groups"][name]["group"]]].append(name)
-
-    for name, spec in of_plugins.items():
-        if " " not in name:
-            group = next(iter(spec.groups), "")
-            groups[titles.get(group, OTHERS)].append(name)
-
-    return {title: names for title, names in groups.items() if names}
-
-
-def command_summaries(of_plugins: Mapping[str, Spec]) -> dict[str, str]:
-    """Return what each command does, by its first word: built-in ones, groups that several plugins
-    share, then the commands of plugins.
-    """
-    summaries = {name: command.summary for name, command in COMMANDS.items() if " " not in name}
-    for name in _shared_groups(of_plugins):
-        summaries[name] = hints()["shared_groups"][name]["summary"]
-
-    for name, spec in of_plugins.items():
-        if " " not in name:
-            summaries[name] = spec.summary
-
-    return summaries
-
-
-def _shared_groups(of_plugins: Mapping[str, Spec]) -> list[str]:
-    """Return the groups of `shared_groups` in which an installed plugin, or ktdeval itself, has a
-    command.
-    """
-    used = {words.partition(" ")[0] for words in [*COMMANDS, *of_plugins] if " " in words}
-    return [name for name in hints()["shared_groups"] if name in used]
-
-
-def _command_of_plugin(name: str) -> click.Command:
-    command: click.Command = open_plugins().make("commands", name)
-    return command
-
-
-def _plugin_commands(ctx: click.Context) -> Mapping[str, Spec]:
-    """Return the commands of plugins.
-
-    It loads all plugins, so it is called only for help and for names that are not built in.
-    """
-    commands: Mapping[str, Spec] | None = ctx.meta.get("ktdeval.commands")
-    if commands is None:
-        commands = open_plugins().specs("commands")
-        ctx.meta["ktdeval.commands"] = commands
-    return commands
 
 
 #: Options that hold the parameters of a part of a run
@@ -279,8 +162,13 @@ def _make_writable(*streams: Any) -> None:
 # lm-eval writes `--model_args`; both spellings name one option.
 cli = KtdevalGroup(
     "ktdeval",
-    COMMANDS,
-    context_settings={"token_normalize_func": lambda token: token.replace("_", "-")},
+    BUILT_IN,
+    default="run",
+    takes_words=False,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda token: token.replace("_", "-"),
+    },
 )
 """Root of the command line."""
 click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")(cli)

@@ -52,13 +52,13 @@ COMMANDS = {
     ),
 }
 leaderboard = LazyGroup(
-    "ktdeval leaderboard",
+    "leaderboard",
     COMMANDS,
     help=(
         "Keep a leaderboard in a git repository: submissions are checked and re-executed, ranked,"
         " and shown on a static site."
     ),
-    examples=("ktdeval leaderboard check my-board",),
+    line="ktdeval leaderboard check my-board",
     params=parameters_of(DayOptions),
     callback=lambda **_: None,  # the commands read the options of the group
 )

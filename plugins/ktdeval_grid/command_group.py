@@ -10,8 +10,8 @@ from ktdeval.cli import LazyCommand, LazyGroup
 LAUNCH = "launch"
 
 
-def _in(module: str, attribute: str, summary: str) -> LazyCommand:
-    return LazyCommand(f"ktdeval_grid.{module}", attribute, summary)
+def _in(module: str, attribute: str, summary: str, hidden: bool = False) -> LazyCommand:
+    return LazyCommand(f"ktdeval_grid.{module}", attribute, summary, hidden=hidden)
 
 
 COMMANDS = {
@@ -37,34 +37,24 @@ COMMANDS = {
 }
 #: Commands that launches call
 _HIDDEN = {
-    "drive": _in("launch.launch_command", "drive", "Drive a launch in the background."),
-    "forecast": _in("launch.forecast", "forecast", "Estimate a launch."),
+    "drive": _in(
+        "launch.launch_command", "drive", "Drive a launch in the background.", hidden=True
+    ),
+    "forecast": _in("launch.forecast", "forecast", "Estimate a launch.", hidden=True),
 }
 
 
 class GridGroup(LazyGroup):
     """Group whose first word is a command, or else the plan of a launch."""
 
-    default_command = LAUNCH
-    default_takes_words = True
-
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete options, commands, and plans to launch."""
         items = super().shell_complete(ctx, incomplete)
         if not incomplete.startswith("-"):
-            plan, *_ = self.load(LAUNCH).params
+            plan, *_ = COMMANDS[LAUNCH].load().params
             items += plan.shell_complete(ctx, incomplete)
 
         return items
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
-        """Names in the order of help, without those that launches call."""
-        return list(COMMANDS)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
-        """List the commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, commands, and the options of a launch."""
@@ -73,22 +63,18 @@ class GridGroup(LazyGroup):
         formatter.write_text(self.help or "")
         self.format_epilog(ctx, formatter)
         self.format_commands(ctx, formatter)
-        launch = self.load(LAUNCH)
+        launch = COMMANDS[LAUNCH].load()
         with formatter.section("Launch"):
             launch.format_options(ctx, formatter)
 
 
 grid = GridGroup(
-    "ktdeval grid",
+    "grid",
     COMMANDS | _HIDDEN,
+    default=LAUNCH,
     help=(
         "Run models × agents × tasks × windows × seeds as one command, on processes of this machine,"
         " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list plans`)."
     ),
-    examples=(
-        "ktdeval grid ktd-fin --models builtin/random --out anchor",
-        "ktdeval grid PLAN.yaml --out lab",
-        "ktdeval grid --models builtin/momentum,builtin/reversal --tasks blinded_open_research"
-        " --out first",
-    ),
+    line="ktdeval grid ktd-fin --models builtin/random --out anchor",
 )

@@ -15,7 +15,7 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 
 qfinzero = LazyGroup(
-    "ktdeval paper qfinzero",
+    "qfinzero",
     {
         "serve": _in(
             "serve",
@@ -35,5 +35,5 @@ qfinzero = LazyGroup(
     },
     extras=_EXTRAS,
     help="Price, event and broker services with one clock: their tools, items and logs.",
-    examples=("ktdeval paper qfinzero tools",),
+    line="ktdeval paper qfinzero tools",
 )

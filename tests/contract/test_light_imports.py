@@ -32,6 +32,7 @@ PRINT_ALL_HELP = """
 import contextlib, io, sys
 import click
 from ktdeval.cli.data_make import MakeCommand
+from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli, main
 
 def ask(words, command):
@@ -57,7 +58,7 @@ def ask(words, command):
             if name == "qfinzero":
                 continue
 
-            ask([*words, name], command.get_command(context, name))
+            ask([*words, name], load_command(command.get_command(context, name)))
 
 with contextlib.redirect_stdout(io.StringIO()) as shown:
     ask([], cli)

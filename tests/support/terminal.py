@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli, main
 
 
@@ -27,6 +28,8 @@ def find_command(words: Sequence[str]) -> click.Command | None:
             break
 
         command = command.get_command(click.Context(command, info_name="ktdeval"), word)
+        if command is not None:
+            command = load_command(command)
 
     return command
 

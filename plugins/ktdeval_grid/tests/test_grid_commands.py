@@ -12,7 +12,7 @@ import ktdeval.runner
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.registry import find_entry_points, plugin_registry
 from ktdeval.stores import ClaimBoard
-from ktdeval_grid.command_group import COMMANDS, grid as group
+from ktdeval_grid.command_group import COMMANDS
 from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.launch.launch_command import LaunchOptions
 from ktdeval_grid.planning.estimate_types import SCENARIOS
@@ -154,7 +154,7 @@ def test_a_launch_that_can_not_begin_says_why(
     ],
 )
 def test_names_are_completed(option: str, text: str, found: str) -> None:
-    command = group.load("launch")
+    command = COMMANDS["launch"].load()
     context = click.Context(command, help_option_names=["-h", "--help"])
     parameters = {each.name: each for each in command.get_params(context)}
     items = parameters[option].shell_complete(context, text)
@@ -163,7 +163,7 @@ def test_names_are_completed(option: str, text: str, found: str) -> None:
 
 
 def test_the_options_of_run_are_not_defined_again() -> None:
-    command = group.load("launch")
+    command = COMMANDS["launch"].load()
     context = click.Context(command, help_option_names=["-h", "--help"])
     own = {each.name for each in command.params}
 
@@ -318,7 +318,7 @@ def test_rules_of_pruning_are_listed_with_their_reasons(terminal: Terminal) -> N
 
 @pytest.mark.parametrize(
     ("command", "default"),
-    [(estimate, EstimateOptions()), (group.load("launch"), LaunchOptions())],
+    [(estimate, EstimateOptions()), (COMMANDS["launch"].load(), LaunchOptions())],
     ids=["plan", "launch"],
 )
 def test_workers_are_one_to_ten_thousand(

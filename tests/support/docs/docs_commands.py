@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from ktdeval.cli.data_make import MakeCommand
+from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.registry import load_plugins
 
@@ -17,7 +18,7 @@ def all_commands() -> Iterator[tuple[str, click.Command]]:
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None, name
-        yield from _with_children(f"ktdeval {name}", command, context)
+        yield from _with_children(f"ktdeval {name}", load_command(command), context)
 
     plugins = load_plugins()
     for words in plugins.specs("commands"):
@@ -41,4 +42,4 @@ def _with_children(
         child = command.get_command(context, name)
         assert child is not None, f"{path} {name}"
         if not child.hidden:
-            yield from _with_children(f"{path} {name}", child, context)
+            yield from _with_children(f"{path} {name}", load_command(child), context)

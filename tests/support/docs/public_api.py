@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from ktdeval.cli.data_make import MakeCommand
+from ktdeval.cli.groups import load_command
 from paths import REPOSITORY
 
 SNAPSHOT = REPOSITORY / "tests" / "contract" / "public_api.txt"
@@ -105,7 +106,7 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
         for name in sorted(command.list_commands(context)):
             below = command.get_command(context, name)
             if below is not None:
-                yield from _command(f"{path} {name}", below)
+                yield from _command(f"{path} {name}", load_command(below))
 
 
 def help_text() -> str:
@@ -130,7 +131,7 @@ def _leaves(path: str, command: click.Command) -> Iterator[str]:
     for name in command.list_commands(context):
         below = command.get_command(context, name)
         if below is not None and not below.hidden:
-            yield from _leaves(f"{path} {name}", below)
+            yield from _leaves(f"{path} {name}", load_command(below))
 
 
 def _config() -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 
+from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import OutputPath
 from ktdeval.errors import StoreError
@@ -38,8 +39,9 @@ def commands(
     yield words, command
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
+            found = command.get_command(context, name)
+            assert found is not None
+            inner = load_command(found)
             yield from commands(
                 inner, (*words, name), click.Context(inner, info_name=name, parent=context)
             )

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from ktdeval.cli.main import cli
+from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.registry import find_entry_points, plugin_registry
 from terminal import Terminal
 
@@ -60,7 +60,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_are_three_commands_with_few_options() -> None:
-    group: Any = cli.get_command(click.Context(cli), "data")
+    group: Any = BUILT_IN["data"].load()
     options = {}
     for name, command in group.commands.items():
         options[name] = [each.opts[0] for each in command.params if isinstance(each, click.Option)]

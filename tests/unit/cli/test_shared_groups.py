@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
-import click
-
-from ktdeval.cli.groups import SharedGroup
-from ktdeval.cli.main import command_groups, shared_group
-from ktdeval.hookspecs import Spec
+from ktdeval.cli.command_tree import SharedGroup, all_commands
+from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import hints
+from ktdeval.registry.plugin_registry import Plugins
 
 VIEW = hints()["shared_groups"]["view"]
 
 
-def group_of(name: str, *commands: str) -> SharedGroup:
-    return shared_group(name, {words: Spec(words, click.Command, words) for words in commands})
+class OfCommands:
+    """Plugin that offers commands by their words."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = words
+
+    @hookimpl
+    def ktdeval_commands(self) -> list[Spec]:
+        return [Spec(each, lambda: None, each) for each in self._words]
+
+
+def plugins_with(*words: str) -> Plugins:
+    plugins = Plugins()
+    plugins.add(OfCommands(words), "of_commands")
+    return plugins
+
+
+def group_of(name: str, *words: str) -> SharedGroup:
+    group = all_commands(plugins_with(*words))[name]
+    assert isinstance(group, SharedGroup)
+    return group
 
 
 def test_a_group_has_the_examples_of_the_commands_that_are_there() -> None:
@@ -28,14 +43,13 @@ def test_a_group_has_the_examples_of_the_commands_that_are_there() -> None:
 
 def test_a_group_without_its_default_command_has_none_and_names_none() -> None:
     whole = group_of("view", "view episodes", "view report")
-    assert (whole.default_command, whole.help) == ("episodes", VIEW["help"])
+    assert (whole.default, whole.help) == ("episodes", VIEW["help"])
     assert whole.epilog == "ktdeval view ktdeval-runs/my-run --open"
 
     rest = group_of("view", "view roles", "view report")
-    assert (rest.default_command, rest.help) == (None, VIEW["summary"])
+    assert (rest.default, rest.help) == ("", VIEW["summary"])
     assert rest.epilog == "ktdeval view report --help"
 
 
 def test_a_group_without_commands_is_not_there() -> None:
-    named = set(chain.from_iterable(command_groups({}).values()))
-    assert not named & {"compare", "view", "paper", "train"}
+    assert not all_commands(plugins_with()).keys() & {"compare", "view", "paper", "train"}

@@ -17,7 +17,7 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import warn
-from ktdeval.cli.terminal_tables import print_json, print_table
+from ktdeval.cli.terminal_tables import print_first, print_json, print_table
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.values.config_options import near_matches
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ktdeval.market.snapshots.array_cache import ArrayCache
 
 _MEGABYTE = 1_000_000
-_SHOWN_FINDINGS = 100
 _HEADER = (
     "MODEL",
     " REPLIES",
@@ -64,8 +63,9 @@ def list_cache(file: Path | None, as_json: bool) -> None:
         for entry in entries:
             click.echo(f"  {entry.bytes:>13,}  {entry.title or 'damaged, made again when needed'}")
         total = sum(entry.bytes for entry in entries)
-        noun = "entry" if len(entries) == 1 else "entries"
-        click.echo(f"{arrays.folder}: {len(entries):,} {noun} of arrays, {total:,} bytes on disk")
+        click.echo(
+            f"{arrays.folder}: {count(len(entries), 'entry')} of arrays, {total:,} bytes on disk"
+        )
 
 
 def _arrays(file: Path | None) -> ArrayCache | None:
@@ -144,8 +144,9 @@ def _prune_arrays(dry_run: bool, as_json: bool) -> None:
         return
 
     action = "would remove" if dry_run else "removed"
-    noun = "entry" if len(entries) == 1 else "entries"
-    click.echo(f"{arrays.folder}: {action} {len(entries):,} {noun} of arrays, {total:,} bytes")
+    click.echo(
+        f"{arrays.folder}: {action} {count(len(entries), 'entry')} of arrays, {total:,} bytes"
+    )
 
 
 def check_cache(file: Path | None, as_json: bool) -> int:
@@ -173,14 +174,13 @@ def check_cache(file: Path | None, as_json: bool) -> int:
 def _print_checked(path: Path, checked: CheckedReplies) -> None:
     """Print the problems that a check of a cache file found, and how many replies it checked."""
     findings = checked.findings
-    for finding in findings[:_SHOWN_FINDINGS]:
+    lines = []
+    for finding in findings:
         # A finding without a key is about the file as a whole.
         place = f"reply {finding.key[:16]}" if finding.key else "the file"
-        click.echo(f"{place}: {finding.problem}")
+        lines.append(f"{place}: {finding.problem}")
 
-    if len(findings) > _SHOWN_FINDINGS:
-        click.echo(f"… and {len(findings) - _SHOWN_FINDINGS:,} more; --json lists all")
-
+    print_first(lines)
     verdict = "all unchanged"
     if findings:
         verdict = count(len(findings), "problem")

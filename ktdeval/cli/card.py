@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,6 @@ from ktdeval.cli.terminal_tables import line_width, print_json
 from ktdeval.errors import KtdevalError, VerificationError
 
 if TYPE_CHECKING:
-    from ktdeval.runner.scoring.verify import Verification
     from ktdeval.values.strict_json import JsonValue
 
 
@@ -148,33 +147,22 @@ def verify(path: Path, options: VerifyOptions) -> None:
         _require_signatures(path, options.signed_by, is_shown=not options.as_json)
 
     if options.card_only:
-        _check_alone(path, options.as_json)
-        return
-
-    verify_file = _verifier(options)
-    if options.as_json:
-        _print_verifications(path, verify_file)
-        return
-
-    def judge(file: Path) -> str:
-        verification = verify_file(file)
-        for finding in verification.findings[1:]:
-            click.echo(f"also differs: {finding}")
-
-        if verification.findings:
-            raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
-
-        executed = f"episodes: {verification.episodes}, steps executed again: {verification.steps}"
-        verdict = (
-            f"verified ({executed}, of these traced to the model's own submission:"
-            f" {verification.traced_steps})"
-        )
-        return "; not known: ".join([verdict, *verification.notes])
-
-    _judge_cards(path, judge, "verified")
+        _judge_cards(path, _check_alone, "valid", options.as_json)
+    else:
+        _judge_cards(path, _verifier(options), "verified", options.as_json)
 
 
-def _verifier(options: VerifyOptions) -> Callable[[Path], Verification]:
+@dataclass(frozen=True)
+class _Verdict:
+    """What was found of a card."""
+
+    text: str  #: of a card that passes
+    failure: KtdevalError | None = None
+    further: Sequence[str] = ()  #: what differs besides what the failure says
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)  #: for JSON
+
+
+def _verifier(options: VerifyOptions) -> Callable[[Path], _Verdict]:
     """Return what verifies a card by its records, and shows how far it is."""
     from ktdeval.cli.progress import work_shown
     from ktdeval.runner.scoring.verify import verify_card
@@ -184,41 +172,85 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], Verification]:
     places = ("data", "data_args", "items")
     moved: dict[str, object] = {name: given[name] for name in places if name in given}
 
-    def verify_file(file: Path) -> Verification:
+    def verify_file(file: Path) -> _Verdict:
         with work_shown() as tell:
-            return verify_card(file, plugins, moved, tell, now=datetime.now(UTC))
+            found = verify_card(file, plugins, moved, tell, now=datetime.now(UTC))
+
+        verified = (
+            f"verified (episodes: {found.episodes}, steps executed again: {found.steps}, of these"
+            f" traced to the model's own submission: {found.traced_steps})"
+        )
+        findings = [str(finding) for finding in found.findings]
+        failure = None
+        if findings:
+            failure = VerificationError(f"{file}: does not verify: {findings[0]}")
+
+        facts: dict[str, JsonValue] = {
+            "findings": [*findings],
+            "episodes": found.episodes,
+            "steps": found.steps,
+            "traced_steps": found.traced_steps,
+            "notes": [*found.notes],
+        }
+        text = "; not known: ".join([verified, *found.notes])
+        return _Verdict(text, failure, findings[1:], facts)
 
     return verify_file
 
 
-def _check_alone(path: Path, as_json: bool) -> None:
-    """Check cards against their schemas and their own episodes, and print the verdicts."""
-    from ktdeval.cards.card_reading import card_files, card_kinds, load_card
+def _check_alone(file: Path) -> _Verdict:
+    """Check a card against its schema and its own episodes."""
+    from ktdeval.cards.card_reading import card_kinds, load_card
 
-    def judge(file: Path) -> str:
-        checked = load_card(file)
-        kind = card_kinds(checked.kind)[checked.kind]
-        return f"valid ({kind.content(checked)})"
+    checked = load_card(file)
+    kind = card_kinds(checked.kind)[checked.kind]
+    return _Verdict(f"valid ({kind.content(checked)})")
 
-    if not as_json:
-        _judge_cards(path, judge, "valid")
-        return
 
-    verdicts: list[JsonValue] = []
+def _judge_cards(path: Path, judge: Callable[[Path], _Verdict], passed: str, as_json: bool) -> None:
+    """Print the verdict on each card, then raise the first failure. `passed`: a card without
+    findings is that.
+    """
+    from ktdeval.cards.card_reading import card_files
+
+    def say(line: str) -> None:
+        if not as_json:
+            click.echo(line)
+
+    files = card_files([path])
+    report: list[JsonValue] = []
     failures: list[KtdevalError] = []
-    for file in card_files([path]):
-        verdict: dict[str, JsonValue] = {"card": str(file), "valid": True}
-        try:
-            judge(file)
-        except KtdevalError as error:
-            verdict.update(valid=False, error=" ".join(str(error).split()))
-            failures.append(error)
+    for file in files:
+        verdict = _judge_card(file, judge)
+        report.append({"card": str(file), passed: verdict.failure is None, **verdict.facts})
+        if verdict.failure is None:
+            say(f"{file}: {verdict.text}")
+        else:
+            failures.append(verdict.failure)
+        for finding in verdict.further:
+            say(f"also differs: {finding}")
 
-        verdicts.append(verdict)
+    for failure in failures[1:]:
+        say(f"also fails: {_one_line(failure)}")
+    if failures and len(files) > 1:
+        say(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
 
-    print_json(verdicts)
+    if as_json:
+        print_json(report)
     if failures:
         raise failures[0]
+
+
+def _judge_card(file: Path, judge: Callable[[Path], _Verdict]) -> _Verdict:
+    """Return the verdict on a card, also on one that can't be read."""
+    try:
+        return judge(file)
+    except KtdevalError as error:
+        return _Verdict("", error, facts={"error": _one_line(error)})
+
+
+def _one_line(error: KtdevalError) -> str:
+    return " ".join(str(error).split())
 
 
 def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:
@@ -232,58 +264,3 @@ def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:
         signers = check_signature(file, SIGNED_CARD, trusted)
         if is_shown:
             click.echo(f"{file}: signed by {', '.join(signers)}")
-
-
-def _print_verifications(path: Path, verify_file: Callable[[Path], Verification]) -> None:
-    """Print a JSON list with the verification of each card, then raise the first failure."""
-    from ktdeval.cards.card_reading import card_files
-
-    verdicts: list[JsonValue] = []
-    failures: list[KtdevalError] = []
-    for file in card_files([path]):
-        verdict: dict[str, JsonValue] = {"card": str(file)}
-        try:
-            verification = verify_file(file)
-        except KtdevalError as error:
-            verdict.update(verified=False, error=" ".join(str(error).split()))
-            failures.append(error)
-        else:
-            findings = list(verification.findings)
-            verdict.update(
-                verified=not findings,
-                findings=[str(finding) for finding in findings],
-                episodes=verification.episodes,
-                steps=verification.steps,
-                traced_steps=verification.traced_steps,
-                notes=list(verification.notes),
-            )
-            if findings:
-                failures.append(VerificationError(f"{file}: does not verify: {findings[0]}"))
-
-        verdicts.append(verdict)
-
-    print_json(verdicts)
-    if failures:
-        raise failures[0]
-
-
-def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
-    """Print the verdict on each card, then raise the first failure."""
-    from ktdeval.cards.card_reading import card_files
-
-    files = card_files([path])
-    failures = list[KtdevalError]()
-    for file in files:
-        try:
-            click.echo(f"{file}: {judge(file)}")
-        except KtdevalError as error:
-            failures.append(error)
-
-    for failure in failures[1:]:
-        click.echo(f"also fails: {' '.join(str(failure).split())}")
-
-    if failures and len(files) > 1:
-        click.echo(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
-
-    if failures:
-        raise failures[0]

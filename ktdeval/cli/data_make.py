@@ -23,6 +23,7 @@ from ktdeval.cli.options import (
     is_required,
     open_plugins,
     options_of,
+    write_groups,
 )
 from ktdeval.cli.terminal_tables import params_of
 from ktdeval.errors import PluginError, UsageError
@@ -138,12 +139,8 @@ class ProviderCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the provider, then those of every provider."""
         common = [each for each in self.get_params(ctx) if each not in self.own]
-        for title, parameters in ((f"Options of {self.name}", self.own), ("Options", common)):
-            records = [each.get_help_record(ctx) for each in parameters]
-            rows = [record for record in records if record is not None]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        groups = {f"Options of {self.name}": self.own, "Options": common}
+        write_groups(ctx, formatter, groups, col_max=30)
 
 
 def _check_names(

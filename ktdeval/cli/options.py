@@ -180,13 +180,15 @@ def write_groups(
     ctx: click.Context,
     formatter: click.HelpFormatter,
     groups: Mapping[str, Sequence[click.Parameter]],
+    col_max: int = 24,
 ) -> None:
-    """Write the help of options by group."""
+    """Write the help of options by group. `col_max`: most columns of the first column."""
     for title, options in groups.items():
         records = [option.get_help_record(ctx) for option in options]
         rows = [record for record in records if record is not None]
-        with formatter.section(title):
-            formatter.write_dl(rows, col_max=24)
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=col_max)
 
 
 class GroupedCommand(click.Command):
@@ -219,15 +221,9 @@ class RunOptionsCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, and which of `run` it takes."""
-        rows = []
-        for parameter in super().get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if isinstance(parameter, click.Option) and record is not None:
-                rows.append(record)
-
-        with formatter.section("Options"):
-            formatter.write_dl(rows, col_max=24)
-
+        own = super().get_params(ctx)
+        options = [each for each in own if isinstance(each, click.Option)]
+        write_groups(ctx, formatter, {"Options": options})
         with formatter.section("Options of `ktdeval run` (see `ktdeval run --help`)"):
             self._write_run_options(formatter)
 

@@ -44,6 +44,8 @@ from ktdeval.values.strict_json import loads_strict
 #: A model as a function: the whole conversation in, a reply or its text out
 Replies = Callable[[ModelRequest], Reply | str]
 _EPISODE = ["task", "window", "seed"]
+_STEP_FIELDS = ("step", "decided_on", "filled_on", "provenance")
+_USE_FIELDS = ("tool_calls", "input_tokens", "output_tokens")
 _ORDER_FIELDS = (
     "code",
     "side",
@@ -173,25 +175,18 @@ class Evaluation:
     @cached_property
     def episodes(self) -> pd.DataFrame:
         """One row for each finished episode of a trading task, one column for each metric."""
+        keys = []
         rows = []
         for card in self.typed_cards:
             if not isinstance(card, TradingCard):
                 continue
 
             for episode in card.episodes:
-                row: dict[str, Any] = {
-                    "task": card.task.name,
-                    "window": episode.window,
-                    "seed": episode.seed,
-                }
-                for name, metric in episode.metrics.items():
-                    row[name] = metric.value
+                keys.append((card.task.name, episode.window, episode.seed))
+                rows.append({name: metric.value for name, metric in episode.metrics.items()})
 
-                rows.append(row)
-
-        if not rows:
-            return pd.DataFrame(columns=_EPISODE).set_index(_EPISODE)
-        return pd.DataFrame(rows).set_index(_EPISODE)
+        index = pd.MultiIndex.from_tuples(keys, names=_EPISODE)
+        return pd.DataFrame(rows, index=index)
 
     def ledger(self, **episode: str | int) -> pd.DataFrame:
         """One row for each step, of all episodes or of those that `task=`, `window=`, `seed=` pick.
@@ -202,21 +197,14 @@ class Evaluation:
         rows = []
         for spec, ledger in self._ledgers(episode):
             for step in ledger.steps:
-                row = _episode_columns(spec)
-                row["step"] = step.step
-                row["decided_on"] = step.decided_on
-                row["filled_on"] = step.filled_on
-                row["provenance"] = step.provenance
-                row["nav"] = step.nav_minor / ledger.minor_per_unit
-                row["cash"] = step.cash_minor / ledger.minor_per_unit
-                row["holdings"] = step.holdings_minor / ledger.minor_per_unit
+                row = _episode_columns(spec) | _fields_of(step, _STEP_FIELDS)
+                for name in ("nav", "cash", "holdings"):
+                    row[name] = getattr(step, f"{name}_minor") / ledger.minor_per_unit
+
                 row["orders"] = len(step.orders)
                 row["rejected"] = sum(order.status == "rejected" for order in step.orders)
                 row["positions"] = len(step.positions)
-                row["tool_calls"] = step.tool_calls
-                row["input_tokens"] = step.input_tokens
-                row["output_tokens"] = step.output_tokens
-                rows.append(row)
+                rows.append(row | _fields_of(step, _USE_FIELDS))
 
         return _parse_dates(pd.DataFrame(rows), "decided_on", "filled_on")
 
@@ -368,7 +356,7 @@ def _one_or_all(
 
 def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
     """Return the columns of an order, in units and money instead of quantity steps and minors."""
-    row = {name: getattr(order, name) for name in _ORDER_FIELDS}
+    row = _fields_of(order, _ORDER_FIELDS)
     steps_per_unit = ledger.scale(order.code).steps_per_unit
     if steps_per_unit > 1:
         for name in ("shares", "filled_shares"):
@@ -378,6 +366,10 @@ def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
     row["notional"] = order.notional_minor / ledger.minor_per_unit
     row["fee"] = order.fee_minor / ledger.minor_per_unit
     return row
+
+
+def _fields_of(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 def _episode_columns(spec: EpisodeSpec) -> dict[str, Any]:

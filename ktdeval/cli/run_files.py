@@ -11,14 +11,13 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import FilePath
-from ktdeval.cli.terminal_tables import print_json, print_table
+from ktdeval.cli.terminal_tables import print_first, print_json, print_table
 from ktdeval.errors import VerificationError
 
 if TYPE_CHECKING:
     from ktdeval.runner.run_maintenance import EpisodeRow, RunFinding
 
 _HEADER = ("EPISODE", "STATE", "TASK", "MODEL", "AGENT", "WINDOW", "SEED", "BYTES")
-_SHOWN_FINDINGS = 100
 
 
 def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
@@ -78,25 +77,18 @@ def check_runs(place: Path, as_json: bool) -> None:
     if as_json:
         findings = [{"run": str(path), **asdict(finding)} for path, finding in found]
         print_json({"place": str(place), "findings": findings, "damaged": len(damaged)})
+    elif found:
+        print_first(
+            f"{path}/{finding.key}: {finding.kind}: {finding.problem}" for path, finding in found
+        )
     else:
-        _print_findings(place, found)
+        click.echo(f"{place}: every file is as the records say")
 
     if damaged:
         raise VerificationError(
             f"{place}: {count(len(damaged), 'file')} missing or damaged, the first is"
             f" {damaged[0].key}: {damaged[0].problem}"
         )
-
-
-def _print_findings(place: Path, found: list[tuple[Path, RunFinding]]) -> None:
-    for path, finding in found[:_SHOWN_FINDINGS]:
-        click.echo(f"{path}/{finding.key}: {finding.kind}: {finding.problem}")
-
-    if len(found) > _SHOWN_FINDINGS:
-        click.echo(f"… and {len(found) - _SHOWN_FINDINGS:,} more; --json lists all")
-
-    if not found:
-        click.echo(f"{place}: every file is as the records say")
 
 
 def compact_runs(place: str) -> None:

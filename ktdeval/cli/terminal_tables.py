@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
 _GAP = "  "
+_MAX_LINES = 100  # of findings
 _MIN_WIDTH = 16  # a wrapped column is never narrower
 
 
@@ -163,6 +164,16 @@ def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, 
         columns.append(parts or [""])
 
     return zip_longest(*columns, fillvalue="")
+
+
+def print_first(lines: Iterable[str]) -> None:
+    """Print the first 100 lines, and how many there are more."""
+    every = list(lines)
+    for line in every[:_MAX_LINES]:
+        click.echo(line)
+
+    if len(every) > _MAX_LINES:
+        click.echo(f"… and {len(every) - _MAX_LINES:,} more; --json lists all")
 
 
 def print_json(value: Any) -> None:

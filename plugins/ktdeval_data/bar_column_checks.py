@@ -17,8 +17,7 @@ from ktdeval_data.params import LongParams
 from ktdeval_tables.codes import lost_zeros
 from ktdeval_tables.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_tables.days import WITHIN_DAYS, DayForm
-from ktdeval_tables.missing_columns import are_assets
-from ktdeval_tables.names import is_known, squeeze_name, unit_in, unread_columns
+from ktdeval_tables.names import is_asset, is_known, squeeze_name, unit_in, unread_columns
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.vendor_tables import parse_flags
 
@@ -218,7 +217,7 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
         return
 
     close = reading.columns_of.get("close", "")
-    if are_assets([close, *unknown]):
+    if all(map(is_asset, [close, *unknown])):
         return  # a table of closes, of which one is read
 
     left = ", ".join(map(repr, unknown[:_MAX_NAMED]))

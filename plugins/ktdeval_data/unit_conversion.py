@@ -22,7 +22,10 @@ from ktdeval.market import (
 from ktdeval_data.params import LongParams, QlibParams
 
 _FEN_NOISE = 0.02  # of a fen, as single precision is off
-_IN_FEN = 0.95  # part of the closes
+_IN_FEN = 0.95  # part of the closes, and of the bars within their limit prices
+_JUMP = 0.03  # of the factor, more than a dividend
+_MOSTLY = 0.5
+_SLACK = 1.005  # adjusted limit prices are rounded, by up to half a fen
 VolumeKind = Literal["raw", "divided"]
 
 
@@ -50,8 +53,13 @@ def to_our_units(
     stored_in_fen = False
     if has_factor and params.prices == "adjusted":
         fen = bars["close"] * 100
-        stored_in_fen = bool(((fen - fen.round()).abs() < _FEN_NOISE).mean() > _IN_FEN)
-        for name in ("open", "high", "low", "close"):
+        in_hundredths = ((fen - fen.round()).abs() < _FEN_NOISE).mean() > _IN_FEN
+        stored_in_fen = bool(in_hundredths and not _are_continuous(bars, factor))
+        names = ["open", "high", "low", "close"]
+        if _bound_prices(bars):
+            names += ["limit_up", "limit_down"]
+
+        for name in names:
             prices = bars[name] / factor
             bars[name] = np.where(in_fen, prices.round(2), prices)
 
@@ -73,6 +81,28 @@ def to_our_units(
         has_options=True,
     )
     return conventions, notes
+
+
+def _are_continuous(bars: pd.DataFrame, factor: pd.Series) -> bool:
+    """Whether most closes do not jump on days on which the factor does, as adjusted ones."""
+    rows = bars[["code", "date", "close"]].assign(factor=factor)
+    rows = rows.sort_values(["code", "date"], kind="stable")
+    logs = pd.DataFrame(np.log(rows[["close", "factor"]].where(rows[["close", "factor"]] > 0)))
+    steps = logs.groupby(rows["code"], observed=True).diff().dropna()
+    jumps = steps[steps["factor"].abs() > _JUMP]
+    is_continuous = jumps["close"].abs() < (jumps["close"] + jumps["factor"]).abs()
+    return bool(is_continuous.mean() > _MOSTLY)
+
+
+def _bound_prices(bars: pd.DataFrame) -> bool:
+    """Whether limit prices bound the bars as they are stored, so that both are adjusted."""
+    if not {"limit_up", "limit_down"} <= {*bars.columns}:
+        return False
+
+    rows = bars[["low", "high", "limit_up", "limit_down"]].dropna()
+    is_within = rows["high"] <= rows["limit_up"] * _SLACK
+    is_within &= rows["low"] * _SLACK >= rows["limit_down"]
+    return bool(is_within.mean() > _IN_FEN)
 
 
 def _scales(bars: pd.DataFrame, unit: Unit) -> FloatArray | float:

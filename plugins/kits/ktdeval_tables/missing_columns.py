@@ -14,14 +14,12 @@ from ktdeval.errors import DataError
 from ktdeval.market import EntityKind, parse_code
 from ktdeval_tables.codes import listed_in
 from ktdeval_tables.days import looks_like_day
-from ktdeval_tables.names import NOT_READ, columns_beside, is_asset, squeeze_name
+from ktdeval_tables.names import NOT_READ, columns_beside, squeeze_name
 from ktdeval_tables.numbers import decimal_mark, to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.split_ratios import ratio_of
 from ktdeval_tables.text_layout import is_count
 
-_STACK = "frame.stack(level=1).reset_index()"
-_MELT = "frame.melt('date', var_name='code', value_name='close')"
 _MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in` > 0')"
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
 _NUMBER = re.compile(r"[+-]?[$¥¥€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
@@ -72,35 +70,20 @@ def _field_names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
-    """Return what a table is that has no row for each day and asset, and how to make it one; empty:
-    nothing shows that.
+    """Return what a file of members is that has a column for each asset, and how to make it one with
+    a row for each; empty: nothing shows that.
     """
-    shown = [name for name in header.names if not name.startswith("Unnamed: ")]
-    if any(name.startswith("('") for name in shown):
-        found = f"its columns are pairs of field and asset ({shown[0]} …)"
-        return f"{found}; make a row for each day and asset, in pandas: {_STACK}"
+    if reading.file != "members":
+        return ""
 
-    others = [name for name in shown if name != header.taken.get("date")]
-    if sum(parse_code(name) is not None for name in shown) > len(shown) // 2 or (
-        not reading.file and are_assets(others) and _are_numbers(header, others)
-    ):
-        melt = _MELT_MEMBERS if reading.file == "members" else _MELT
-        melt = melt.replace("'date'", repr(header.taken.get("date", "date")))
-        found = f"its columns are codes ({', '.join(others[:3])} …): a table of one field"
-        return f"{found}; make it one with a row for each day and code, in pandas: {melt}"
+    day = header.taken.get("date", "date")
+    others = [name for name in header.names if name != day]
+    if sum(parse_code(name) is not None for name in others) <= len(others) // 2:
+        return ""
 
-    return ""
-
-
-def _are_numbers(header: FileHeader, names: Sequence[str]) -> bool:
-    """Whether the first cells of columns are numbers, as far as they are known."""
-    cells = [cell for name in names for cell in header.cells.get(name, ())]
-    return all(map(_NUMBER.fullmatch, cells))
-
-
-def are_assets(names: Sequence[str]) -> bool:
-    """Whether all names of columns, two and more, are symbols of assets, not names of fields."""
-    return len(names) > 1 and all(map(is_asset, names))
+    found = f"its columns are codes ({', '.join(others[:3])} …)"
+    melt = _MELT_MEMBERS.replace("'date'", repr(day))
+    return f"{found}; make it one with a row for each day and code, in pandas: {melt}"
 
 
 def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:

@@ -4,8 +4,9 @@ codes and flags in its cells.
 
 from __future__ import annotations
 
+import io
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ from ktdeval_tables.names import (
 )
 from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.text_layout import find_layout
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -382,11 +384,28 @@ def _open(
                     " --map"
                 )
 
-            return _ParquetFile(file)
+            return _by_asset(file, known, reading) or _ParquetFile(file)
 
         return open_table(file, known, reading)
     except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+
+def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable | None:
+    """Return a Parquet file with columns for each asset as text; None: it has columns of fields."""
+    names = pq.read_schema(file).names
+    if "close" not in known or len(known & {*map(squeeze_name, names)}) > 1:
+        return None
+
+    with open_parquet(file) as table:
+        frame = table.read().to_pandas()
+
+    has_index = not isinstance(frame.index, pd.RangeIndex)
+    content = frame.to_csv(index=has_index)
+    layout = find_layout(content.splitlines(), known, (), str(file))
+    if not layout.tickers:
+        return None
+    return TextTable(file, layout, "utf-8", lambda _: io.StringIO(content), reading)
 
 
 def _code_of(
@@ -491,14 +510,12 @@ def _resolve(
     """
     header = source.header
     file = source.file
-    for field, column in mapping.items():
+    for field in mapping:
         if field not in fields:
             hint = near_matches(field, fields) or "; fields: " + ", ".join(fields)
             raise UsageError(f"map: {field!r} is not a field of {file.name}{hint}")
 
-        if column not in header:
-            hint = near_matches(column, header) or f"; columns: {', '.join(header)}"
-            raise DataError(f"{file}: no column {column!r}{hint}")
+    _refuse_other_columns(source, mapping.values())
 
     # A column that the user maps to one field is not matched to another by its name.
     free = [name for name in header if name not in mapping.values()]

@@ -81,7 +81,7 @@ def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
     if sum(parse_code(name) is not None for name in others) <= len(others) // 2:
         return ""
 
-    found = f"its columns are codes ({', '.join(others[:3])} …)"
+    found = f"its columns are codes ({', '.join(others[:3])} …): a table of one field"
     melt = _MELT_MEMBERS.replace("'date'", repr(day))
     return f"{found}; make it one with a row for each day and code, in pandas: {melt}"
 

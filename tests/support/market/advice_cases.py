@@ -149,7 +149,8 @@ def _cases_of_rows() -> Iterator[Case]:
 
     yield Case("impossible_bars", source(bars().assign(high=1.0)), corrected=RIGHT)
 
-    yield Case("suspended_rows", source(cells(volume=0.0)))
+    last_close = bars()["close"][11]  # which a halt repeats
+    yield Case("suspended_rows", source(cells(volume=0.0, **dict.fromkeys(PRICES, last_close))))
     yield Case("missing_volume_rows", source(cells(volume=np.nan)), corrected=RIGHT)
     yield Case("gaps", source(bars().drop(index=12)), corrected=RIGHT)
 

@@ -86,6 +86,7 @@ from ktdeval.values.strict_json import (
     loads_strict as loads_strict,
     loads_untrusted as loads_untrusted,
     plain as plain,
+    refuse_half_pairs as refuse_half_pairs,
     unique_fields as unique_fields,
 )
 from ktdeval.values.tables.blocks import TextBlock as TextBlock, read_blocks as read_blocks

@@ -52,6 +52,33 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         metavar="ZONE",
         help="time zone for files with moments [default: the market's; of LEAN New York's]",
     )
+    map: Parameters = flag(
+        {}, help="which column of the file is a role, such as price=Kurs,date=Handelstag"
+    )
+    code: str | None = flag(
+        None, metavar="CODE", help="code of a file of one asset, without a column of codes"
+    )
+    columns: str | None = flag(
+        None,
+        metavar="NAMES",
+        help="names of the columns of a file without a header, in order, such as date,nav,-",
+    )
+    date_format: str | None = flag(
+        None,
+        metavar="FORMAT",
+        help="how days are written, such as %m/%d/%Y; or excel, roc, unix_s, unix_ms, unix_us, unix_ns",
+    )
+    decimal: Literal["auto", "point", "comma"] = flag(
+        "auto", help="mark before the parts of a number"
+    )
+    flows: str | None = flag(
+        None,
+        metavar="COLUMN|FILE",
+        help="deposits and withdrawals by day, which are taken out of the account value",
+    )
+    table: str | None = flag(
+        None, metavar="NAME", help="part of a file that holds several tables, such as trades"
+    )
     cash: str | None = flag(
         None, metavar="N", help="first cash [default: as the file says, else 1e6]"
     )
@@ -153,6 +180,13 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
             nav=options.nav,
             program=options.program,
             zone=options.zone or "",
+            roles={str(role): str(column) for role, column in options.map.items()},
+            code=options.code or "",
+            columns=tuple(options.columns.split(",")) if options.columns else (),
+            date_format=options.date_format or "",
+            decimal=options.decimal,
+            flows=options.flows or "",
+            table=options.table or "",
             periods=_periods(options.periods),
             data=options.data,
             data_args=options.data_args,

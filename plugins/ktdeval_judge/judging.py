@@ -48,8 +48,8 @@ from ktdeval_judge.nav_only import (
     track_notes,
 )
 from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256
-from ktdeval_judge.readers.cells import day_of
 from ktdeval_judge.readers.frames import RETURNS_ONLY
+from ktdeval_tables.options import Decimal
 
 USUAL_CASH = 1_000_000
 MAX_UNFILLED = 10_000  #: in a document; the counts have all
@@ -63,6 +63,13 @@ class JudgeSettings:
     nav: Path | None = None
     program: str | None = None
     zone: str = ""  #: IANA time zone, for files with moments; empty: the market's or the program's
+    roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as the user says
+    code: str = ""  #: of a file without a column of codes
+    columns: tuple[str, ...] = ()  #: names of the columns of a file without a header
+    date_format: str = ""
+    decimal: Decimal = "auto"
+    flows: str = ""  #: column or file of deposits and withdrawals
+    table: str = ""  #: part of a file that holds several tables
     periods: float | None = None  #: returns of a NAV in a year; None: the market's, or by its days
     data: Address | None = None  #: the market; None: none, and a NAV is judged by its returns
     data_args: Parameters = field(default_factory=dict)
@@ -178,12 +185,23 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
         )
 
-    options = ReadOptions(program=settings.program, zone=settings.zone)
+    options = ReadOptions(
+        program=settings.program,
+        zone=settings.zone,
+        roles=settings.roles,
+        code=settings.code,
+        columns=settings.columns,
+        date_format=settings.date_format,
+        decimal=settings.decimal,
+        flows=settings.flows,
+        table=settings.table,
+        is_one_of_two=settings.decisions is not None and settings.nav is not None,
+    )
     if snapshot is not None:
         zones = {venue.zone for venue in snapshot.rules.values()}
         options = replace(
             options,
-            sessions=tuple(day_of(day) for day in snapshot.days.tolist()),
+            sessions=tuple(map(_as_int, snapshot.days)),
             market_zone=zones.pop() if len(zones) == 1 else "",
         )
 

@@ -16,9 +16,9 @@ from ktdeval.values import at_line
 
 EXCEL = "excel"
 ROC = "roc"  #: years of the Republic of China, 1911 before those of others
-_UNIX = {"unix_s": 10**0, "unix_ms": 10**3, "unix_us": 10**6, "unix_ns": 10**9}
+UNIX_UNITS = {"unix_s": 10**0, "unix_ms": 10**3, "unix_us": 10**6, "unix_ns": 10**9}
 WITHIN_DAYS = "bars within days: give daily bars by --bars, and these beside them by --minutes"
-WORDS = (EXCEL, ROC, *_UNIX)  #: values of `--date-format` that are not formats of strptime
+WORDS = (EXCEL, ROC, *UNIX_UNITS)  #: values of `--date-format` that are not formats of strptime
 
 # Days outside overflow nanoseconds without an error.
 _EARLIEST = np.datetime64("1678-01-01")
@@ -50,9 +50,17 @@ _STAMPS = (
     "%Y%m%d%H%M%S", "%Y%m%d%H%M",
 )  # fmt: skip
 _FORMATS = (*_DATES, *_STAMPS)
+_WITHOUT_MARKS = {"%Y%d%m", "%d%m%Y", "%Y%m%d%H%M%S", "%Y%m%d%H%M"}
+_OTHERS = (
+    "%b %d, %Y, %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%m/%d/%y %H:%M",
+    "%d/%m/%y %H:%M", "%m/%d/%Y %I:%M %p", "%d/%m/%Y %I:%M %p", "%d.%m.%Y %H:%M", "%d-%m-%Y %H:%M",
+    "%d-%m-%Y %H:%M:%S", "%m-%d-%Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%b-%d-%Y", "%b %Y", "%Y-%m",
+)  # fmt: skip
+DAY_FORMATS = (*(form for form in _FORMATS if form not in _WITHOUT_MARKS), *_OTHERS)
+"""Usual formats of days and moments in a column of one format."""
 _DIGITS = {"%Y%d%m": 8, "%d%m%Y": 8, "%Y%m%d%H%M": 12, "%Y%m%d%H%M%S": 14}
 """Digits of formats without marks: strptime takes fewer, and then reads another day."""
-_ZONES = (
+MIDNIGHT_ZONES = (
     "America/New_York",
     "Asia/Shanghai",
     "Asia/Tokyo",
@@ -72,7 +80,7 @@ class DayForm:
 
     def __post_init__(self) -> None:
         if self.zone:
-            _zone(self.zone)
+            zone_of(self.zone, "--date-zone")
         if self.format and self.format not in WORDS and "%" not in self.format:
             raise UsageError(
                 f"--date-format {self.format!r} is not a format such as %d/%m/%Y, nor one of"
@@ -223,18 +231,19 @@ def _midnight(moment: datetime | None, zone: str) -> date | None:
     if moment is None:
         return None
 
-    local = moment.astimezone(_zone(zone))
+    local = moment.astimezone(zone_of(zone))
     if local.time().replace(tzinfo=None) != datetime.min.time():
         return None
     return local.date()
 
 
-def _zone(name: str) -> ZoneInfo:
+def zone_of(name: str, option: str = "--zone") -> ZoneInfo:
+    """Return a time zone. Raises UsageError: there is none of this name."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise UsageError(
-            f"--date-zone {name!r} is not a time zone; write one such as America/New_York",
+            f"{option} {name[:40]!r} is not a time zone; write one such as America/New_York",
         ) from error
 
 
@@ -261,8 +270,8 @@ def _parse_by_format(cell: str, form: DayForm) -> date | None:
         return _date(f"{int(roc_day[1]) + 1911}-{roc_day[2]}-{roc_day[3]}")
 
     zone = form.zone
-    if form.format in _UNIX:
-        moment = _unix(cell, _UNIX[form.format]) if cell.isdigit() else None
+    if form.format in UNIX_UNITS:
+        moment = _unix(cell, UNIX_UNITS[form.format]) if cell.isdigit() else None
         zone = zone or "UTC"
     else:
         moment = _strptime(cell, form.format)
@@ -270,7 +279,7 @@ def _parse_by_format(cell: str, form: DayForm) -> date | None:
     if moment is None:
         return None
     if zone and moment.tzinfo is not None:
-        return moment.astimezone(_zone(zone)).date()
+        return moment.astimezone(zone_of(zone)).date()
     return moment.date()
 
 
@@ -329,7 +338,7 @@ def _advice_on_times(cells: Sequence[str], bad: str) -> str:
         return f"these are {WITHIN_DAYS}"
 
     if moments and all(moment.tzinfo for moment in moments):
-        for zone in _ZONES:
+        for zone in MIDNIGHT_ZONES:
             if all(_midnight(moment, zone) for moment in moments):
                 return f"it is midnight in {zone}: say --date-zone {zone}"
 
@@ -342,7 +351,7 @@ def _advice_on_times(cells: Sequence[str], bad: str) -> str:
 
 def _format_of(cell: str, cells: Sequence[str]) -> str:
     if _UNIX_DIGITS.fullmatch(cell):
-        return list(_UNIX)[(len(cell) - 9) // 3]
+        return list(UNIX_UNITS)[(len(cell) - 9) // 3]
 
     filled = [text for text in cells if text]
     fitting = fitting_formats(filled) or fitting_formats([cell])

@@ -203,6 +203,8 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
         found = sum(squeeze_name(cell) in known for cell in row)
         if found >= 2:
             return place
+        if _is_above_days(rows[place : place + 2]):
+            return place
         if not found and _is_data(row):
             # A header without a single known name has one cell for each column all the same.
             return likely
@@ -211,6 +213,19 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
             likely = place
 
     return likely
+
+
+def _is_above_days(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the second of two rows has a day in a column in which the first has none, whose other
+    cells are no numbers: names, such as codes.
+    """
+    if len(rows) < 2 or len(rows[0]) != len(rows[1]):
+        return False
+
+    above, below = rows
+    if any(_NUMBER.fullmatch(cell) or looks_like_day(cell, stamps=True) for cell in above):
+        return False
+    return any(looks_like_day(cell) for cell in below)
 
 
 def _is_data(row: Sequence[str]) -> bool:

@@ -1,7 +1,5 @@
-"""Readers of other programs' files: which there are, and which one reads a file.
-
-A reader is a module with `name`, `recognises` and `read`. `read_declared` reads a file, or a folder
-with the files of one program.
+"""Files of any program, read by one reader: what their columns mean follows from names in `roles.csv`,
+and for the programs of `programs.yaml` from what these say.
 """
 
 from __future__ import annotations
@@ -9,122 +7,78 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from ktdeval.errors import DataError, UsageError
-from ktdeval.values import content_hash, file_sha256, near_matches
+from ktdeval.errors import DataError
+from ktdeval.values import content_hash, file_sha256
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers import (
-    ai_hedge_fund,
-    alpaca,
-    backtrader,
-    bt,
-    finrl,
-    interactive_brokers,
-    lean,
-    plain,
-    qlib,
-    tradingagents,
-    vectorbt,
-    zipline,
-)
+from ktdeval_judge.readers.forms import FORMS, FormOptions, form_of, read_form, without_flows
 from ktdeval_judge.readers.frames import RETURNS_ONLY
-from ktdeval_judge.readers.sample import (
-    FileSample as FileSample,
-    ReadOptions as ReadOptions,
-    check_file,
-    refuse_pickle,
-    sample_of as sample_of,
+from ktdeval_judge.readers.lean import read_lean
+from ktdeval_judge.readers.options import ReadOptions as ReadOptions
+from ktdeval_judge.readers.program_forms import PROGRAM_FORMS, read_ratings
+from ktdeval_judge.readers.programs import (
+    PLAIN,
+    Program,
+    ProgramTable,
+    check_program,
+    index_column,
+    kept_rows,
+    needed_columns,
+    programs,
+    programs_of,
 )
+from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.roles import (
+    assign_roles,
+    known_names,
+    near_name,
+    resolve_given,
+    role_names,
+)
+from ktdeval_judge.readers.wide import is_wide
+from ktdeval_tables.cell_tables import PICKLE_ADVICE, CellTable, open_source, read_cells
+from ktdeval_tables.moments import Clock
 
 Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
+FileTables = list[tuple[Path, list[CellTable]]]
 MAX_FILES = 20_000
-_SUFFIXES = (".csv", ".json", ".parquet", ".gz")
+_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".gz", ".tsv", ".txt", ".xlsx", ".xml")
 _PICKLES = (".pkl", ".pickle")
-
-
-class Reader(Protocol):
-    """What a reader's module has."""
-
-    @property
-    def name(self) -> str:
-        """Name of the program, for `--from`."""
-
-    def recognises(self, sample: FileSample, /) -> bool:
-        """Whether a file is of the program, by its columns or keys."""
-
-    def read(self, path: Path, options: ReadOptions, /) -> Declared:
-        """Return what a file declares. Raises DataError."""
-
-
-READERS: tuple[Reader, ...] = (
-    ai_hedge_fund,
-    alpaca,
-    backtrader,
-    bt,
-    finrl,
-    interactive_brokers,
-    lean,
-    qlib,
-    tradingagents,
-    vectorbt,
-    zipline,
-)
-"""Readers of programs. `plain`, which is none of them, reads what no program's reader recognises."""
-
-_TOGETHER: Mapping[str, Callable[[Sequence[Path], ReadOptions], Declared]] = MappingProxyType(
-    {tradingagents.name: tradingagents.read_all}
-)
-"""Readers whose files mean something only together."""
+_BY_NAME = (
+    "date", "shares", "price", "side", "fee", "entry price", "exit price", "entry fee", "exit fee",
+    "status", "profit", "flow", "return",
+)  # fmt: skip
+"""Roles that a program's table may also have by the names of its columns."""
+_LEVELS = 0.2  #: least account value that may be a ratio
+_ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
+    "ratings": read_ratings,
+    "lean": read_lean,
+}
+"""Forms of programs whose tables mean something only together."""
 
 
 def read_declared(path: Path, options: ReadOptions) -> Declared:
     """Return what the files of a program declare: one file, or all in a folder.
 
-    Raises UsageError: there is no reader of that name. Raises DataError: several readers recognise
-    the file, or it has a fault, with its place.
+    Raises UsageError: there is no program of that name, or no such role. Raises DataError: the files
+    are of several programs, or one has a fault, with its place.
     """
-    named = None
     if options.program is not None:
-        named = reader_named(options.program)
+        check_program(options.program)
 
-    if not path.is_dir():
-        if named is None:
-            named = reader_of(sample_of(path))
-        else:
-            check_file(path)
+    files, notes = _read_files(path, options)
+    name = options.program or _program_of(path, files)
+    if name == PLAIN:
+        parts = [_read_plain(file, tables, options) for file, tables in files]
+    else:
+        parts = _read_program(name, files, options)
 
-        return named.read(path, options)
-
-    files = _files_in(path)
-    reader = named or _reader_of_all(path, files)
-    if reader.name in _TOGETHER:
-        return _TOGETHER[reader.name](files, options)
-
-    return _merge_declared(path, [reader.read(file, options) for file in files])
-
-
-def reader_named(program: str) -> Reader:
-    """Return the reader of a program. Raises UsageError: there is none."""
-    by_name = {reader.name: reader for reader in (*READERS, plain)}
-    if program in by_name:
-        return by_name[program]
-
-    known = near_matches(program[:40], by_name) or f"; there are {', '.join(by_name)}"
-    raise UsageError(f"--from: no reader {program[:40]!r}{known}")
-
-
-def reader_of(sample: FileSample) -> Reader:
-    """Return the reader that recognises a file. Raises DataError: several do."""
-    found = [reader for reader in READERS if reader.recognises(sample)]
-    if len(found) > 1:
-        names = " or of ".join(reader.name for reader in found)
-        raise DataError(f"{sample.path}: may be a file of {names}; choose with --from")
-
-    return found[0] if found else plain
+    declared = _merge_declared(path, parts)
+    declared = replace(declared, source=path.name, notes=(*declared.notes, *notes))
+    return _without_file_flows(declared, options)
 
 
 def source_sha256(path: Path) -> str:
@@ -137,7 +91,36 @@ def source_sha256(path: Path) -> str:
     )
 
 
-# ---- folders
+# ---- files
+
+
+def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str, ...]]:
+    """Return the tables of a file, or of the files in a folder, and notes on what stands around them.
+    Raises DataError: a column that the user names is in none.
+    """
+    files: FileTables = []
+    reading = options.reading
+    for file in _files_in(path) if path.is_dir() else [path]:
+        tables = read_cells(open_source(file), known_names(), reading)
+        if options.table:
+            tables = [_named_table(file, tables, options.table)]
+        files.append((file, tables))
+
+    headers = [table.header for _, tables in files for table in tables]
+    for role, column in options.roles.items():
+        is_there = any(column in header for header in headers)
+        if not is_there and not options.is_one_of_two:
+            shown = ", ".join(dict.fromkeys(name for header in headers for name in header))[:400]
+            raise DataError(f"{path}: --map {role}={column}: no such column; columns: {shown}")
+    return files, tuple(reading.notes)
+
+
+def _named_table(file: Path, tables: Sequence[CellTable], name: str) -> CellTable:
+    for table in tables:
+        if table.name == name:
+            return table
+    shown = ", ".join(table.name for table in tables)[:400]
+    raise DataError(f"{file}: has no table {name!r}; its tables: {shown}")
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -146,7 +129,7 @@ def _files_in(folder: Path) -> list[Path]:
     if not files:
         for path in found:
             if path.suffix.lower() in _PICKLES:
-                refuse_pickle(path)
+                raise DataError(f"{path}: {PICKLE_ADVICE}")
         raise DataError(f"{folder}: holds no .csv, .json or .parquet file; export some into it")
     if len(files) > MAX_FILES:
         raise DataError(f"{folder}: holds more than {MAX_FILES} files; give a smaller folder")
@@ -154,28 +137,228 @@ def _files_in(folder: Path) -> list[Path]:
     return files
 
 
-def _reader_of_all(folder: Path, files: Sequence[Path]) -> Reader:
-    """Return the reader that recognises files of a folder; some tables have no names of their own and
-    are of the same program.
-    """
-    found: dict[str, tuple[Reader, Path]] = {}
-    samples = [sample_of(file) for file in files]
-    for sample in samples:
-        matching = [reader for reader in READERS if reader.recognises(sample)]
-        if len(matching) == 1:
-            found.setdefault(matching[0].name, (matching[0], sample.path))
+def _program_of(path: Path, files: FileTables) -> str:
+    """Return the name of the program that wrote the files. Raises DataError: several may have."""
+    found: dict[str, Path] = {}
+    for file, tables in files:
+        names = programs_of(tables)
+        if len(names) > 1:
+            raise DataError(f"{file}: may be a file of {' or of '.join(names)}; choose with --from")
+        for name in names:
+            found.setdefault(name, file)
 
-    if not found:
-        return plain
     if len(found) > 1:
-        shown = ", ".join(f"{path.name} ({name})" for name, (_, path) in sorted(found.items()))
-        raise DataError(f"{folder}: holds files of several programs: {shown}; give each a folder")
+        shown = ", ".join(f"{file.name} ({name})" for name, file in sorted(found.items()))
+        raise DataError(f"{path}: holds files of several programs: {shown}; give each a folder")
+    return next(iter(found), PLAIN)
 
-    return next(iter(found.values()))[0]
+
+# ---- files of programs
 
 
-def _merge_declared(folder: Path, parts: Sequence[Declared]) -> Declared:
-    """Return what several files of one program declare together. Values in money win over those that
+def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[Declared]:
+    program = programs()[name]
+    parts: list[Declared] = []
+    together: list[RoleTable] = []
+    for file, tables in files:
+        chosen = [(table, program.table_of(table)) for table in tables]
+        if not program.form and all(entry is None for _, entry in chosen):
+            chosen = [(table, program.nearest_table(table)) for table in tables]
+        for table, entry in chosen:
+            if program.form:
+                together.append(_program_table(file, table, program, entry, options))
+            elif entry is not None:
+                role_table = _program_table(file, table, program, entry, options)
+                parts.append(_read_entry(name, program, entry, role_table))
+
+    if program.form == "ratings":
+        together = [table for table in together if "final_trade_decision" in table.table.header]
+    if program.form:
+        found = _ALL_TOGETHER[program.form](together)
+        notes = tuple(note for table in together for note in table.notes)
+        parts = [Declared(program=name, source="", notes=(*program.notes, *notes), **found)]
+    return parts
+
+
+def _program_table(
+    file: Path, table: CellTable, program: Program, entry: ProgramTable | None, options: ReadOptions
+) -> RoleTable:
+    """Return a table of a program with the roles that the program says. Raises DataError: it lacks a
+    column, or was cut off.
+    """
+    zone = options.zone or options.market_zone or program.zone
+    if program.own_zone:
+        zone = options.zone or program.zone
+    if program.written_in:
+        zone = options.zone or options.market_zone
+    clock = Clock(options.date_format, zone, program.written_in, program.is_label)
+    found = RoleTable(file, table, {}, clock, options.code, options.sessions)
+    if program.ends and not table.is_ended:
+        raise DataError(
+            f"{file}: its last line has no end, so that the file may be cut off; write it whole"
+        )
+    if entry is None or not entry.form:
+        return found
+
+    columns = needed_columns(entry, found)
+    roles = {}
+    for role, written in entry.roles.items():
+        if near_name(written) in columns:
+            roles[role] = (columns[near_name(written)],)
+    kept = kept_rows(entry, found, columns)
+    given = {role: (column,) for role, column in resolve_given(table, options.roles).items()}
+    return replace(kept, roles=_all_roles(entry, kept, {**roles, **given}))
+
+
+def _all_roles(
+    entry: ProgramTable, table: RoleTable, roles: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the roles of a program's table: those that the program says, and of a form that others
+    write too those that follow from names.
+    """
+    if entry.form not in PROGRAM_FORMS:
+        named = assign_roles(table.table, {role: columns[0] for role, columns in roles.items()})
+        roles = {**{role: named[role] for role in _BY_NAME if role in named}, **roles}
+
+    column = index_column(table.table)
+    if column is not None and "entry date" not in roles:
+        roles.setdefault("date", (column,))
+    if "date" not in roles and "entry date" not in roles:
+        raise DataError(
+            f"{table.place}: lacks the column date; {table.shown}; write the index of days too"
+        )
+    return roles
+
+
+def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTable) -> Declared:
+    """Return what a table of a program declares."""
+    if entry.code_in:
+        table = _with_codes(table, entry.code_in)
+    options = FormOptions(
+        program=name, decided=entry.decided, cash=entry.cash, signed_fees=entry.signed_fees
+    )
+    if entry.form in PROGRAM_FORMS:
+        found = PROGRAM_FORMS[entry.form](table, options)
+        declared = Declared(program=name, source=table.path.name, **found)  # type: ignore[arg-type]
+    else:
+        declared = read_form(entry.form, table, options)
+
+    if entry.start and set(entry.start) <= set(table.table.header):
+        row = int(table.moments().to_numpy().argmin())
+        start = sum(float(table.numbers_in(column).iloc[row]) for column in entry.start)
+        declared = replace(declared, cash=start)
+    if entry.checked_side and entry.checked_side in table.table.header:
+        _check_side(table, entry.checked_side)
+    return replace(declared, notes=(*program.notes, *entry.notes, *table.notes))
+
+
+def _with_codes(table: RoleTable, pattern: str) -> RoleTable:
+    """Return a table with the codes that its names of assets hold."""
+    column = table.column("code")
+    names = table.texts("code")
+    codes = names.str.extract(f"^{pattern}$")[0].fillna(names)
+    return replace(
+        table, table=replace(table.table, cells=table.table.cells.assign(**{column: codes}))
+    )
+
+
+def _check_side(table: RoleTable, column: str) -> None:
+    """Raise DataError where a column of sides differs from the sign of the shares."""
+    sides = replace(table, roles={**table.roles, "side": (column,)}).sides()
+    differs = (sides == "buy") != (table.numbers("shares") > 0)
+    if differs.any():
+        words = "differs from the sign of Quantity; leave cancelled trades out"
+        table.refuse(int(differs.to_numpy().argmax()), column, words)
+
+
+# ---- files of no program
+
+
+def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -> Declared:
+    """Return what the tables of a file declare together; those of no form are passed over. Raises
+    DataError: none has a form.
+    """
+    parts = []
+    others = []
+    for table in tables:
+        roled = _plain_table(file, table, options)
+        form = _plain_form(roled, options) if len(tables) == 1 or "date" in roled.roles else ""
+        if form:
+            parts.append(_read_plain_form(form, roled, options))
+        else:
+            others.append(roled)
+
+    if not parts:
+        raise _formless(file, others)
+    return _merge_declared(file, parts)
+
+
+def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTable:
+    given = resolve_given(table, options.roles)
+    if not len(table.cells) and len(table.header):
+        raise DataError(f"{file}: has no row below its header; write one row a decision")
+    try:
+        roles = assign_roles(table, given)
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from error
+    clock = Clock(options.date_format, options.zone or options.market_zone)
+    return RoleTable(file, table, roles, clock, options.code, options.sessions)
+
+
+def _plain_form(table: RoleTable, options: ReadOptions) -> str:
+    """Return the form of a table; empty: none."""
+    if is_wide(table) and "nav" not in options.roles and "return" not in options.roles:
+        return "wide"
+    if "date" not in table.roles and "entry date" not in table.roles:
+        raise table.lacks("date")
+
+    form = form_of(table, options.roles)
+    return form or _form_of_only_column(table)
+
+
+def _form_of_only_column(table: RoleTable) -> str:
+    """Return the form of a day and a column of numbers whose name says nothing: values or returns, by
+    their signs and sizes; empty where it is not one column, or not of numbers.
+    """
+    names = [name for name in table.table.header if name != table.column("date")]
+    if len(names) != 1 or names[0] in {name for own in table.roles.values() for name in own}:
+        return ""
+
+    numbers = table.numbers_in(names[0], may_lack=True).dropna()
+    if table.table.cells[names[0]].str.contains("%").any() or (numbers <= 0).any():
+        return f"return={names[0]}"
+    return f"nav={names[0]}" if numbers.min() > _LEVELS else ""
+
+
+def _read_plain_form(form: str, table: RoleTable, options: ReadOptions) -> Declared:
+    role, is_told, column = form.partition("=")
+    if is_told:
+        table = replace(table, roles={**table.roles, role: (column,)})
+        form = "values" if role == "nav" else "returns"
+        table.note(f"Column {column!r} is read as {role}.")
+    if form == "values" and options.flows in table.table.header:
+        table = replace(table, roles={**table.roles, "flow": (options.flows,)})
+
+    return read_form(form, table, FormOptions(program=PLAIN, flows=options.flows))
+
+
+def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
+    """Return the error of a file of which no table has a form."""
+    shown = []
+    for table in tables[:5]:
+        name = f"{table.table.name}: " if table.table.name else ""
+        shown.append(f"{name}{table.shown}")
+    return DataError(
+        f"{file}: says nothing to do; write one of: {FORMS}; {'; '.join(shown)}; name columns by --map"
+        " ROLE=COLUMN, as in --map nav=COLUMN"
+    )
+
+
+# ---- several parts
+
+
+def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
+    """Return what several tables of one program declare together. Values in money win over those that
     returns give.
     """
     if len(parts) == 1:
@@ -187,7 +370,8 @@ def _merge_declared(folder: Path, parts: Sequence[Declared]) -> Declared:
     kept = [*others, *(in_money or indices)]
     cashes = [part.cash for part in kept if part.cash is not None]
     if others and not in_money:
-        cashes = []  # an account of 1 tells nothing of trades in money
+        # an account of 1 tells nothing of trades in money
+        cashes = [part.cash for part in others if part.cash is not None]
 
     # each file of a program tends to say the same: once is enough
     notes: dict[str, None] = {}
@@ -196,12 +380,12 @@ def _merge_declared(folder: Path, parts: Sequence[Declared]) -> Declared:
 
     return replace(
         parts[0],
-        source=folder.name,
-        decisions=_one(folder, kept, "decisions", [part.decisions for part in kept]),
-        trades=_one(folder, kept, "trades", [part.trades for part in kept]),
-        values=_one(folder, kept, "account values", [part.values for part in kept]),
-        benchmark=_one(folder, kept, "benchmark", [part.benchmark for part in kept]),
-        fees=_one(folder, kept, "fees", [part.fees for part in kept]),
+        source=path.name,
+        decisions=_one(path, kept, "decisions", [part.decisions for part in kept]),
+        trades=_one(path, kept, "trades", [part.trades for part in kept]),
+        values=_one(path, kept, "account values", [part.values for part in kept]),
+        benchmark=_one(path, kept, "benchmark", [part.benchmark for part in kept]),
+        fees=_one(path, kept, "fees", [part.fees for part in kept]),
         cash=cashes[0] if cashes else None,
         notes=tuple(notes),
     )
@@ -213,7 +397,7 @@ def _is_index(part: Declared) -> bool:
 
 
 def _one(
-    folder: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
+    path: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
 ) -> Frame | None:
     """Return the only one of what files declare; two that are equal count as one."""
     first: tuple[str, Frame] | None = None
@@ -224,7 +408,27 @@ def _one(
             first = (part.source, each)
         elif not first[1].equals(each):
             raise DataError(
-                f"{folder}: {first[0]} and {part.source} both declare {what}; keep one of them"
+                f"{path}: {first[0]} and {part.source} both declare {what}; keep one of them, or name the"
+                " part of a file by --table"
             )
 
     return None if first is None else first[1]
+
+
+def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
+    """Return values without the flows of a file of their own, where `--flows` names one."""
+    path = Path(options.flows)
+    if not options.flows or declared.values is None or not path.is_file():
+        return declared
+
+    (table,) = read_cells(open_source(path), known_names(), options.reading)
+    roles = assign_roles(table, {})
+    column = next((name for role in ("flow", "amount") for name in roles.get(role, ())), None)
+    if column is None:
+        raise DataError(f"--flows {path}: has no column of flows; call it flow")
+    clock = Clock(options.date_format, options.zone or options.market_zone)
+    flows = RoleTable(path, table, roles, clock)
+    notes: list[str] = []
+    paid = flows.numbers_in(column).groupby(days_of(flows.moments())).sum()
+    values = without_flows(declared.values, paid, notes.append)
+    return replace(declared, values=values, notes=(*declared.notes, *notes))

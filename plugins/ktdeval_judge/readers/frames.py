@@ -1,144 +1,103 @@
-"""Frames of `Declared` from what readers find, in an order that does not depend on the file's."""
+"""Frames of `Declared` from the columns of a table, in an order that does not depend on the file's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers.cells import CellRow, day_of
+from ktdeval_judge.readers.role_table import RoleTable, days_of
 
 SAME_CLOSE = "{program} fills at the close of the day on which it decides."
 RETURNS_ONLY = "The file gives returns: values are of an account of 1 before its first day."
+_TRADE_COLUMNS = ["day", "code", "side", "shares", "price"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrameFill:
-    """An order, or a part of one, that was filled."""
-
-    moment: datetime  #: of the fill, by the market's clock
-    code: str
-    side: str  #: buy or sell
-    shares: float
-    price: float
-    fee: float | None = None
-
-    def with_fee(self, fee: float | None) -> FrameFill:
-        """Return the fill with its fee."""
-        return replace(self, fee=fee)
+def with_lines(frame: pd.DataFrame, table: RoleTable) -> pd.DataFrame:
+    """Return rows of a table with their lines, where the file has lines."""
+    if table.table.unit != "line":
+        return frame
+    return frame.assign(line=table.table.lines)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrameOrder:
-    """A decision to buy or sell so many shares."""
-
-    day: int  #: on whose knowledge it was decided
-    code: str
-    side: str  #: buy or sell
-    amount: float
-
-
-def signed_fill(row: CellRow, moment: datetime, code: str, size: str, price: str) -> FrameFill:
-    """Return the fill of a row whose size is positive for a purchase and negative for a sale."""
-    shares = row.number(size)
-    if shares == 0:
-        row.refuse(size, "expected a number other than zero, was 0")
-
-    side = "buy" if shares > 0 else "sell"
-    return FrameFill(
-        moment=moment, code=code, side=side, shares=abs(shares), price=row.positive(price)
-    )
-
-
-def trades_of(fills: Iterable[FrameFill], source: object) -> pd.DataFrame:
-    """Return the trades of fills, by moment; at one moment sales come first. Raises DataError: there
-    are none.
+def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
+    """Return fills with columns moment, code, side, shares, price, and those there are of fee, decided
+    and line, as trades: by moment, at one moment sales first. Raises DataError: there are none.
     """
-    ordered = sorted(
-        fills,
-        key=lambda fill: (fill.moment, fill.side != "sell", fill.code, fill.shares, fill.price),
-    )
-    if not ordered:
+    if fills.empty:
         raise DataError(f"{source}: holds no filled order; export a period with trades")
 
-    columns = {
-        "day": [day_of(fill.moment) for fill in ordered],
-        "code": [fill.code for fill in ordered],
-        "side": [fill.side for fill in ordered],
-        "shares": [fill.shares for fill in ordered],
-        "price": [fill.price for fill in ordered],
-    }
-    frame = pd.DataFrame(columns)
-    if any(fill.fee is not None for fill in ordered):
-        frame["fee"] = [float("nan") if fill.fee is None else fill.fee for fill in ordered]
-
-    return frame
-
-
-def orders_of(orders: Iterable[FrameOrder], source: object) -> pd.DataFrame:
-    """Return decisions to buy and sell, by day; on one day sales come first."""
-    ordered = sorted(
-        orders, key=lambda order: (order.day, order.side != "sell", order.code, order.amount)
+    keyed = fills.assign(day=days_of(fills["moment"]), is_buy=fills["side"] == "buy")
+    ordered = keyed.sort_values(
+        ["moment", "is_buy", "code", "shares", "price"], kind="stable", ignore_index=True
     )
-    if not ordered:
-        raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
-
-    columns = {
-        "day": [order.day for order in ordered],
-        "code": [order.code for order in ordered],
-        "side": [order.side for order in ordered],
-        "amount": [order.amount for order in ordered],
-    }
-    return pd.DataFrame(columns)
+    others = [name for name in ("fee", "decided", "line") if name in fills]
+    trades = ordered[[*_TRADE_COLUMNS, *others]]
+    if "fee" in trades and trades["fee"].isna().all():
+        trades = trades.drop(columns="fee")
+    return _with_types(trades)
 
 
-def targets_of(books: Mapping[int, Mapping[str, float]], form: str, source: object) -> pd.DataFrame:
-    """Return decisions on targets, from the whole book of each day: what a book no longer names has a
-    target of zero once. `form`: weight or shares.
+def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
+    """Return decisions to buy and sell with columns day, code, side, amount or cash, and line if there
+    is one: by day, sales first. Raises DataError: there are none.
     """
-    rows: list[tuple[int, str, float]] = []
-    held: frozenset[str] = frozenset()
-    for day in sorted(books):
-        book = books[day]
-        closed = dict.fromkeys(held.difference(book), 0.0)
-        rows += [(day, code, target) for code, target in sorted({**book, **closed}.items())]
-        held = frozenset(code for code, target in book.items() if target != 0)
-
-    if not rows:
+    if orders.empty:
         raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
-    return pd.DataFrame(rows, columns=["day", "code", form])
+
+    size = "amount" if "amount" in orders else "cash"
+    keyed = orders.assign(is_buy=orders["side"] == "buy")
+    ordered = keyed.sort_values(["day", "is_buy", "code", size], kind="stable", ignore_index=True)
+    return _with_types(ordered.drop(columns="is_buy"))
 
 
-def values_of(values: Mapping[int, float], source: object) -> pd.Series:
-    """Return account values by day. Raises DataError: there are none."""
-    if not values:
-        raise DataError(f"{source}: holds no account value; export a period with trading days")
+def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame:
+    """Return decisions on targets from the whole books of days, columns day, code and `form` (weight or
+    shares): what a book no longer names has a target of zero once.
+    """
+    if targets.empty:
+        raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
 
-    days = sorted(values)
-    index = pd.Index(days, name="day", dtype="int64")
-    return pd.Series([float(values[day]) for day in days], index=index, name="value")
-
-
-def compound_returns(returns: Mapping[int, float], source: object) -> pd.Series:
-    """Return the values of an account of 1 before the first day, from its returns by day."""
-    value = 1.0
-    values: dict[int, float] = {}
-    for day in sorted(returns):
-        value *= 1.0 + returns[day]
-        values[day] = value
-
-    return values_of(values, source)
+    books = targets.pivot(index="day", columns="code", values=form).sort_index()
+    was_held = books.shift(1).fillna(0.0) != 0.0
+    books = books.mask(books.isna() & was_held, 0.0)
+    long = books.rename_axis(columns="code").stack().rename(form).reset_index()
+    return _with_types(long.dropna().sort_values(["day", "code"], ignore_index=True))
 
 
-def by_day(pairs: Sequence[tuple[CellRow, int, float]], name: str) -> dict[int, float]:
-    """Return numbers by day. Raises DataError: a day appears twice."""
-    found: dict[int, float] = {}
-    for row, day, number in pairs:
-        if day in found:
-            row.refuse(name, f"the day {day} appears twice; keep one row a day")
-        found[day] = number
+def values_of(
+    table: RoleTable, moments: pd.Series, numbers: pd.Series, role: str = "date"
+) -> pd.Series:
+    """Return numbers by day (yyyymmdd index, ascending): of a day with several moments the last.
+    Raises DataError: a day has several rows at one moment.
+    """
+    if moments.empty:
+        raise DataError(f"{table.place}: holds no account value; export a period with trading days")
 
-    return found
+    frame = pd.DataFrame({"day": days_of(moments), "moment": moments, "value": numbers})
+    repeated = frame.duplicated("moment")
+    if repeated.any():
+        row = int(repeated.to_numpy().argmax())
+        words = f"the day {frame['day'].iloc[row]} appears twice; keep one row a day"
+        table.refuse(row, table.column(role), words)
+
+    frame = frame.sort_values("moment", kind="stable")
+    closes = frame.drop_duplicates("day", keep="last")
+    if len(closes) < len(frame):
+        table.note(f"Of {len(frame):,} values within days, the last of each day is its close.")
+    index = pd.Index(closes["day"], name="day", dtype="int64")
+    return pd.Series(closes["value"].to_numpy(dtype="float64"), index=index, name="value")
+
+
+def shifted_days(days: Sequence[int]) -> Mapping[int, int]:
+    """Return each day but the first -> the one before it."""
+    return {day: before for before, day in pairwise(sorted(set(days)))}
+
+
+def _with_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with columns of the types that `Declared` names."""
+    kinds = {"day": "int64", "decided": "int64", "code": "object", "side": "object"}
+    known = {name: kind for name, kind in kinds.items() if name in frame}
+    return frame.astype(known).reset_index(drop=True)

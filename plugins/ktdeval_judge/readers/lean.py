@@ -1,144 +1,168 @@
-"""Results of QuantConnect LEAN: the JSON of a backtest, and the JSON of its order events.
+"""Results of QuantConnect LEAN: orders, their events, and a chart of equity.
 
-All times are UTC; days are those of the market's time zone, New York unless another is given. Equity is
-sampled at midnight of the algorithm, which is the close of the day before (`BaseResultsHandler.Sample`).
-Older versions begin keys with a capital.
+All times are UTC. Equity is sampled at midnight of the algorithm, which is the close of the day before
+(`BaseResultsHandler.Sample`). Older versions begin keys with a capital.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
-from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.cells import NEW_YORK, CellRow, object_row
-from ktdeval_judge.readers.frames import FrameFill, signed_fill, trades_of
-from ktdeval_judge.readers.lean_equity import camel, equity_of, member, start_equity
-from ktdeval_judge.readers.sample import FileSample, ReadOptions, load_document
+from ktdeval.errors import DataError
+from ktdeval_judge.readers.frames import ordered_trades
+from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.roles import near_name
 
-name = "lean"
 _FILLED = ("3", "filled")  # status of an order, by number or by name
-_EVENT = ("fillPrice", "fillQuantity", "symbolValue")
-_NOTES = (
-    "LEAN fills at prices adjusted for splits and dividends, unless the algorithm asks for raw ones.",
-    "LEAN does not write on whose knowledge an order was decided.",
-)
+_NIGHT = pd.Timedelta(days=1)
+_TOTALS = ("statisticstotalorders", "statisticstotaltrades")
 
 
-def recognises(sample: FileSample) -> bool:
-    """Whether a document is a result of LEAN or its order events."""
-    if sample.has_keys("charts", "statistics") or sample.has_keys("Charts", "Statistics"):
-        return True
+def read_lean(tables: Sequence[RoleTable]) -> dict[str, object]:
+    """Read the tables of a result, or of its order events. Raises DataError: the first fault."""
+    found: dict[str, object] = {}
+    facts = _facts(tables)
+    for table in tables:
+        names = {near_name(name): name for name in table.table.header}
+        if table.table.name.lower().endswith("equity.values"):
+            found.update(_equity(table, names, facts))
 
-    return sample.has_keys("charts", "orders") or sample.has_keys(*_EVENT)
+    orders = [each for each in tables if "lastfilltime" in map(near_name, each.table.header)]
+    fills = _events(tables)
+    if orders and "fillprice" not in map(near_name, orders[0].table.header):
+        fills = _with_orders(orders[0], fills, facts)
+    if fills is not None and len(fills):
+        found["trades"] = ordered_trades(fills, tables[0].place)
+    elif not found:
+        raise DataError(f"{tables[0].place}: holds no filled order; export a period with trades")
+    return found
 
 
-def read(path: Path, options: ReadOptions) -> Declared:
-    """Return what a file declares. Raises DataError: the first fault, with its place."""
-    document = load_document(path)
-    zone = options.zone or NEW_YORK
-    if isinstance(document, list):
-        trades = trades_of(_event_fills(str(path), document, zone), path)
-        return Declared(program=name, source=path.name, trades=trades, notes=_NOTES)
+def _facts(tables: Sequence[RoleTable]) -> Mapping[str, str]:
+    """Return the statistics of a result by their near names."""
+    for table in tables:
+        if not table.table.name:
+            return {near_name(name): cells.iloc[0] for name, cells in table.table.cells.items()}
+    return {}
 
-    result = camel(object_row(str(path), document))
-    notes = list(_NOTES)
-    values, first = equity_of(path, result, zone, options.sessions)
-    return Declared(
-        program=name,
-        source=path.name,
-        trades=_trades(path, result, zone, notes),
-        values=values,
-        cash=start_equity(result, first),
-        notes=tuple(notes),
-    )
+
+# ---- equity
+
+
+def _equity(
+    table: RoleTable, names: Mapping[str, str], facts: Mapping[str, str]
+) -> dict[str, object]:
+    """Return account values by day, and the capital. Nights of days without trading are sampled too:
+    where the sessions of the market are known, those alone count.
+    """
+    first, *others = table.table.header
+    time = names.get("x", first)
+    value = names.get("y", others[-1] if others else first)
+    timed = replace(table, roles={"date": (time,)})
+    filled = timed.where(timed.table.cells[value] != "")
+    if not len(filled):
+        raise DataError(f"{table.place}: is empty; export a finished backtest")
+
+    moments = filled.moments()
+    numbers = filled.numbers_in(value)
+    order = moments.argsort(kind="stable")
+    moments = moments.iloc[order].reset_index(drop=True)
+    numbers = numbers.iloc[order].reset_index(drop=True)
+    capital = float(numbers.iloc[0])
+    is_night = moments == moments.dt.normalize()
+    if is_night.iloc[0] and len(moments) > 1:
+        # taken as the algorithm started, before its first bar
+        moments, numbers, is_night = moments.iloc[1:], numbers.iloc[1:], is_night.iloc[1:]
+
+    days = days_of(moments.where(~is_night, moments - _NIGHT))
+    by_day = numbers.groupby(days.to_numpy()).last()
+    if table.sessions:
+        by_day = by_day[by_day.index.isin(table.sessions)]
+    start = facts.get("statisticsstartequity", "")
+    index = pd.Index(by_day.index, name="day", dtype="int64")
+    return {
+        "values": pd.Series(by_day.to_numpy(dtype="float64"), index=index, name="value"),
+        "cash": float(start) if start else capital,
+    }
 
 
 # ---- orders
 
 
-def _trades(path: Path, result: CellRow, zone: str, notes: list[str]) -> pd.DataFrame | None:
-    """Return the trades of a result; None where it has no orders, or not all of them."""
-    if not result.has("orders"):
-        return None
-
-    orders = result.cells["orders"]
-    if isinstance(orders, list):
-        orders = {str(number): order for number, order in enumerate(orders)}
-    if not isinstance(orders, Mapping):
-        result.refuse("orders", "expected an object of orders by number")
-
-    total = _total_orders(result)
-    if total is not None and total > len(orders):
-        notes.append(
-            f"The result holds {len(orders)} of {total} orders, so that its trades are left out:"
-            " read the file of order events."
+def _with_orders(
+    orders: RoleTable, events: pd.DataFrame | None, facts: Mapping[str, str]
+) -> pd.DataFrame | None:
+    """Return the fills of a result: those of its orders' events, and orders that were filled whole and
+    have none; nothing where not all orders are there.
+    """
+    total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
+    if total.isdecimal() and int(total) > len(orders):
+        orders.note(
+            f"The result holds {len(orders)} of {total} orders, so that its trades are left out: read the"
+            " file of order events."
         )
         return None
 
-    fills: list[FrameFill] = []
-    partly = 0
-    for key, value in orders.items():
-        order = camel(object_row(f"{path}: orders.{key}", value))
-        found = list(_order_fills(order, zone))
-        partly += not found and order.has("lastFillTime")
-        fills += found
+    names = {near_name(name): name for name in orders.table.header}
+    roles = {
+        "date": (names["lastfilltime"],),
+        "code": (names.get("symbolvalue", names.get("symbol", "")),),
+    }
+    placed = replace(orders, roles=roles)
+    cells = orders.table.cells
+    has_events = pd.Series(False, index=cells.index)
+    if events is not None and "id" in names:
+        has_events = cells[names["id"]].isin(events["order"])
 
+    is_filled = cells[names["status"]].str.lower().isin(_FILLED)
+    partly = int(((cells[names["lastfilltime"]] != "") & ~is_filled & ~has_events).sum())
     if partly:
-        notes.append(
+        orders.note(
             f"Left out: {partly} orders that were filled in part; the file of order events has their"
             " fills."
         )
-    return trades_of(fills, path) if fills else None
+    whole = _signed(placed.where(is_filled & ~has_events), names["quantity"], names["price"])
+    return whole if events is None else pd.concat([whole, events], ignore_index=True)
 
 
-def _total_orders(result: CellRow) -> int | None:
-    statistics = result.cells.get("statistics")
-    if not isinstance(statistics, Mapping):
-        return None
-
-    text = statistics.get("Total Orders", statistics.get("Total Trades"))
-    return int(text) if isinstance(text, str) and text.isdecimal() and text.isascii() else None
-
-
-def _order_fills(order: CellRow, zone: str) -> Iterator[FrameFill]:
-    """Yield the fills of an order: its events, or else one of its quantity at its average price."""
-    events = order.cells.get("events")
-    if isinstance(events, list) and events:
-        code = _code(order)
-        yield from _event_fills(f"{order.place}: events", events, zone, code)
-        return
-
-    if str(order.cells.get("status")).lower() not in _FILLED:
-        return
-
-    moment = order.moment("lastFillTime", zone, is_label=False)
-    yield signed_fill(order, moment, _code(order), "quantity", "price")
-
-
-def _code(order: CellRow) -> str:
-    if isinstance(order.cells.get("symbol"), str):
-        return order.text("symbol")
-    return member(order, "symbol").text("value")
-
-
-def _event_fills(place: str, events: list[Any], zone: str, code: str = "") -> Iterator[FrameFill]:
-    for number, value in enumerate(events):
-        event = camel(object_row(f"{place}[{number}]", value))
-        if event.has("fillQuantity") and event.number("fillQuantity") == 0:
+def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
+    """Return the fills among the events of orders; None where there are no events."""
+    for table in tables:
+        names = {near_name(name): name for name in table.table.header}
+        if "fillprice" not in names:
             continue
 
-        asset = code or event.text("symbolValue")
-        fill = signed_fill(event, _event_moment(event, zone), asset, "fillQuantity", "fillPrice")
-        has_fee = event.has("orderFeeAmount")
-        yield fill.with_fee(event.number("orderFeeAmount") if has_fee else None)
+        code = names.get("symbolvalue", names.get("symbol", ""))
+        roles = {"date": (names.get("time", ""),), "code": (code,)}
+        placed = replace(table, roles=roles)
+        size = names.get("fillquantity", "")
+        if not size:
+            raise placed.lacks("shares")
+        sizes = placed.numbers_in(size, may_lack=True)
+        placed = placed.where(sizes.fillna(1.0) != 0)
+        fills = _signed(placed, size, names["fillprice"])
+        if "orderfeeamount" in names:
+            fills["fee"] = placed.numbers_in(names["orderfeeamount"], may_lack=True)
+        if "id" in names:
+            fills["order"] = placed.table.cells[names["id"]]
+        return fills
+    return None
 
 
-def _event_moment(event: CellRow, zone: str) -> datetime:
-    if isinstance(event.cells.get("time"), str):
-        return event.moment("time", zone, is_label=False)
-    return event.unix_moment("time", zone)
+def _signed(table: RoleTable, size: str, price: str) -> pd.DataFrame:
+    """Return fills whose size is below zero where sold."""
+    shares = table.numbers_in(size)
+    prices = table.numbers_in(price)
+    table.check(prices > 0, price, "expected a number above zero, was")
+    return pd.DataFrame(
+        {
+            "moment": table.moments(),
+            "code": table.codes(),
+            "side": ["buy" if number > 0 else "sell" for number in shares],
+            "shares": shares.abs(),
+            "price": prices,
+        }
+    )

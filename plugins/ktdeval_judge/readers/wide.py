@@ -1,107 +1,117 @@
-"""Reader of a wide table of weights: a day in the first column, a code at the head of each other one,
-as `DataFrame.to_csv` writes a matrix of weights.
+"""Wide tables: a day in the first column, a code at the head of each other one, as
+`DataFrame.to_csv` writes a matrix of weights.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from ktdeval.values import TableFault, TableFile, TableRow, TableShape, read_rows
-from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.sample import refuse
+import pandas as pd
 
-_NOTHING = frozenset({"", "nan", "none", "null", "na", "n/a"})
-_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\- ]{0,39}")
+from ktdeval.errors import DataError
+from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.roles import is_kind
+from ktdeval_judge.readers.units import weights_as_shares
+
+_CODE = re.compile(r"[A-Za-z0-9^=][A-Za-z0-9._\-/^= ]{0,39}")
+_SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9][A-Z0-9._\-/]{0,14}|[0-9]{4,6}(?:\.[A-Z]{2})?")
+_SMALL = 0.2  #: largest sum of sizes of a day below which signed numbers look like returns
+_NOTES = (
+    "a table of days and codes is read as weights, an empty cell as no position",
+    "its days are taken for those of the decisions; else say --dated fill, or the program by --from",
+)
 
 
-def is_wide(columns: Sequence[str], plain: TableShape) -> bool:
-    """Whether columns are a day and codes: the first is a day or has no name, and no other one is a
-    field of a plain table.
+def is_wide(table: RoleTable) -> bool:
+    """Whether the columns are a day and codes: the first is a day, and of the others none has a role, or
+    most are symbols.
     """
-    if len(columns) < 2:
+    header = table.table.header
+    if len(header) < 2 or table.roles.get("date", ("?",))[0] != header[0]:
         return False
 
-    first, *others = columns
-    begins = first.strip() == "" or plain.field_of(first) == "day"
-    is_field = any(plain.field_of(column) for column in others)
-    return begins and not is_field and all(_CODE.fullmatch(column.strip()) for column in others)
+    others = [name for name in header[1:] if not _is_cash(name)]
+    in_role = {column for columns in table.roles.values() for column in columns}
+    named = [name for name in others if name in in_role]
+    free = [name for name in others if name not in in_role]
+    if not free or not all(map(_CODE.fullmatch, others)):
+        return False
+    if len(others) == 1:
+        return bool(_SYMBOL.fullmatch(others[0]))
+    are_symbols = all(map(_SYMBOL.fullmatch, others))
+    return not named or (are_symbols and len(free) > 2 * len(named))
 
 
-def read_wide(path: Path, columns: Sequence[str], day_of: Any, number_of: Any) -> Declared:
-    """Return the weights of a wide table; an empty cell is no position. Raises DataError: a cell is
-    no number, with line and column.
+def read_wide(table: RoleTable) -> dict[str, object]:
+    """Return the weights of a wide table as decisions. Raises DataError: a cell is no weight, with its
+    line.
     """
-    import pandas as pd  # noqa: PLC0415 - readers are listed without it
+    codes = [name for name in table.table.header[1:] if not _is_cash(name)]
+    days = days_of(table.moments())
+    repeated = days.duplicated()
+    if repeated.any():
+        row = int(repeated.to_numpy().argmax())
+        table.refuse(row, table.column("date"), "the same day a second time; keep one row")
 
-    first, *codes = columns
-    # a code may be spelt as the field `day`, so that fields are numbered
-    renamed = {first: "#0"}
-    for number, code in enumerate(codes, start=1):
-        renamed[code] = f"#{number}"
+    numbers = {code: table.numbers_in(code, may_lack=True) for code in codes}
+    weights = pd.DataFrame(numbers)
+    gross = weights.abs().sum(axis=1)
+    _check_are_weights(table, weights, gross)
+    largest = float(gross.max())
+    signs = any(table.table.cells[code].str.contains("%").any() for code in codes)
+    if not signs:
+        weights = weights.apply(
+            lambda column: weights_as_shares(table, column, str(column.name), lambda *_: gross)
+        )
 
-    shape = TableShape(fields=tuple(renamed.values()), required=("#0",), renamed=renamed)
+    is_empty = weights.isna().all(axis=1)
+    has_begun = (~is_empty).cummax()
+    weights[is_empty & has_begun] = 0.0
+    if weights.isna().all(axis=None):
+        raise DataError(f"{table.place}: has no weight in any cell")
 
-    def fail(fault: TableFault) -> None:
-        raise refuse(path, fault.line, fault.words)
-
-    cells = _Cells(path, codes, day_of, number_of)
-    rows: list[tuple[int, str, float, int]] = []
-    seen: set[int] = set()
-    for row in read_rows(TableFile(path, shape), fail):
-        day = cells.day(row, first)
-        if day in seen:
-            raise refuse(path, row.line, "the same day a second time; keep one row")
-
-        seen.add(day)
-        for code, weight in cells.weights(row):
-            rows.append((day, code, weight, row.line))
-
-    if not rows:
-        raise refuse(path, 0, "has no weight in any cell")
-
-    frame = pd.DataFrame(rows, columns=["day", "code", "weight", "line"])
-    frame = frame.sort_values(["day"], kind="stable", ignore_index=True)
-    notes = (
-        "a table of days and codes is read as weights, an empty cell as no position",
-        "its days are taken for those of the decisions; else say --dated fill, or the program by"
-        " --from",
+    long = weights.assign(day=days, line=table.table.lines).melt(
+        ["day", "line"], var_name="code", value_name="weight"
     )
-    return Declared(program="plain", source=path.name, decisions=frame, notes=notes)
+    long = long.dropna().sort_values(["day", "code"], kind="stable", ignore_index=True)
+    for words in _NOTES:
+        table.note(words)
+    if len(codes) < len(table.table.header) - 1:
+        table.note(
+            f"a column of cash is no asset; the weights of a day sum to {largest:.4g} at most"
+        )
+
+    columns = ["day", "code", "weight"]
+    if table.table.unit == "line":
+        columns.append("line")
+    return {"decisions": long[columns].astype({"day": "int64", "code": "object"})}
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Typed cells of a row."""
+def wide_numbers(table: RoleTable, codes: Sequence[str]) -> pd.DataFrame:
+    """Return the numbers of columns by day, [days, codes]; NaN where a cell is empty. Raises DataError: a
+    day appears twice.
+    """
+    days = days_of(table.moments())
+    repeated = days.duplicated()
+    if repeated.any():
+        row = int(repeated.to_numpy().argmax())
+        words = f"the day {days.iloc[row]} appears twice; keep one row a day"
+        table.refuse(row, table.column("date"), words)
 
-    path: Path
-    codes: Sequence[str]
-    day_of: Any
-    number_of: Any
+    numbers = {code: table.numbers_in(code, may_lack=True) for code in codes}
+    return pd.DataFrame(numbers).set_axis(days).sort_index()
 
-    def day(self, row: TableRow, column: str) -> int:
-        try:
-            return int(self.day_of(row.cells.get("#0", "")))
-        except ValueError as error:
-            raise refuse(self.path, row.line, f"column {column or 1}: {error}") from error
 
-    def weights(self, row: TableRow) -> Iterator[tuple[str, float]]:
-        """Yield code and weight of each cell that is not empty."""
-        for number, code in enumerate(self.codes, start=1):
-            cell = row.cells.get(f"#{number}", "")
-            if str(cell).strip().lower() in _NOTHING:
-                continue
-            try:
-                weight = self.number_of(cell)
-            except ValueError as error:
-                raise refuse(self.path, row.line, f"column {code}: {error}") from error
-            if abs(weight) > 1.001:
-                words = (
-                    f"column {code}: {weight:g} is more than the whole account; a table of codes"
-                )
-                advice = "holds weights, as 0.05 for 5 %; a file of a program is named by --from"
-                raise refuse(self.path, row.line, f"{words} {advice}")
-            yield code.strip(), weight
+def _is_cash(name: str) -> bool:
+    return bool(is_kind(pd.Series([name.strip().lower()]), "cash")[0])
+
+
+def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series) -> None:
+    """Raise DataError where numbers look like returns: small, of both signs."""
+    if (weights < 0).any(axis=None) and 0 < gross.max() < _SMALL:
+        first = table.table.header[1]
+        raise DataError(
+            f"{table.place}: a table of codes holds weights, and these look like returns; of an account,"
+            f" say --map return={first!r}"
+        )

@@ -15,13 +15,17 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers import READERS, read_declared, reader_named, reader_of
-from ktdeval_judge.readers.sample import FileSample, ReadOptions, sample_of
-from ktdeval_judge.readers.tradingagents import rating_of
+from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_judge.readers.program_forms import rating_of
+from ktdeval_judge.readers.programs import check_program, programs
 from program_files import ALL_FILES, FILES, READERS_BY_FILE, UNNAMED, declared
 
 SHUFFLED = [name for name in ALL_FILES if name.endswith(".csv") and "writer" not in name
             and "flex" not in name and "statement" not in name]  # fmt: skip
+
+
+def without_lines(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns="line", errors="ignore")
 
 
 def same(one: Declared, other: Declared) -> None:
@@ -30,7 +34,7 @@ def same(one: Declared, other: Declared) -> None:
         left, right = getattr(one, field), getattr(other, field)
         assert (left is None) == (right is None)
         if left is not None:
-            pd.testing.assert_frame_equal(left, right)
+            pd.testing.assert_frame_equal(without_lines(left), without_lines(right))
     for field in ("values", "benchmark"):
         left, right = getattr(one, field), getattr(other, field)
         assert (left is None) == (right is None)
@@ -45,8 +49,9 @@ def test_each_file_is_recognised_by_one_reader_whatever_it_is_called(
 ) -> None:
     path = tmp_path / f"x{Path(name).suffix}"
     shutil.copy(FILES / name, path)
-    assert reader_of(sample_of(path)).name == READERS_BY_FILE[name]
-    same(declared(name), read_declared(path, ReadOptions(sessions=_sessions())))
+    found = read_declared(path, ReadOptions(sessions=_sessions()))
+    assert found.program == READERS_BY_FILE[name]
+    same(declared(name), found)
 
 
 def _sessions() -> tuple[int, ...]:
@@ -58,11 +63,21 @@ def _sessions() -> tuple[int, ...]:
 WEIGHTS = "finrl_portfolio/actions.csv"
 
 
-@pytest.mark.parametrize("name", [name for name in UNNAMED if name != WEIGHTS])
-def test_a_file_without_names_of_its_own_needs_its_program(name: str) -> None:
-    with pytest.raises(DataError, match="a file of a program is named by --from"):
-        read_declared(FILES / name, ReadOptions())
-    assert declared(name, UNNAMED[name]).program == UNNAMED[name]
+def test_shares_without_names_of_their_own_need_their_program() -> None:
+    with pytest.raises(DataError, match="500 is more than the whole account"):
+        read_declared(FILES / "finrl/actions.csv", ReadOptions())
+    assert declared("finrl/actions.csv", "finrl").program == "finrl"
+
+
+@pytest.mark.parametrize("name", ["bt/values.csv", "bt_prices/prices.csv", "vectorbt/value.csv"])
+def test_values_without_names_of_their_own_are_values(name: str) -> None:
+    plain = read_declared(FILES / name, ReadOptions())
+    assert plain.program == "plain"
+    own = declared(name, UNNAMED[name]).values
+    assert plain.values is not None
+    assert own is not None
+    # bt's first row is the account before its first day
+    pd.testing.assert_series_equal(plain.values.loc[own.index[0] :], own)
 
 
 def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
@@ -77,18 +92,18 @@ def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
     assert named.decisions["day"].max() < plain.decisions["day"].max()
 
 
-def test_a_file_of_two_programs_is_refused_with_both_names() -> None:
-    columns = ("datetime", "account", "return", "cost", "turnover", "date", "account_value")
-    sample = FileSample(path=Path("both.csv"), shape="table", columns=columns)
+def test_a_file_of_two_programs_is_refused_with_both_names(tmp_path: Path) -> None:
+    path = tmp_path / "both.csv"
+    path.write_text("datetime,account,return,cost,turnover,date,account_value\n")
     with pytest.raises(
         DataError, match=r"both\.csv: may be a file of finrl or of qlib; choose with --from"
     ):
-        reader_of(sample)
+        read_declared(path, ReadOptions())
 
 
 def test_an_unknown_program_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(UsageError, match="--from: no reader 'quantopian'; there are ai-hedge"):
-        reader_named("quantopian")
+        check_program("quantopian")
 
 
 def test_columns_are_near_names(tmp_path: Path) -> None:
@@ -97,7 +112,7 @@ def test_columns_are_near_names(tmp_path: Path) -> None:
                     "0,SPY,2025-03-03,2.5,580.5,1.5,Sell\n")  # fmt: skip
     trades = read_declared(path, ReadOptions()).trades
     assert trades is not None
-    assert trades.iloc[0].tolist() == [20250303, "SPY", "sell", 2.5, 580.5, 1.5]
+    assert trades.iloc[0].tolist() == [20250303, "SPY", "sell", 2.5, 580.5, 1.5, 2]
 
 
 # ---- folders
@@ -201,7 +216,7 @@ def test_frames_have_the_columns_and_types_of_the_contract(name: str) -> None:
     forms = (["weight"], ["shares"], ["side", "amount"])
     if found.decisions is not None:
         assert list(found.decisions.columns)[:2] == ["day", "code"]
-        assert list(found.decisions.columns)[2:] in forms
+        assert list(without_lines(found.decisions).columns)[2:] in forms
         assert found.decisions.day.dtype == "int64"
     if found.trades is not None:
         assert list(found.trades.columns)[:5] == ["day", "code", "side", "shares", "price"]
@@ -233,5 +248,4 @@ def test_a_rating_is_found_by_the_rule_of_tradingagents(text: str, rating: str) 
 
 
 def test_readers_are_listed_by_name_and_named_once() -> None:
-    names = [reader.name for reader in READERS]
-    assert names == sorted(set(names))
+    assert list(programs()) == sorted(programs())

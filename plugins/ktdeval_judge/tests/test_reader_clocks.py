@@ -6,17 +6,19 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from ktdeval.errors import UsageError
-from ktdeval_judge.readers import read_declared
-from ktdeval_judge.readers.cells import CellRow, day_of
-from ktdeval_judge.readers.sample import ReadOptions
+from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_tables.moments import Clock, parse_moments
 from program_files import FILES
 
 
 def day(text: str, zone: str = "", *, is_label: bool = True) -> int:
-    return day_of(CellRow("f", {"t": text}).moment("t", zone, is_label=is_label))
+    clock = Clock(zone=zone, has_labels=is_label)
+    moment = parse_moments(pd.Series([text], dtype="str"), clock)[0]
+    return int(f"{moment:%Y%m%d}")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_a_statement_s_evening_in_new_york_is_the_next_morning_in_hong_kong(
     path.write_text(STATEMENT)
     trades = read_declared(path, ReadOptions(zone=zone)).trades
     assert trades is not None
-    assert trades.iloc[0].tolist() == [expected, "700", "buy", 1200.0, 410.2, 60.0]
+    assert trades.iloc[0].tolist() == [expected, "700", "buy", 1200.0, 410.2, 60.0, 2]
 
 
 def test_an_unknown_time_zone_is_refused() -> None:

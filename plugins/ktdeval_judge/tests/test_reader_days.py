@@ -13,8 +13,7 @@ import pytest
 
 from ktdeval.values import load_yaml
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers import read_declared
-from ktdeval_judge.readers.sample import ReadOptions
+from ktdeval_judge.readers import ReadOptions, read_declared
 from program_files import FILES, bars, declared
 
 CASH = 1_000_000.0
@@ -97,8 +96,16 @@ def test_backtrader_decides_on_the_10th_and_buys_at_the_open_of_the_11th() -> No
     found = declared("backtrader")
     assert found.decisions is not None
     assert found.trades is not None
-    assert found.decisions.iloc[0].tolist() == [20250310, "009034.SZ", "buy", 9100.0]
-    assert found.trades.iloc[0].tolist() == [20250311, "009034.SZ", "buy", 9100.0, 49.13, 134.1249]
+    assert found.decisions.iloc[0].tolist() == [20250310, "009034.SZ", "buy", 9100.0, 2]
+    assert found.trades.iloc[0].tolist() == [
+        20250311,
+        "009034.SZ",
+        "buy",
+        9100.0,
+        49.13,
+        134.1249,
+        2,
+    ]
 
 
 def test_a_book_of_qlib_was_decided_on_the_session_before_even_over_a_holiday() -> None:

@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers import read_declared
-from ktdeval_judge.readers.sample import ReadOptions
+from ktdeval_judge.readers import ReadOptions, read_declared
 from program_files import ALL_FILES, FILES
 
 Change = Callable[[str], str]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ktdeval_judge.readers.unread_columns import unread_names
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers import ReadOptions, read_declared
-from ktdeval_judge.readers.unread_columns import unread_names
 
 
 def read(folder: Path, text: str):

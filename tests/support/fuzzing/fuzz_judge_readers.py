@@ -48,8 +48,7 @@ def program_file_parsers() -> dict[str, Parser]:
 
 
 def _read(program: str | None) -> Callable[[Path], object]:
-    from ktdeval_judge.readers import read_declared
-    from ktdeval_judge.readers.sample import ReadOptions
+    from ktdeval_judge.readers import ReadOptions, read_declared
 
     return lambda path: read_declared(path, ReadOptions(program=program))
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers import read_declared
-from ktdeval_judge.readers.sample import ReadOptions
+from ktdeval_judge.readers import ReadOptions, read_declared
 
 FILES = Path(__file__).parent / "files"
 

@@ -1,0 +1,239 @@
+"""Tables in JSON: lists of objects, columns of one length, objects by day, pandas' forms; wherever
+they are in a document.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ktdeval.values import JsonValue, UnreadableError, WrittenNumber
+from ktdeval_tables.days import looks_like_day
+
+Row = Mapping[str, JsonValue]
+
+MAX_LEVELS = 8  #: of lists and objects in which tables are looked for
+MAX_TABLES = 500
+_FLATTENED = 2  # levels of objects whose cells are cells of the row that holds them
+KEY = "key"  #: column of the keys of an object of rows
+
+
+@dataclass
+class FoundTable:
+    """Rows of texts in a document."""
+
+    name: str
+    rows: list[dict[str, str]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    unit: str = "row"
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def tables_in(documents: Sequence[tuple[int, JsonValue]]) -> list[FoundTable]:
+    """Return the tables in JSON values with their lines. Raises UnreadableError: there is none, or
+    there are too many.
+    """
+    if len(documents) == 1:
+        found = list(_tables(documents[0][1], "", {}, 0))
+    else:
+        found = list(_of_lines(documents))
+
+    if not found:
+        raise UnreadableError("holds no list of objects, and no columns of one length")
+    if len(found) > MAX_TABLES:
+        raise UnreadableError(f"holds more than {MAX_TABLES} tables; write the one that counts")
+    return found
+
+
+def _of_lines(documents: Sequence[tuple[int, JsonValue]]) -> Iterator[FoundTable]:
+    rows = [value for _, value in documents]
+    for table in _tables(rows, "", {}, 0):
+        if len(table.rows) == len(documents):
+            table.lines = [line for line, _ in documents]
+            table.unit = "line"
+        yield table
+
+
+def _tables(value: JsonValue, name: str, above: Row, level: int) -> Iterator[FoundTable]:
+    """Yield the tables of a value. `above`: single values of what holds it."""
+    if level > MAX_LEVELS:
+        return
+    if isinstance(value, list):
+        yield from _of_list(value, name, above)
+    elif isinstance(value, Mapping):
+        yield from _of_object(value, name, above, level)
+
+
+def _of_list(values: Sequence[JsonValue], name: str, above: Row) -> Iterator[FoundTable]:
+    rows = [value for value in values if isinstance(value, Mapping)]
+    if rows and len(rows) == len(values):
+        if any(map(_singles, rows)):
+            yield _table(name, rows, above)
+        yield from _children(rows, name)
+        return
+    if rows:
+        number = [isinstance(value, Mapping) for value in values].index(False) + 1
+        raise UnreadableError(f"{name or 'list'}: row {number}: expected an object")
+
+    lists = [value for value in values if isinstance(value, list)]
+    widths = {len(each) for each in lists}
+    if len(lists) < len(values) or len(widths) != 1 or widths == {0} or not lists:
+        return
+
+    names = [str(place) for place in range(widths.pop())]
+    if all(_is_word(cell) for cell in lists[0]) and len(lists) > 1:
+        names = [str(cell) for cell in lists.pop(0)]
+    yield _table(name, [dict(zip(names, each, strict=True)) for each in lists], above)
+
+
+def _children(rows: Sequence[Row], name: str) -> Iterator[FoundTable]:
+    """Yield the tables in the lists of rows, each row of them with the single values of its own."""
+    inner: dict[str, list[Row]] = {}
+    for row in rows:
+        own = {key: value for key, value in row.items() if not isinstance(value, list)}
+        for key, value in row.items():
+            if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
+                found = inner.setdefault(f"{name}.{key}" if name else key, [])
+                found += [{**own, **each} for each in value]  # type: ignore[dict-item]
+
+    for own_name, found in inner.items():
+        if found:
+            yield _table(own_name, found, {})
+
+
+def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundTable]:
+    facts = {**above, **_singles(value)}
+    split = _of_split(value)
+    columns = {key: item for key, item in value.items() if _is_column(item)}
+    widths = Counter(len(item) for item in columns.values())
+    columns = {
+        key: item for key, item in columns.items() if widths[len(item)] == max(widths.values())
+    }
+    if split:
+        yield _table(name, split, facts)
+        return
+    if len(columns) > 1:
+        cells = zip(*columns.values(), strict=True)
+        yield _table(name, [dict(zip(columns, row, strict=True)) for row in cells], facts)
+    elif len(value) > 0 and all(map(looks_like_day, value)):
+        yield _table(name, list(_by_day(value)), above)
+        return
+    elif _are_frames(value):
+        yield _table(name, _transposed(value), above)
+        return
+    elif _are_rows(value):
+        rows = [{KEY: key, **item} for key, item in value.items()]  # type: ignore[dict-item]
+        yield _table(name, rows, above)
+        yield from _children(rows, name)
+        return
+    elif level == 0:
+        single = _as_texts(value, 1)
+        if len(single) > 1:
+            yield FoundTable(name, [single], [1])
+
+    for key, item in value.items():
+        if key not in columns:
+            own = f"{name}.{key}" if name else key
+            yield from _tables(item, own, {**facts, KEY: key}, level + 1)
+
+
+def _of_split(value: Row) -> list[Row]:
+    """Return the rows of a frame that pandas wrote as columns, index and data; none of another."""
+    names = value.get("columns")
+    data = value.get("data")
+    if not isinstance(names, list) or not isinstance(data, list):
+        return []
+
+    index = value.get("index")
+    rows: list[Row] = []
+    for place, cells in enumerate(data):
+        if not isinstance(cells, list) or len(cells) != len(names):
+            return []
+        row = dict(zip(map(str, names), cells, strict=True))
+        if isinstance(index, list) and place < len(index):
+            row = {"": index[place], **row}
+        rows.append(row)
+    return rows
+
+
+def _by_day(value: Row) -> Iterator[Row]:
+    """Yield the rows of an object by day."""
+    for day, item in value.items():
+        items = item if isinstance(item, list) else [item]
+        for each in items:
+            if isinstance(each, Mapping):
+                yield {"date": day, **each}
+            else:
+                yield {"date": day, "value": each}
+
+
+def _are_frames(value: Row) -> bool:
+    """Whether an object holds columns by the days of their cells."""
+    for item in value.values():
+        if not isinstance(item, Mapping) or not item or not all(map(looks_like_day, item)):
+            return False
+        if any(isinstance(cell, Mapping | list) for cell in item.values()):
+            return False
+    return len(value) > 0
+
+
+def _transposed(value: Row) -> list[Row]:
+    rows: dict[str, dict[str, JsonValue]] = {}
+    for name, cells in value.items():
+        for day, cell in cells.items():  # type: ignore[union-attr]
+            rows.setdefault(day, {"date": day})[name] = cell
+    return list(rows.values())
+
+
+def _are_rows(value: Row) -> bool:
+    """Whether an object holds rows by a key of theirs, with the same names in all."""
+    rows = [item for item in value.values() if isinstance(item, Mapping)]
+    are_numbered = all(key.isdecimal() for key in value)
+    if not rows or len(rows) < len(value) or (len(rows) < 2 and not are_numbered):
+        return False
+    shared = set(rows[0]).intersection(*rows)
+    return len(shared) > 1 and all(_singles(row) for row in rows)
+
+
+def _is_column(item: JsonValue) -> bool:
+    if not isinstance(item, list) or not item:
+        return False
+    return not any(isinstance(cell, Mapping | list) for cell in item)
+
+
+def _is_word(cell: JsonValue) -> bool:
+    return (
+        isinstance(cell, str) and not isinstance(cell, WrittenNumber) and not looks_like_day(cell)
+    )
+
+
+def _singles(value: Row) -> Row:
+    """Return the values of an object that are neither lists nor objects."""
+    return {key: item for key, item in value.items() if not isinstance(item, Mapping | list)}
+
+
+def _table(name: str, rows: Sequence[Row], facts: Row) -> FoundTable:
+    texts = [_as_texts(row) for row in rows]
+    numbers = list(range(1, len(rows) + 1))
+    return FoundTable(name, texts, numbers, facts=_as_texts(facts))
+
+
+def _as_texts(row: Row, levels: int = _FLATTENED) -> dict[str, str]:
+    """Return the cells of a row as texts, those of objects in it under dotted names."""
+    texts: dict[str, str] = {}
+    for name, cell in row.items():
+        if isinstance(cell, Mapping) and levels:
+            for inner, text in _as_texts(cell, levels - 1).items():
+                texts[f"{name}.{inner}"] = text
+        elif not isinstance(cell, Mapping | list):
+            texts[name] = _text(cell)
+    return texts
+
+
+def _text(cell: JsonValue) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return str(cell)

@@ -1,0 +1,236 @@
+"""Moments in the cells of a table, and the days of a market on which they fall.
+
+A stamp with an offset, or unix time, is a moment: its day is that of the market's time zone. Midnights
+that programs write as labels of sessions are days of their own: `2024-03-15 00:00:00+00:00` is the
+15th everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ktdeval_tables.days import DAY_FORMATS, EXCEL, MIDNIGHT_ZONES, ROC, UNIX_UNITS, zone_of
+
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_CLOCK = r"(?:[T ;,]+(?P<hour>[0-9]{1,2}):?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2}(?:[.,][0-9]+)?))?)?"
+_OFFSET = r" ?(?P<offset>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})?(?:\[.*\])?"
+_ORDERED = (
+    r"(?P<year>[0-9]{4})[-/.年](?P<month>[0-9]{1,2})[-/.月](?P<day>[0-9]{1,2})日?"
+    + _CLOCK
+    + _OFFSET
+)
+_COMPACT = r"(?P<year>(?:19|20|21)[0-9]{2})(?P<month>[0-9]{2})(?P<day>[0-9]{2})" + _CLOCK + _OFFSET
+_UNBROKEN = (
+    r"(?P<year>20[0-9]{2})(?P<month>[01][0-9])(?P<day>[0-3][0-9])"
+    r"(?P<hour>[0-2][0-9])(?P<minute>[0-5][0-9])(?P<second>[0-5][0-9])?"
+)
+_UNIX = r"[0-9]{9,10}(?:\.[0-9]+)?|[013-9][0-9]{11}|[0-9]{13}|[0-9]{15,16}|[0-9]{18,19}"
+_ROC_DAY = r"(?P<year>[0-9]{2,3})[-/.](?P<month>[0-9]{1,2})[-/.](?P<day>[0-9]{1,2})"
+_WEEKDAY = r"[ ,，]*(?:星期|周)?[一二三四五六日天]$"
+_FEW = 3  # cells that tell which zone's midnights they are
+_FIRST_YEAR, _LAST_YEAR = 1900, 2199
+_NO_TIME = pd.Timedelta(0)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How the stamps of a table are to be understood."""
+
+    format: str = ""  #: of strptime, or one of `days.WORDS`; empty: by the cells
+    zone: str = ""  #: IANA time zone in which a moment has its day; empty: not known
+    written_in: str = ""  #: zone of stamps without an offset; empty: that of the market
+    has_labels: bool = True  #: whether midnights in UTC name days
+
+    def __post_init__(self) -> None:
+        for name in (self.zone, self.written_in):
+            if name:
+                zone_of(name)
+
+
+class CellFault(ValueError):
+    """A cell that can't be read."""
+
+    def __init__(self, row: int, words: str) -> None:
+        """`row`: of the table, from 0; `words`: what is wrong, and how to fix it."""
+        super().__init__(words)
+        self.row = row
+
+
+def parse_moments(cells: pd.Series, clock: Clock) -> pd.Series:
+    """Return cells as moments by the clock of the market, datetime64[ns] without a zone; NaT where
+    there is nothing. Raises CellFault: a cell is no day, or can mean two.
+    """
+    codes, uniques = pd.factorize(cells)
+    texts = pd.Series(uniques, dtype=str).str.replace(_WEEKDAY, "", regex=True).str.strip()
+    stamps = pd.Series(pd.NaT, index=texts.index, dtype="datetime64[ns]")
+    filled = texts[texts != ""]
+    if len(filled):
+        try:
+            stamps[filled.index] = _stamps(filled, clock)
+        except CellFault as fault:
+            rows = (codes == fault.row).nonzero()[0]
+            raise CellFault(int(rows[0]), str(fault)) from None
+
+    return pd.Series(stamps.to_numpy()[codes], index=cells.index)
+
+
+def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
+    """Return distinct texts as moments by the clock of the market."""
+    if clock.format:
+        stamps = _by_format(texts, clock.format)
+        if stamps is not None:
+            is_moment = pd.Series(clock.format in UNIX_UNITS, index=texts.index)
+            return _local(stamps, is_moment, clock)
+
+    is_unix = texts.str.fullmatch(_UNIX)
+    if is_unix.all():
+        return _local(_unix(texts), is_unix, clock)
+
+    stamps, offsets = _ordered(texts)
+    if stamps.isna().any():
+        found = _by_usual_formats(texts, stamps)
+        return _local(found, found.isna(), clock)
+
+    moments = stamps - offsets.fillna(_NO_TIME)
+    return _local(moments, offsets.notna(), clock, stamps)
+
+
+def _local(
+    stamps: pd.Series, is_moment: pd.Series, clock: Clock, written: pd.Series | None = None
+) -> pd.Series:
+    """Return stamps by the clock of the market. `is_moment`: which are in UTC; `written`: as they
+    are written, with the offset left out.
+    """
+    local = stamps if written is None else written
+    if clock.written_in and clock.zone:
+        local = local.where(is_moment, _to_zone(stamps, clock.written_in, clock.zone))
+
+    moments = stamps[is_moment]
+    if moments.empty:
+        return local
+
+    is_midnight = (moments.dt.normalize() == moments).all()
+    if is_midnight and clock.has_labels:
+        return local.where(~is_moment, stamps)
+
+    zone = clock.zone or _zone_of_midnights(moments)
+    if not zone:
+        return local
+    return local.where(~is_moment, _to_zone(stamps, "UTC", zone))
+
+
+def _zone_of_midnights(moments: pd.Series) -> str:
+    """Return the usual zone in which all moments are midnight; empty: none, or too few tell."""
+    if len(moments) < _FEW:
+        return ""
+
+    for zone in MIDNIGHT_ZONES:
+        local = _to_zone(moments, "UTC", zone)
+        if (local.dt.normalize() == local).all():
+            return zone
+    return ""
+
+
+def _to_zone(stamps: pd.Series, source: str, zone: str) -> pd.Series:
+    placed = stamps.dt.tz_localize(source, ambiguous=True, nonexistent="shift_forward")
+    return placed.dt.tz_convert(zone).dt.tz_localize(None)
+
+
+def _ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return stamps in the order year, month, day as they are written, NaT for others, and their
+    offsets.
+    """
+    parts = texts.str.extract(f"^(?:{_ORDERED})$")
+    for pattern in (_COMPACT, _UNBROKEN):
+        others = texts.str.extract(f"^(?:{pattern})$")
+        parts = parts.where(parts["year"].notna(), others.reindex(columns=parts.columns))
+
+    signed = parts["offset"].str.replace(":", "").str.ljust(5, "0")
+    minutes = pd.to_numeric(signed.str[:3], errors="coerce") * 60
+    minutes += pd.to_numeric(signed.str[0] + signed.str[3:5], errors="coerce")
+    minutes = minutes.where(~parts["offset"].isin(["Z", "UTC", "GMT"]), 0.0)
+    return _assembled(parts), pd.to_timedelta(minutes, unit="min")
+
+
+def _assembled(parts: pd.DataFrame) -> pd.Series:
+    """Return moments from texts of their parts, NaT where these make none."""
+    known = [name for name in _PARTS if name in parts]
+    numbers = parts[known].apply(lambda column: pd.to_numeric(column.str.replace(",", ".")))
+    numbers = numbers.fillna(dict.fromkeys(_PARTS[3:], 0))
+    seconds = 0.0
+    if "second" in numbers:
+        seconds = numbers.pop("second")
+    is_of_our_time = numbers["year"].between(_FIRST_YEAR, _LAST_YEAR)
+    stamps = pd.to_datetime(numbers.where(is_of_our_time), errors="coerce")
+    return (stamps + pd.to_timedelta(seconds, unit="s")).astype("datetime64[ns]")
+
+
+def _unix(texts: pd.Series, per_second: int = 0) -> pd.Series:
+    """Return the moments of unix times in UTC; the number of digits gives their unit."""
+    whole = texts.str.partition(".")[0]
+    parts = 10 ** (3 * ((whole.str.len() - 9) // 3))
+    if per_second:
+        parts = pd.Series(per_second, index=texts.index)
+
+    numbers = texts.where(parts == 1, whole).astype("float64")
+    seconds = numbers // parts
+    rest = (whole.astype("int64") % parts) * (10**9 // parts)
+    rest = rest.where(parts > 1, ((numbers - seconds) * 10**9).round().astype("int64"))
+    nanoseconds = seconds.astype("int64") * 10**9 + rest
+    return pd.to_datetime(nanoseconds, unit="ns", errors="coerce").astype("datetime64[ns]")
+
+
+def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
+    """Return stamps of a format that the user names; None where no text has it."""
+    if form in UNIX_UNITS:
+        is_number = texts.str.fullmatch("[0-9]{1,19}")
+        stamps = _unix(texts, UNIX_UNITS[form]) if is_number.all() else None
+    elif form == EXCEL:
+        serials = pd.to_numeric(texts, errors="coerce")
+        stamps = pd.to_datetime(serials, unit="D", origin="1899-12-30", errors="coerce")
+    elif form == ROC:
+        parts = texts.str.extract(f"^{_ROC_DAY}$")
+        parts["year"] = (pd.to_numeric(parts["year"]) + 1911).astype("string")
+        stamps = _assembled(parts)
+    else:
+        stamps = pd.to_datetime(texts, format=form, errors="coerce")
+
+    if stamps is None or stamps.isna().all():
+        return None
+
+    wrong = stamps.isna()
+    if wrong.any():
+        row = wrong.idxmax()
+        raise CellFault(row, f"{texts[row][:40]!r} is not a day of --date-format {form}")
+    return stamps.astype("datetime64[ns]")
+
+
+def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
+    """Return stamps of the only usual format that fits all texts. Raises CellFault: none does, or
+    several give other days.
+    """
+    fitting: dict[str, pd.Series] = {}
+    for form in DAY_FORMATS:
+        stamps = pd.to_datetime(texts, format=form, errors="coerce", utc="%z" in form)
+        if stamps.notna().all():
+            fitting[form] = stamps
+
+    days = {form: tuple(stamps.dt.date) for form, stamps in fitting.items()}
+    if len(set(days.values())) == 1:
+        return next(iter(fitting.values())).astype("datetime64[ns]")
+
+    if fitting:
+        row = texts.index[0]
+        named = " or ".join(f"--date-format {form!r}" for form in list(fitting)[:2])
+        raise CellFault(
+            row, f"{texts[row][:40]!r} can mean two days; say how days are written: {named}"
+        )
+
+    wrong = ordered.isna()
+    row = wrong.idxmax()
+    advice = ""
+    if texts[row].isdigit() and len(texts[row]) == 5:
+        advice = f"; if it is Excel's number for a day, say --date-format {EXCEL}"
+    raise CellFault(row, f"{texts[row][:40]!r} is not a date; write it as 2024-01-02{advice}")

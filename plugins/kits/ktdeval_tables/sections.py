@@ -1,0 +1,109 @@
+"""Texts that hold several tables one below the other: statements of Interactive Brokers, and tables
+between two lines of `====`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+
+from ktdeval.values import UnreadableError
+
+_RULE = "==="
+_ROW_KINDS = ("Header", "Data")
+_FLEX_MARKS = ("HEADER", "DATA", "BOF", "BOA", "BOS", "EOS", "EOA", "EOF", "MSG")
+_FLEX_FIRST = "ClientAccountID"
+_FACTS = ["Field Name", "Field Value"]
+_HEAD = 40  # lines that are looked at
+
+
+@dataclass
+class Section:
+    """Rows under one header."""
+
+    name: str
+    header: list[str]
+    rows: list[list[str]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+def closed_by_rule(text: str) -> str:
+    """Return the table between two lines of `====`, or the whole text where it has none. Raises
+    UnreadableError: the second line is missing.
+    """
+    if not text.startswith(_RULE):
+        return text
+
+    end = text.find(f"\n{_RULE}", len(_RULE))
+    if end < 0:
+        raise UnreadableError(
+            "its table has no closing line of =====; write the file whole", text.count("\n")
+        )
+    return f"\n{text[:end].partition(chr(10))[2]}\n"
+
+
+def is_sectioned(text: str) -> bool:
+    """Whether a text has several headers, each before its rows."""
+    for line in text.split("\n", _HEAD)[:_HEAD]:
+        cells = [cell.strip('" ') for cell in line.split(",", 3)]
+        if cells[0] == _FLEX_FIRST or cells[0] in _FLEX_MARKS or "TradePrice" in line.split(","):
+            return True
+        if len(cells) > 2 and cells[1] in _ROW_KINDS:
+            return True
+    return False
+
+
+def split_sections(
+    rows: Iterator[tuple[int, list[str]]], facts: MutableMapping[str, str]
+) -> list[Section]:
+    """Return the sections of rows; `facts` gets those of names and values. Raises UnreadableError:
+    a row has no header, or more or fewer cells than it.
+    """
+    sections: list[Section] = []
+    current: dict[str, Section] = {}
+    for line, cells in rows:
+        name, kind, own = _row_kind(cells)
+        if kind == "Header":
+            current[name] = Section(name, own)
+            sections.append(current[name])
+        elif kind == "Data":
+            _add_row(current.get(name), own, line, facts)
+
+    return [section for section in sections if section.rows]
+
+
+def _row_kind(cells: list[str]) -> tuple[str, str, list[str]]:
+    """Return section, kind (Header, Data or another) and own cells of a row."""
+    if cells[0] in _FLEX_MARKS:
+        kind = cells[0].capitalize()
+        own = cells[2:]
+        if kind in _ROW_KINDS and _is_flex_header(own):
+            kind = "Header"
+        return "", kind, own
+    if len(cells) > 1 and cells[1] in (*_ROW_KINDS, "SubTotal", "Total", "Notes"):
+        return cells[0], cells[1], cells[2:]
+    return "", "Header" if _is_flex_header(cells) else "Data", cells
+
+
+def _is_flex_header(cells: list[str]) -> bool:
+    return not {_FLEX_FIRST, "TradeDate", "ReportDate"}.isdisjoint(cells)
+
+
+def _add_row(
+    section: Section | None, cells: list[str], line: int, facts: MutableMapping[str, str]
+) -> None:
+    if section is None:
+        raise UnreadableError("stands before its header; include column headers", line)
+    if section.header == _FACTS:
+        facts[cells[0]] = cells[-1]
+        return
+
+    width = len(section.header)
+    if len(cells) > width and not any(cells[width:]):
+        cells = cells[:width]
+    if len(cells) != width:
+        words = f"has {len(cells)} of {width} cells; export the file again, to its end"
+        raise UnreadableError(words, line)
+
+    section.rows.append(cells)
+    section.lines.append(line)

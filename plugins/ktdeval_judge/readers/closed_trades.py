@@ -1,0 +1,154 @@
+"""Closed trades: each row is a whole trade, with its entry and its exit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_judge.readers.frames import ordered_trades, with_lines
+from ktdeval_judge.readers.role_table import RoleTable
+from ktdeval_judge.readers.roles import is_kind
+from ktdeval_judge.readers.unread import check_unread
+
+_NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the exit"}
+_MAX_GAP = 0.2  #: share of a trade's profit, beside fees, from which on it is another's
+_FEES = 0.01  #: share of a trade's value that fees may take on both sides
+_HALF = 0.5
+
+
+def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
+    """Return trades, two of each row: an entry, and its exit where the position is closed. Raises
+    DataError: a row lacks the day or the price of either, or its profit is that of other sizes.
+    """
+    for role, words in _NEEDED.items():
+        if not table.has(role):
+            raise _lacks(table, role, words)
+
+    table = table.where(table.texts(_entry_role(table, "date")) != "")
+    check_unread("closed", table, flows)
+    shares, is_long = _sizes(table)
+    entry_price = table.positive(_entry_role(table, "price"))
+    is_closed = _closed_rows(table)
+    rows = pd.DataFrame({"code": table.codes(), "shares": shares.abs()})
+    entries = rows.assign(
+        moment=table.moments(_entry_role(table, "date")),
+        side=np.where(is_long, "buy", "sell"),
+        price=entry_price,
+    )
+    exits = rows.assign(
+        moment=table.moments("exit date", may_lack=True),
+        side=np.where(is_long, "sell", "buy"),
+        price=table.numbers("exit price", may_lack=True),
+    )
+    entries["fee"], exits["fee"] = _fees(table)
+    _check_exits(table, entries, exits, is_closed)
+    _check_profits(table, entries, exits, is_closed)
+    table.note("Each row is a closed trade: its entry and its exit are trades of their own.")
+    still_open = int((~is_closed).sum())
+    if still_open:
+        table.note(f"Trades that are still open: {still_open}.")
+
+    fills = pd.concat([with_lines(entries, table), with_lines(exits, table)[is_closed]])
+    return {
+        "trades": ordered_trades(fills.reset_index(drop=True), table.place),
+        "cash": table.fact("initial cash"),
+    }
+
+
+def _lacks(table: RoleTable, role: str, words: str) -> DataError:
+    other = "exit price" if role == "exit date" else "exit date"
+    has = table.column(other) if table.has(other) else "exit"
+    option = f"--map {role.replace(' ', '_')}=COLUMN"
+    return DataError(
+        f"{table.place}: column {has!r}: a row is a whole trade, and {words} is missing: add a column"
+        f" {role.replace(' ', '_')}, or name it: {option}; {table.shown}"
+    )
+
+
+def _entry_role(table: RoleTable, what: str) -> str:
+    role = f"entry {what}"
+    return role if table.has(role) else what
+
+
+def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
+    """Return the shares of rows, and whether each is long."""
+    if table.has("shares"):
+        shares = table.numbers("shares")
+    elif table.has("entry value"):
+        shares = table.positive("entry value") / table.positive(_entry_role(table, "price"))
+        table.note(f"Shares are {table.column('entry value')!r} over the price of the entry.")
+    else:
+        raise table.lacks("shares")
+
+    table.check(shares != 0, table.column("shares" if table.has("shares") else "entry value"), "expected"
+                " a number other than zero, was")  # fmt: skip
+    is_long = shares > 0
+    role = next((each for each in ("side", "effect") if table.has(each)), "")
+    if not role:
+        return shares, is_long
+
+    words = table.words(role)
+    says_long = is_kind(words, "buy", "long")
+    says_short = is_kind(words, "sell")
+    table.check(says_long | says_short, table.column(role), "expected long or short, was")
+    is_wrong = says_long & ~is_long
+    table.check(~is_wrong, table.column(role), "the size is below 0 beside")
+    return shares, says_long
+
+
+def _closed_rows(table: RoleTable) -> pd.Series:
+    has_exit = table.texts("exit date") != ""
+    if table.has("status"):
+        words = table.words("status")
+        is_known = is_kind(words, "live", "done", "undone", "close") | (words == "")
+        table.check(is_known, table.column("status"), "expected open or closed, was")
+        has_exit &= ~is_kind(words, "live")
+    return has_exit
+
+
+def _fees(table: RoleTable) -> tuple[pd.Series, pd.Series]:
+    """Return what was paid at the entry and at the exit of each row; a fee of both is half of each."""
+    if "entry fee" in table.roles or "exit fee" in table.roles:
+        none = pd.Series(np.nan, index=table.table.cells.index)
+        found = []
+        for role in ("entry fee", "exit fee"):
+            found.append(table.numbers(role, may_lack=True).abs() if role in table.roles else none)
+        return found[0], found[1]
+
+    role = "total fee" if table.has("total fee") else "fee"
+    if role not in table.roles:
+        none = pd.Series(np.nan, index=table.table.cells.index)
+        return none, none
+    half = table.sum_of(role).abs() * _HALF
+    return half, half
+
+
+def _check_exits(
+    table: RoleTable, entries: pd.DataFrame, exits: pd.DataFrame, is_closed: pd.Series
+) -> None:
+    is_priced = ~is_closed | (exits["price"] > 0)
+    table.check(is_priced, table.column("exit price"), "expected a number above zero, was")
+    is_later = ~is_closed | (exits["moment"] >= entries["moment"])
+    table.check(is_later, table.column("exit date"), "is before the entry:")
+
+
+def _check_profits(
+    table: RoleTable, entries: pd.DataFrame, exits: pd.DataFrame, is_closed: pd.Series
+) -> None:
+    """Raise DataError where most profits are not those of the sizes and prices: of contracts with a
+    multiplier, or in another currency.
+    """
+    if "profit" not in table.roles:
+        return
+
+    profits = table.numbers("profit", may_lack=True)
+    sign = np.where(entries["side"] == "buy", 1.0, -1.0)
+    gross = sign * entries["shares"] * (exits["price"] - entries["price"])
+    slack = _MAX_GAP * gross.abs() + _FEES * entries["shares"] * entries["price"]
+    is_other = is_closed & profits.notna() & ((profits - gross).abs() > slack)
+    if is_other.sum() > _HALF * is_closed.sum():
+        row = int(is_other.to_numpy().argmax())
+        words = f"{profits.iloc[row]:g}, and the shares and prices give {gross.iloc[row]:g}"
+        advice = "contracts with a multiplier, or another currency: write shares and prices of the account"
+        table.refuse(row, table.column("profit"), f"{words}: {advice}")

@@ -1,0 +1,402 @@
+"""Forms of a declaration: from a table with roles to decisions, trades or values.
+
+A form is told by the roles that a table has. A column with a role that the form does not read is named
+in a note; one that would change what the rows mean is refused (`unread.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_judge.declared import Declared
+from ktdeval_judge.readers.closed_trades import read_closed_trades
+from ktdeval_judge.readers.frames import (
+    RETURNS_ONLY,
+    ordered_orders,
+    ordered_trades,
+    values_of,
+    with_lines,
+)
+from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.roles import is_kind
+from ktdeval_judge.readers.units import per_cent_of_returns, weights_as_shares
+from ktdeval_judge.readers.unread import check_unread
+from ktdeval_judge.readers.wide import read_wide
+
+FORMS = (
+    "weight; position (the shares to hold); side with cash or shares; shares with price (a trade);"
+    " entry and exit of a trade with their days; or a day with nav or return"
+)
+_RETURNS = ("return", "return fraction", "return percent", "log return")
+_FEW = 3  # cells of a code or day that repeat
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormOptions:
+    """What a program adds to a form."""
+
+    program: str = "plain"
+    decided: str = ""  #: role of the day of an order's decision: the fills are decisions too
+    cash: str = ""  #: `first`: the first value is the capital; `before`: and is of no day
+    signed_fees: bool = False  #: whether fees are flows of cash, below zero where paid
+    flows: str = ""  #: column of deposits and withdrawals
+
+
+def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
+    """Return the name of the form that a table has; empty: it has none. Raises DataError: it has
+    several. `given`: roles that the user names, whose form precedes.
+    """
+    if table.has("exit price") or table.has("exit date"):
+        return "closed"
+
+    acts = "side" in table.roles or "is buy" in table.roles
+    shares = table.has("shares") or table.has("filled shares")
+    price = table.has("price") or table.has("filled price")
+    forms: list[str] = []
+    if shares and price:
+        forms.append("fills")
+    elif acts and (shares or table.has("cash")):
+        forms.append("orders")
+    elif shares:
+        forms.append("holdings")
+
+    for role, form in (("weight", "weights"), ("position", "holdings")):
+        if role in given:
+            return form
+        is_state = acts and forms  # of the account, beside what was done
+        if table.has(role) and form not in forms and not is_state:
+            forms.append(form)
+
+    if len(forms) > 1:
+        return _refuse_mix(table, forms)
+    if forms:
+        return forms[0]
+    return _form_of_values(table)
+
+
+def _refuse_mix(table: RoleTable, forms: list[str]) -> str:
+    option = "--map weight=COLUMN or --map position=COLUMN"
+    raise DataError(
+        f"{table.place}: mixes {' and '.join(forms)}; one file declares in one form: keep one of these"
+        f" columns, or name it: {option}"
+    )
+
+
+def _form_of_values(table: RoleTable) -> str:
+    codes = table.texts("code").nunique() if "code" in table.roles else 1
+    if table.has("cash") and codes > 1:
+        raise DataError(f"{table.place}: cash without a side; add a column side of buy and sell")
+    if codes > 1:
+        return ""
+    if table.has("nav"):
+        return "values"
+    for role in (*_RETURNS, "cumulative return"):
+        if table.has(role):
+            return "returns"
+    return ""
+
+
+def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
+    """Return what a table of a form declares. Raises DataError: the first fault, with its place."""
+    found = _READERS[form](table, options)
+    return Declared(
+        program=options.program,
+        source=table.path.name,
+        notes=tuple(table.notes),
+        **found,
+    )
+
+
+# ---- fills and orders
+
+
+def read_fills(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read rows of purchases and sales, sides by words or by the sign of the shares."""
+    size = "filled shares" if table.has("filled shares") else "shares"
+    price = "filled price" if table.has("filled price") else "price"
+    table = _filled_rows(table, size)
+    shares = table.numbers(size)
+    if "side" in table.roles or "is buy" in table.roles:
+        sides = table.sides()
+        acting = (sides != "hold") & (shares != 0)
+        if not acting.all():
+            table, sides = table.where(acting), sides[acting].reset_index(drop=True)
+            shares = table.numbers(size)
+        sides = _with_signs(table, size, sides, shares)
+    else:
+        table.check(shares != 0, table.column(size), "expected a number other than zero, was")
+        sides = pd.Series(np.where(shares > 0, "buy", "sell"))
+        _check_no_sides(table, shares)
+
+    fills = pd.DataFrame(
+        {
+            "moment": _moments(table),
+            "code": table.codes(),
+            "side": sides,
+            "shares": shares.abs(),
+            "price": table.positive(price),
+        }
+    )
+    check_unread("fills", table, options.flows, fills)
+    fills["fee"] = _fees(table, options)
+    if "decided" in table.roles and not options.decided:
+        fills["decided"] = days_of(table.moments("decided"))
+
+    found: dict[str, object] = {
+        "trades": ordered_trades(with_lines(fills, table), table.place),
+        "cash": table.fact("initial cash"),
+    }
+    if options.decided:
+        decided = days_of(table.moments(options.decided))
+        orders = fills[["code", "side"]].assign(day=decided, amount=fills["shares"])
+        found["decisions"] = ordered_orders(
+            with_lines(orders[["day", "code", "side", "amount"]], table), table.place
+        )
+    return found
+
+
+def read_orders(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read orders: a side with shares, or with an amount of cash."""
+    size = "shares" if table.has("shares") else "cash"
+    table = _filled_rows(table, size)
+    sides = table.sides()
+    table, sides = table.where(sides != "hold"), sides[sides != "hold"].reset_index(drop=True)
+    check_unread("orders", table, options.flows)
+    orders = pd.DataFrame(
+        {
+            "day": days_of(table.moments()),
+            "code": table.codes(),
+            "side": sides,
+            "cash" if size == "cash" else "amount": table.positive(size),
+        }
+    )
+    decisions = ordered_orders(with_lines(orders, table), table.place)
+    return {"decisions": decisions, "cash": table.fact("initial cash")}
+
+
+def _filled_rows(table: RoleTable, size: str) -> RoleTable:
+    """Return the rows of orders that were filled, in whole or in part. Raises DataError: a state is
+    not known.
+    """
+    total = len(table)
+    if table.has("status"):
+        words = table.words("status")
+        is_done = is_kind(words, "done") | (words == "")
+        if size == "filled shares":
+            is_done |= is_kind(words, "partly")
+        is_known = is_done | is_kind(words, "undone")
+        if not is_known.all():
+            row = int((~is_known).to_numpy().argmax())
+            column = table.column("status")
+            cell = table.texts("status").iloc[row][:40]
+            table.refuse(
+                row, column, f"{cell!r} is neither filled nor canceled; keep the rows of fills"
+            )
+        table = table.where(is_done)
+
+    if size == "filled shares":
+        table = table.where(table.numbers(size, may_lack=True).fillna(0.0) != 0)
+    left_out = total - len(table)
+    if left_out:
+        table.note(f"Left out: {left_out} orders that were canceled, rejected or not filled.")
+    if not len(table):
+        raise DataError(f"{table.place}: has no order that was filled; write one row a fill")
+    return table
+
+
+def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series) -> pd.Series:
+    """Return sides. Raises DataError: a size below zero, unless each sale has one and no purchase."""
+    below = shares < 0
+    if below.any() and not below.equals(sides == "sell"):
+        row = int(below.to_numpy().argmax())
+        words = f"{shares.iloc[row]:g} is below 0 beside a side; write sizes above 0"
+        table.refuse(row, table.column(size), words)
+    _check_long(table, sides)
+    return sides
+
+
+def _check_long(table: RoleTable, sides: pd.Series) -> None:
+    """Raise DataError where each row says `long`, and some may be the end of a position."""
+    role = "side" if "side" in table.roles else "is buy"
+    is_repeated = table.codes().duplicated().any()
+    if is_repeated and is_kind(table.words(role), "long").all():
+        raise DataError(
+            f"{table.place}: column {table.column(role)}: long in all rows names positions, of which"
+            " some rows may be the end; write buy or sell"
+        )
+
+
+def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
+    """Raise DataError where neither a side nor a sign tells purchases from holdings."""
+    days = days_of(table.moments())
+    is_held = (
+        pd.DataFrame({"code": table.codes(), "day": days}).drop_duplicates()["code"].duplicated()
+    )
+    if (shares > 0).all() and is_held.any():
+        raise DataError(
+            f"{table.place}: has shares with a price, no side, and no number below 0: purchases, or"
+            f" what is held? Add a column side of buy and sell, or say that it is held: --map"
+            f" position={table.column('shares')!r}"
+        )
+
+
+def _moments(table: RoleTable) -> pd.Series:
+    """Return the moments of rows, with the time of day of a column beside that of days."""
+    moments = table.moments()
+    if "time" not in table.roles or (moments.dt.normalize() != moments).any():
+        return moments
+
+    digits = table.texts("time").str.replace(":", "").str.partition(".")[0].str.zfill(6)
+    is_time = digits.str.fullmatch("[0-2][0-9][0-5][0-9][0-5][0-9]")
+    if not is_time.all():
+        return moments
+    seconds = digits.str[:2].astype(int) * 3600 + digits.str[2:4].astype(int) * 60
+    return moments + pd.to_timedelta(seconds + digits.str[4:].astype(int), unit="s")
+
+
+def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
+    """Return what was paid for each row, [n]; NaN where that is not known."""
+    role = "total fee" if table.has("total fee") else "fee"
+    if role not in table.roles:
+        return pd.Series(np.nan, index=table.table.cells.index)
+
+    fees = table.sum_of(role)
+    is_flow = options.signed_fees or (fees.min() < 0 and not fees.max() > 0)
+    if is_flow and not options.signed_fees:
+        table.note("Fees below zero are taken for what was paid.")
+    return -fees if is_flow else fees
+
+
+# ---- targets
+
+
+def read_weights(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read shares of the account to hold; a code `CASH` is cash."""
+    cash = is_kind(table.codes().str.lower(), "cash")
+    weights = weights_as_shares(table, table.numbers("weight"), table.column("weight"), _day_sums)
+    frame = _targets(table, "weight", weights)
+    check_unread("weights", table, options.flows)
+    return {"decisions": frame[~cash.to_numpy()].reset_index(drop=True)}
+
+
+def read_holdings(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read the shares to hold."""
+    role = "position" if table.has("position") else "shares"
+    check_unread("holdings", table, options.flows)
+    if "high" in table.roles and "low" in table.roles:
+        raise DataError(
+            f"{table.place}: columns high and low: holds the bars of a market, and no decisions; give"
+            " it to `ktdeval data make`"
+        )
+
+    shares = table.numbers(role)
+    is_unclear = table.column(role).strip().lower() in ("position", "positions")
+    if is_unclear and 0 < shares.abs().max() <= 1:
+        raise DataError(
+            f"{table.place}: column {table.column(role)}: no number is beyond 1, so that these may be"
+            " weights or signals; call it weight, or target_shares where it is shares"
+        )
+    return {"decisions": _targets(table, "shares", shares)}
+
+
+def _day_sums(table: RoleTable, numbers: pd.Series) -> pd.Series:
+    return numbers.abs().groupby(days_of(table.moments())).sum()
+
+
+def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
+    frame = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), form: numbers})
+    repeated = frame.duplicated(["day", "code"])
+    if repeated.any():
+        row = int(repeated.to_numpy().argmax())
+        words = "the same day and code a second time; keep one row"
+        table.refuse(row, table.column("date"), words)
+
+    frame = with_lines(frame, table).sort_values(["day", "code"], kind="stable", ignore_index=True)
+    return frame.astype({"day": "int64", "code": "object"})
+
+
+# ---- values
+
+
+def read_values(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read account values, with the benchmark beside them."""
+    numbers = table.numbers("nav")
+    table.check(numbers > 0, table.column("nav"), "expected a number above zero, was")
+    moments = table.moments()
+    values = values_of(table, moments, numbers)
+    check_unread("values", table, options.flows, values)
+    if options.flows and options.flows in table.table.header:
+        flows = table.numbers_in(options.flows, may_lack=True).fillna(0.0)
+        values = without_flows(values, flows.groupby(days_of(moments)).sum(), table.note)
+
+    found: dict[str, object] = {"values": values, "cash": table.fact("initial cash")}
+    if options.cash:
+        found["cash"] = float(values.iloc[0])
+    if options.cash == "before":
+        found["values"] = values.iloc[1:]
+    if table.has("benchmark return"):
+        returns = table.numbers("benchmark return", may_lack=True).fillna(0.0)
+        found["benchmark"] = values_of(table, moments, returns).rename("benchmark")
+    return found
+
+
+def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], None]) -> pd.Series:
+    """Return values as if nothing had been paid in or out: what a day brought is taken as paid at its
+    close.
+    """
+    paid = flows.reindex(values.index).fillna(0.0)
+    growth = (values - paid) / values.shift(1)
+    growth.iloc[0] = 1.0
+    total = float(paid.sum())
+    note(
+        f"Deposits and withdrawals of {total:,.2f} in all are taken out, each at the close of its day."
+    )
+    return values.iloc[0] * growth.cumprod()
+
+
+def read_returns(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read returns by day as the values of an account of 1 before the first."""
+    moments = table.moments()
+    role = next((each for each in _RETURNS if table.has(each)), "cumulative return")
+    numbers = table.numbers(role, may_lack=True)
+    order = moments.argsort(kind="stable")
+    is_first = pd.Series(numbers.index == order.iloc[0], index=numbers.index)
+    table.check(numbers.notna() | is_first, table.column(role), "expected a number, was")
+    check_unread("returns", table, options.flows)
+
+    column = table.column(role)
+    numbers = per_cent_of_returns(table, role, column, numbers.fillna(0.0))
+    growth = np.exp(numbers) if role == "log return" else 1.0 + numbers
+    table.check(growth > 0, column, "expected a return above -100 %, was")
+    values = growth
+    if role != "cumulative return":
+        values = growth.iloc[order].cumprod().reindex(growth.index)
+    table.note(RETURNS_ONLY)
+    return {"values": values_of(table, moments, values), "cash": 1.0}
+
+
+def read_closed(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read closed trades: each row is an entry and, where it is over, an exit."""
+    return read_closed_trades(table, options.flows)
+
+
+def read_wide_weights(table: RoleTable, options: FormOptions) -> dict[str, object]:
+    """Read a table of days and codes as weights."""
+    return read_wide(table)
+
+
+_READERS: Mapping[str, Callable[[RoleTable, FormOptions], dict[str, object]]] = {
+    "closed": read_closed,
+    "fills": read_fills,
+    "orders": read_orders,
+    "weights": read_weights,
+    "holdings": read_holdings,
+    "values": read_values,
+    "returns": read_returns,
+    "wide": read_wide_weights,
+}

@@ -1,0 +1,342 @@
+"""Forms of single programs that take more than names of columns."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_judge.readers.forms import FormOptions
+from ktdeval_judge.readers.frames import (
+    SAME_CLOSE,
+    ordered_orders,
+    ordered_trades,
+    shifted_days,
+    targets_of,
+    values_of,
+)
+from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.wide import wide_numbers
+
+_SOLD = "-1"  # status of a row that Qlib's `parse_position` keeps for what was sold that day
+_FILLED_BOOK = (
+    "Positions are what Qlib held after its fills: what it could not fill is not a decision here."
+)
+_NO_FACTOR = (
+    "Amounts are taken for shares, which they are where $factor is 1; else add a column factor."
+)
+_NO_SESSIONS = "Without the market's trading days, the weekday before a row is its decision's day."
+_ROUNDING = 1e-3  # of the sum of weights
+_ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # of one asset, as pandas writes an array
+_TIERS = ("buy", "overweight", "hold", "underweight", "sell")
+_LABEL = re.compile(r"rating[^\n]{0,200}?[:\-][\s*]*([A-Za-z]+)", re.IGNORECASE)
+_PROPOSAL = re.compile(r"final transaction proposal[\s:*]*([A-Za-z]+)", re.IGNORECASE)
+_SIZES = (
+    "Ratings say no size. Each asset of the logs has an equal share of the account: Buy fills it, Sell"
+    " empties it, Overweight goes half of the way up, Underweight half of the way down. A day on which"
+    " all ratings are Hold trades nothing; another brings all assets to their shares."
+)
+_SHORTS = "short is read as sell, cover as buy."
+
+Found = dict[str, object]
+
+
+# ---- Qlib
+
+
+def read_qlib_report(table: RoleTable, options: FormOptions) -> Found:
+    """Read `report_normal`, whose `return` leaves costs out: account = account before * (1 + return -
+    cost).
+    """
+    moments = table.moments()
+    account = table.positive("nav")
+    returns = table.numbers_in("return")
+    costs = table.numbers_in("cost")
+    growth = 1.0 + returns - costs
+    table.check(growth > 0, "return", "the account falls to nothing; write returns as fractions: ")
+    before = account / growth
+    found: Found = {
+        "values": values_of(table, moments, account),
+        "fees": values_of(table, moments, costs * before).rename("fees"),
+        "cash": round(float(before.iloc[int(moments.to_numpy().argmin())]), 4),
+    }
+    if table.has("benchmark return"):
+        bench = table.numbers("benchmark return")
+        found["benchmark"] = values_of(table, moments, bench).rename("benchmark")
+    return found
+
+
+def read_qlib_positions(table: RoleTable, options: FormOptions) -> Found:
+    """Read positions after the trades of their day: a book was decided on the trading day before."""
+    cells = table.table.cells
+    if "status" in cells:
+        table = table.where(pd.to_numeric(cells["status"], errors="coerce") != float(_SOLD))
+
+    shares = table.numbers("position")
+    table.note(_FILLED_BOOK)
+    if "factor" in table.table.header and (table.table.cells["factor"] != "").any():
+        shares = shares * table.numbers_in("factor", may_lack=True).fillna(1.0)
+    else:
+        table.note(_NO_FACTOR)
+    if not table.sessions:
+        table.note(_NO_SESSIONS)
+
+    books = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), "shares": shares})
+    repeated = books.duplicated(["day", "code"])
+    if repeated.any():
+        row = int(repeated.to_numpy().argmax())
+        words = f"{books['code'].iloc[row]} appears twice on one day; keep one row"
+        table.refuse(row, table.column("code"), words)
+
+    # a session between the first and the last day that has no rows has an empty book
+    days = set(books["day"])
+    within = [day for day in table.sessions if min(days) < day < max(days)]
+    code = books["code"].iloc[0]
+    empty = [(day, code, 0.0) for day in within if day not in days]
+    books = pd.concat([books, pd.DataFrame(empty, columns=["day", "code", "shares"])])
+    books["day"] = [_day_before(int(day), table.sessions) for day in books["day"]]
+    return {"decisions": targets_of(books.astype({"shares": "float64"}), "shares", table.place)}
+
+
+def _day_before(day: int, sessions: tuple[int, ...]) -> int:
+    """Return the trading day before a day; without trading days the weekday before."""
+    at = bisect_left(sessions, day)
+    if at:
+        return sessions[at - 1]
+    before = np.busday_offset(pd.Timestamp(str(day)).date(), -1, roll="forward")
+    return int(str(before).replace("-", ""))
+
+
+# ---- FinRL
+
+
+def read_actions(table: RoleTable, options: FormOptions) -> Found:
+    """Read the actions of FinRL: shares bought or sold at the close of their day, or the weights that
+    earned the return of their day, which were decided on the row before.
+    """
+    codes = [name for name in table.table.header if name != table.column("date")]
+    if "actions" in codes:
+        raise DataError(
+            f"{table.place}: column 'actions' names no asset; rename it to the asset's code, with --from"
+            " finrl"
+        )
+
+    cells = table.table.cells.copy()
+    for code in codes:
+        cells[code] = cells[code].str.replace(_ARRAY, r"\1", regex=True)
+        numbers = pd.to_numeric(cells[code], errors="coerce")
+        table.check(numbers.notna(), code, "expected a number, was")
+    actions = pd.DataFrame({code: pd.to_numeric(cells[code]) for code in codes}, dtype="float64")
+    days = days_of(table.moments())
+    repeated = days.duplicated()
+    if repeated.any():
+        row = int(repeated.to_numpy().argmax())
+        words = f"the day {days.iloc[row]} appears twice; keep one row a day"
+        table.refuse(row, table.column("date"), words)
+
+    table.note(SAME_CLOSE.format(program="FinRL"))
+    long = actions.assign(day=days).melt("day", var_name="code", value_name="number")
+    if _are_weights(actions):
+        table.note(
+            "Weights stand on the day after the one on which they were decided; the first row was held"
+            " by nobody."
+        )
+        before = shifted_days(days.tolist())
+        books = long.assign(day=long["day"].map(before)).dropna()
+        return {"decisions": targets_of(_as_days(books, "weight"), "weight", table.place)}
+
+    table.note("Actions are those that FinRL filled, after its own limits of cash and shares.")
+    long = long[long["number"] != 0.0]
+    orders = long.assign(
+        side=np.where(long["number"] > 0, "buy", "sell"), amount=long["number"].abs()
+    )
+    return {"decisions": ordered_orders(orders[["day", "code", "side", "amount"]], table.place)}
+
+
+def _are_weights(actions: pd.DataFrame) -> bool:
+    """Whether actions are those of the portfolio environment: shares are whole numbers."""
+    is_whole = (actions % 1.0 == 0.0).all(axis=1)
+    sums_to_one = (actions.sum(axis=1) - 1.0).abs() <= _ROUNDING
+    return bool((sums_to_one & (actions >= 0.0).all(axis=1) & ~is_whole).all())
+
+
+def _as_days(books: pd.DataFrame, form: str) -> pd.DataFrame:
+    return books.rename(columns={"number": form}).astype({"day": "int64"})
+
+
+# ---- values of wide tables
+
+
+def read_one_value(table: RoleTable, options: FormOptions) -> Found:
+    """Read the values of the only column beside that of days."""
+    names = [name for name in table.table.header if name != table.column("date")]
+    if len(names) != 1:
+        shown = ", ".join(names)[:200] or "none"
+        raise DataError(
+            f"{table.place}: expected the values of one strategy, found columns: {shown}; keep one, or"
+            " share the cash among them (cash_sharing=True)"
+        )
+
+    values = values_of(table, table.moments(), table.numbers_in(names[0]))
+    first = float(values.iloc[0])
+    if options.cash == "only":
+        return {"cash": first}
+    if options.cash == "before":
+        return {"values": values.iloc[1:], "cash": first}
+    return {"values": values}
+
+
+def read_sum_of_positions(table: RoleTable, options: FormOptions) -> Found:
+    """Read positions in money, with a column of cash, as the value of the account."""
+    names = [name for name in table.table.header if name != table.column("date")]
+    total = wide_numbers(table, names).sum(axis=1)
+    index = pd.Index(total.index, name="day", dtype="int64")
+    return {"values": pd.Series(total.to_numpy(), index=index, name="value")}
+
+
+# ---- ai-hedge-fund
+
+
+def read_benchmark(table: RoleTable, options: FormOptions) -> Found:
+    """Read returns of the benchmark between the dates; its values begin with the first date."""
+    levels = values_of(table, table.moments(), table.positive("benchmark"))
+    returns = levels.pct_change().dropna().rename("benchmark")
+    found: Found = {"cash": table.fact("initial cash")}
+    if len(returns):
+        found["benchmark"] = returns
+    return found
+
+
+def read_final_weights(table: RoleTable, options: FormOptions) -> Found:
+    """Read the records of a fund: its weights after the fills of each day, and its value."""
+    weights = _by_code(table, "final_weights.")
+    long = weights.melt("day", var_name="code", value_name="weight").dropna()
+    values = values_of(table, table.moments(), table.numbers("nav"))
+    return {"decisions": targets_of(long, "weight", table.place), "values": values}
+
+
+def read_decisions_by_code(table: RoleTable, options: FormOptions) -> Found:
+    """Read days of version 1, each with a decision, the shares executed and the price by code."""
+    table.note(_SHORTS)
+    moments = table.moments()
+    found: Found = {"values": values_of(table, moments, table.numbers_in("portfolio_value"))}
+    orders = []
+    fills = []
+    for column in table.table.header:
+        code = column.removeprefix("decisions.").removesuffix(".action")
+        if column != f"decisions.{code}.action":
+            continue
+
+        rows = table.where(table.table.cells[column] != "")
+        made = RoleTable(
+            rows.path,
+            rows.table,
+            {**rows.roles, "side": (column,)},
+            rows.clock,
+            sessions=rows.sessions,
+        )
+        sides = made.sides()
+        amounts = made.numbers_in(f"decisions.{code}.quantity")
+        acting = made.where((sides != "hold") & (amounts != 0))
+        frame = pd.DataFrame({"moment": acting.moments(), "code": code, "side": acting.sides()})
+        amounts = acting.numbers_in(f"decisions.{code}.quantity")
+        orders.append(frame.assign(day=days_of(frame["moment"]), amount=amounts))
+        executed = acting.numbers_in(f"executed_trades.{code}", may_lack=True).fillna(0.0)
+        prices = acting.numbers_in(f"current_prices.{code}", may_lack=True)
+        fills.append(frame.assign(shares=executed, price=prices)[executed != 0])
+
+    decided = pd.concat(orders)[["day", "code", "side", "amount"]]
+    found["decisions"] = ordered_orders(decided, table.place)
+    filled = pd.concat(fills)
+    if len(filled):
+        found["trades"] = ordered_trades(filled, table.place)
+    return found
+
+
+def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
+    """Return the numbers of columns with a prefix under the codes behind it, and their days."""
+    columns = [column for column in table.table.header if column.startswith(start)]
+    numbers = {name.removeprefix(start): table.numbers_in(name, may_lack=True) for name in columns}
+    return pd.DataFrame(numbers, index=table.table.cells.index).assign(day=days_of(table.moments()))
+
+
+# ---- TradingAgents
+
+
+def read_ratings(tables: Sequence[RoleTable]) -> Found:
+    """Read the ratings of logs together: shares depend on how many assets there are."""
+    ratings: dict[tuple[int, str], str] = {}
+    for table in tables:
+        texts = table.table.cells["final_trade_decision"]
+        rows = zip(days_of(table.moments()), table.codes(), texts, strict=True)
+        for row, (day, code, text) in enumerate(rows):
+            rating = rating_of(text)
+            if ratings.setdefault((int(day), code), rating) != rating:
+                words = f"{code[:40]} has two ratings of {day}; keep one log"
+                table.refuse(row, table.column("date"), words)
+
+    first = tables[0]
+    first.note(_SIZES)
+    unrated = sum(not rating for rating in ratings.values())
+    if unrated:
+        first.note(f"Decisions without a rating, read as Hold as TradingAgents does: {unrated}.")
+    return {"decisions": targets_of(_books(ratings), "weight", first.path)}
+
+
+def rating_of(text: str) -> str:
+    """Return the rating in a decision: after the word rating, or in a final transaction proposal, else
+    the first word that is one; empty: none.
+    """
+    for pattern in (_LABEL, _PROPOSAL):
+        for line in text.splitlines():
+            found = pattern.search(line)
+            if found and found[1].lower() in _TIERS:
+                return found[1].lower()
+
+    for word in text.lower().split():
+        bare = word.strip("*:.,")
+        if bare in _TIERS:
+            return bare
+    return ""
+
+
+def _books(ratings: Mapping[tuple[int, str], str]) -> pd.DataFrame:
+    """Return target weights of each asset that was rated until then, by days with a rating other than
+    Hold.
+    """
+    share = 1.0 / max(len({code for _, code in ratings}), 1)
+    book: dict[str, float] = {}
+    books: dict[int, dict[str, float]] = {}
+    moving: set[int] = set()
+    for day, code in sorted(ratings):
+        held = book.get(code, 0.0)
+        moved = {
+            "buy": share,
+            "overweight": (held + share) / 2,
+            "underweight": held / 2,
+            "sell": 0.0,
+        }
+        rating = ratings[day, code]
+        book[code] = moved.get(rating, held)
+        if rating in moved:
+            moving.add(day)
+        books[day] = dict(book)
+
+    rows = [(day, code, weight) for day in sorted(moving) for code, weight in books[day].items()]
+    return pd.DataFrame(rows, columns=["day", "code", "weight"])
+
+
+PROGRAM_FORMS: Mapping[str, Callable[[RoleTable, FormOptions], Found]] = {
+    "qlib_report": read_qlib_report,
+    "qlib_positions": read_qlib_positions,
+    "actions": read_actions,
+    "one_value": read_one_value,
+    "sum_of_positions": read_sum_of_positions,
+    "benchmark": read_benchmark,
+    "final_weights": read_final_weights,
+    "decisions_by_code": read_decisions_by_code,
+}

@@ -1,0 +1,176 @@
+"""Programs whose files are known by their columns: `programs.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.values import Value, convert_value, load_yaml, near_matches
+from ktdeval_judge.readers.role_table import RoleTable
+from ktdeval_judge.readers.roles import near_name, role_names
+from ktdeval_tables.cell_tables import CellTable
+
+PLAIN = "plain"  #: name of what no program wrote
+_INDEX_NAMES = ("", "index", "date", "datetime", "day", "timestamp")
+_ANY = "*"  # value of `keep`: any that is not empty
+
+
+class ProgramTable(Value):
+    """A table that a program writes, as of `programs.yaml`."""
+
+    form: str = ""
+    columns: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()  #: columns without which it can't be read; empty: `columns`
+    any: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    name: str = ""
+    only: bool = False
+    first: bool = False
+    last: str = ""
+    min_columns: int = 0
+    roles: dict[str, str] = {}
+    keep: dict[str, tuple[str, ...] | str] = {}
+    others: str = ""
+    level: dict[str, tuple[str, ...]] = {}
+    decided: str = ""
+    cash: str = ""
+    start: tuple[str, ...] = ()
+    signed_fees: bool = False
+    checked_side: str = ""
+    code_in: str = ""
+    notes: tuple[str, ...] = ()
+
+    def is_of(self, table: CellTable) -> bool:
+        """Whether a table is this one, by its columns."""
+        has_sign = self.columns or self.name or self.first
+        names = set(map(near_name, table.header))
+        if not has_sign or not names.issuperset(map(near_name, self.columns)):
+            return False
+        if self.name and table.name.casefold() != self.name:
+            return False
+        if self.any and names.isdisjoint(map(near_name, self.any)):
+            return False
+        if self.only and len(table.header) != len(self.columns) + self.first:
+            return False
+        return self._has_places(table, names)
+
+    def _has_places(self, table: CellTable, names: set[str]) -> bool:
+        """Whether columns stand where a table of this kind has them, and none is another's."""
+        if not names.isdisjoint(map(near_name, self.without)):
+            return False
+        if self.form == "values" and not names.isdisjoint(_flow_names()):
+            return False  # a value beside deposits is another program's
+        for start in self.starts:
+            if not any(column.startswith(start) for column in table.header):
+                return False
+        header = table.header or ("?",)
+        if self.first and header[0].lower() not in ("", "index", "__index_level_0__"):
+            return False
+        return len(header) >= self.min_columns and self.last in ("", header[-1])
+
+
+class Program(Value):
+    """A program, as of `programs.yaml`."""
+
+    tables: tuple[ProgramTable, ...]
+    form: str = ""  #: of all tables together
+    zone: str = ""
+    written_in: str = ""
+    own_zone: bool = False
+    is_label: bool = True
+    ends: bool = False
+    notes: tuple[str, ...] = ()
+
+    def table_of(self, table: CellTable) -> ProgramTable | None:
+        """Return which table of the program a table is; None: none by its columns."""
+        return next((each for each in self.tables if each.is_of(table)), None)
+
+    def nearest_table(self, table: CellTable) -> ProgramTable:
+        """Return which table a table is that is said to be of the program."""
+        names = set(map(near_name, table.header))
+        for each in self.tables:
+            if not each.only and not names.isdisjoint(map(near_name, each.marks)):
+                return each
+        return self.tables[-1]
+
+
+@cache
+def programs() -> Mapping[str, Program]:
+    """Return the programs by name."""
+    path = Path(__file__).with_name("programs.yaml")
+    written: Any = load_yaml(path)
+    return {name: convert_value(program, Program, str(path)) for name, program in written.items()}
+
+
+@cache
+def _flow_names() -> frozenset[str]:
+    return frozenset(name for name, _ in role_names()["flow"])
+
+
+def check_program(name: str) -> None:
+    """Raise UsageError where there is no program of a name."""
+    known = [*programs(), PLAIN]
+    if name not in known:
+        hint = near_matches(name[:40], known) or f"; there are {', '.join(known)}"
+        raise UsageError(f"--from: no reader {name[:40]!r}{hint}")
+
+
+def programs_of(tables: Sequence[CellTable]) -> list[str]:
+    """Return the names of the programs that wrote any of the tables, by their columns."""
+    found = []
+    for name, program in programs().items():
+        if any(program.table_of(table) is not None for table in tables):
+            found.append(name)
+    return found
+
+
+def needed_columns(entry: ProgramTable, table: RoleTable) -> dict[str, str]:
+    """Return near name -> column of the columns that a table of a program has. Raises DataError: one is
+    missing.
+    """
+    columns = {near_name(column): column for column in reversed(table.table.header)}
+    for name in entry.needs or entry.columns:
+        if near_name(name) not in columns:
+            raise DataError(
+                f"{table.place}: lacks the column {name}; include it in the export; {table.shown}"
+            )
+    return columns
+
+
+def kept_rows(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]) -> RoleTable:
+    """Return the rows of a table that count."""
+    for name, values in entry.level.items():
+        column = columns.get(near_name(name))
+        if column is not None:
+            cells = table.table.cells[column]
+            chosen = next((value for value in values if (cells == value).any()), None)
+            table = table.where(cells == chosen)
+
+    total = len(table)
+    for name, kept in entry.keep.items():
+        column = columns.get(near_name(name))
+        if column is not None:
+            cells = table.table.cells[column]
+            table = table.where(_is_kept(cells, kept))
+
+    if len(table) < total:
+        table.note(f"Left out: {total - len(table)} {entry.others}.")
+    return table
+
+
+def _is_kept(cells: pd.Series, kept: tuple[str, ...] | str) -> pd.Series:
+    if kept == _ANY:
+        return cells != ""
+    return cells.str.lower().isin([value.lower() for value in kept])
+
+
+def index_column(table: CellTable) -> str | None:
+    """Return the column that holds the days, by its name; None: there is none."""
+    return next((column for column in table.header if column.strip().lower() in _INDEX_NAMES), None)

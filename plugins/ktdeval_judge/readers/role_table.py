@@ -1,0 +1,201 @@
+"""A table whose columns have roles: its cells as numbers, days, codes and sides, each fault with its
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_judge.readers.roles import fact, is_kind, word_kinds, words_of
+from ktdeval_tables.cell_tables import CellTable
+from ktdeval_tables.codes import plain_code
+from ktdeval_tables.moments import CellFault, Clock, parse_moments
+from ktdeval_tables.numbers import parse_figures
+
+_SHOWN = 40  # characters of a cell
+_MAX_CODE = 40
+
+
+@dataclass(frozen=True, eq=False)
+class RoleTable:
+    """A table of a file, with the roles of its columns."""
+
+    path: Path
+    table: CellTable
+    roles: Mapping[str, tuple[str, ...]]  #: role -> columns
+    clock: Clock
+    code: str = ""  #: of a table without a column of codes
+    sessions: tuple[int, ...] = ()  #: trading days of the market (yyyymmdd), ascending
+    notes: list[str] = field(default_factory=list)  #: what was left out or assumed
+
+    def __len__(self) -> int:
+        return len(self.table.cells)
+
+    def has(self, *roles: str) -> bool:
+        """Whether the table has columns of all the roles, each with a cell that is not empty."""
+        return all(role in self.roles and (self.texts(role) != "").any() for role in roles)
+
+    def column(self, role: str) -> str:
+        """Return the name of a role's column, as written. Raises DataError: the table has none."""
+        if role not in self.roles:
+            raise self.lacks(role)
+        return self.roles[role][0]
+
+    def texts(self, role: str) -> pd.Series:
+        """Return the cells of a role, [n]."""
+        return self.table.cells[self.column(role)]
+
+    def words(self, role: str) -> pd.Series:
+        """Return the cells of a role as words in lower case, [n]."""
+        return words_of(self.texts(role))
+
+    def numbers(self, role: str, *, may_lack: bool = False) -> pd.Series:
+        """Return the cells of a role as finite numbers, [n] float64. `may_lack`: whether a cell may
+        be empty, which is NaN.
+        """
+        return self.numbers_in(self.column(role), may_lack=may_lack)
+
+    def numbers_in(self, column: str, *, may_lack: bool = False) -> pd.Series:
+        """Return the cells of a column, as of `numbers`."""
+        cells = self.table.cells[column]
+        numbers, bad = parse_figures(cells, self.table.decimal)
+        bad |= np.isinf(numbers)
+        if not may_lack:
+            bad |= numbers.isna()
+        self.check(~bad, column, "expected a number, was")
+        return numbers
+
+    def positive(self, role: str) -> pd.Series:
+        """Return the cells of a role as numbers above zero, [n]."""
+        numbers = self.numbers(role)
+        self.check(numbers > 0, self.column(role), "expected a number above zero, was")
+        return numbers
+
+    def sum_of(self, role: str) -> pd.Series:
+        """Return the sums of all columns of a role, [n]; NaN where none has a number."""
+        columns = [self.numbers_in(name, may_lack=True) for name in self.roles[role]]
+        return pd.concat(columns, axis=1).sum(axis=1, min_count=1)
+
+    def moments(self, role: str = "date", *, may_lack: bool = False) -> pd.Series:
+        """Return the cells of a role as moments by the clock of the market, [n] datetime64."""
+        column = self.column(role)
+        try:
+            moments = parse_moments(self.table.cells[column], self.clock)
+        except CellFault as error:
+            self.refuse(error.row, column, str(error))
+        if not may_lack:
+            self.check(moments.notna(), column, "expected a day such as 2024-01-31, was")
+        return moments
+
+    def codes(self) -> pd.Series:
+        """Return the code of each row, [n]."""
+        if "code" not in self.roles:
+            if not self.code:
+                raise DataError(
+                    f"{self.place}: has no column of codes (symbol, ticker, instrument); write one"
+                    f" row a day and code, or name the asset of the file: --code CODE; {self.shown}"
+                )
+            return pd.Series(self.code, index=self.table.cells.index)
+
+        column = self.column("code")
+        texts, uniques = pd.factorize(self.texts("code"))
+        plain = pd.Series([plain_code(text) for text in uniques], dtype="str")
+        codes = pd.Series(plain.to_numpy()[texts], index=self.table.cells.index)
+        is_short = codes.str.len() <= _MAX_CODE
+        self.check((codes != "") & is_short, column, "expected a code, was")
+        return codes
+
+    def sides(self) -> pd.Series:
+        """Return `buy`, `sell` or `hold` of each row, [n]. Raises DataError: a cell is none."""
+        role = "side" if "side" in self.roles else "is buy"
+        words = self.words(role)
+        if role == "is buy":
+            words = words.replace({"true": "buy", "false": "sell", "1": "buy", "0": "sell"})
+
+        sides = pd.Series("", index=words.index, dtype="str")
+        sides = sides.mask(is_kind(words, "buy", "long"), "buy").mask(
+            is_kind(words, "sell"), "sell"
+        )
+        sides = sides.mask(is_kind(words, "hold") | (words == ""), "hold")
+        self.check(sides != "", self.column(role), "expected buy or sell, was")
+        return sides
+
+    def where(self, mask: pd.Series) -> RoleTable:
+        """Return the table with some of its rows."""
+        if mask.all():
+            return self
+        cells = self.table.cells[mask].reset_index(drop=True)
+        lines = self.table.lines[mask.to_numpy()]
+        return replace(self, table=replace(self.table, cells=cells, lines=lines))
+
+    def fact(self, role: str) -> float | None:
+        """Return the number above zero beside the table that has a role; None: there is none."""
+        text = fact(self.table, role)
+        numbers, bad = parse_figures(pd.Series([text], dtype="str"), self.table.decimal)
+        number = float(numbers[0])
+        return number if not bad[0] and number > 0 and np.isfinite(number) else None
+
+    # ---- faults
+
+    @property
+    def place(self) -> str:
+        """Words for the file, and the part of it."""
+        return f"{self.path}: {self.table.name}" if self.table.name else str(self.path)
+
+    @property
+    def shown(self) -> str:
+        """Words for the columns that there are."""
+        return f"its columns: {', '.join(name[:40] for name in self.table.header)[:400]}"
+
+    def lacks(self, role: str) -> DataError:
+        """Return the error of a table without a role."""
+        option = f"--map {role.replace(' ', '_')}=COLUMN"
+        words = f"lacks the column {role}"
+        if role == "date":
+            words = "has no column of days (date, datetime, timestamp)"
+        return DataError(
+            f"{self.place}: {words}; {self.shown}; name it: {option}; a file of a program is named by"
+            " --from"
+        )
+
+    def check(self, is_right: pd.Series, column: str, words: str) -> None:
+        """Raise DataError at the first row that is not right; `words` go before its cell."""
+        if is_right.all():
+            return
+        row = int((~is_right).to_numpy().argmax())
+        cell = str(self.table.cells[column].iloc[row])
+        self.refuse(row, column, f"{words} {repr(cell[:_SHOWN]) if cell else 'empty'}")
+
+    def refuse(self, row: int, column: str, words: str) -> NoReturn:
+        """Raise DataError with the place of a cell."""
+        shown = column or "(first)"
+        raise DataError(f"{self.line_of(row)}: column {shown!r}: {words}")
+
+    def line_of(self, row: int) -> str:
+        """Return words for the place of a row."""
+        return f"{self.place}: {self.table.unit} {self.table.lines[row]}"
+
+    def note(self, words: str) -> None:
+        """Keep a note, once."""
+        if words not in self.notes:
+            self.notes.append(words)
+
+
+def days_of(moments: pd.Series) -> pd.Series:
+    """Return the days of moments as yyyymmdd, [n] int64."""
+    return moments.dt.year * 10_000 + moments.dt.month * 100 + moments.dt.day
+
+
+def kinds_in(words: pd.Series) -> frozenset[str]:
+    """Return the kinds of all words that are known."""
+    found: set[str] = set()
+    for word in words.unique():
+        found |= word_kinds().get(str(word), frozenset())
+    return frozenset(found)

@@ -1,0 +1,172 @@
+"""What the columns of a table mean, by their names: `roles.csv` lists the names of each role, in the
+words of many programs.
+
+A role is a field of the judge, such as `date`, `code`, `exit price`. A weak name means its role only
+where no other column has it. `--map ROLE=COLUMN` precedes all names.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.values import csv_rows, near_matches
+from ktdeval_tables.cell_tables import CellTable
+from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.names import squeeze_name
+from ktdeval_tables.numbers import parse_figures
+
+_ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values beside a table
+_SEVERAL = frozenset({"fee"})  #: roles of which each column counts
+_BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are told by their cells
+_CHOSEN = ("date", "code", "side", "status", "amount", "benchmark")
+"""Roles of which the first of several columns is taken: the others say the same in other words."""
+_BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
+_CURRENCY = re.compile(
+    r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
+)
+_SPELLINGS = 3  # of a column: in full, without brackets, without a currency
+_SIDE_KINDS = ("buy", "sell", "long", "hold")
+
+
+@cache
+def role_names() -> Mapping[str, tuple[tuple[str, bool], ...]]:
+    """Role -> near names, each with whether it is weak; the first that fits counts."""
+    names: dict[str, list[tuple[str, bool]]] = {}
+    for row in csv_rows(Path(__file__).with_name("roles.csv")):
+        names.setdefault(row["role"], []).append((near_name(row["name"]), bool(row["weak"])))
+    return {role: tuple(own) for role, own in names.items()}
+
+
+@cache
+def word_kinds() -> Mapping[str, frozenset[str]]:
+    """Word of a side or a state, in lower case -> its kinds: buy, sell, done, undone, …"""
+    kinds: dict[str, set[str]] = {}
+    for row in csv_rows(Path(__file__).with_name("words.csv")):
+        kinds.setdefault(row["word"].lower(), set()).add(row["kind"])
+    return {word: frozenset(own) for word, own in kinds.items()}
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Names of columns, squeezed, by which the header of a text is found."""
+    rows = csv_rows(Path(__file__).with_name("roles.csv"))
+    return frozenset(squeeze_name(row["name"]) for row in rows)
+
+
+def near_name(column: str) -> str:
+    """Return a column's name in lower case, without blanks and marks: `Order Id` is `orderid`."""
+    plain = unicodedata.normalize("NFKC", column).casefold()
+    return "".join(letter for letter in plain if letter.isalnum() or letter == "%")
+
+
+def words_of(texts: pd.Series) -> pd.Series:
+    """Return cells as words of `words.csv`: in lower case, blanks and marks as one blank."""
+    plain = texts.str.lower().str.replace(r"[\s_]+", " ", regex=True)
+    return plain.str.replace(r"(?<=[a-z])-(?=[a-z])", " ", regex=True)
+
+
+def is_kind(words: pd.Series, *kinds: str) -> pd.Series:
+    """Whether words are of one of the kinds."""
+    known = [word for word, own in word_kinds().items() if not own.isdisjoint(kinds)]
+    return words.isin(known)
+
+
+def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return role -> columns. `given`: role -> column, which precede the names. Raises DataError: two
+    columns have one role and say different things.
+    """
+    roles: dict[str, tuple[str, ...]] = {role: (column,) for role, column in given.items()}
+    free = [column for column in table.header if column not in given.values()]
+    spelled = {column: _spellings(column) for column in free}
+    if "date" not in roles and table.header and table.header[0] == "" and _are_days(table, ""):
+        roles["date"] = ("",)
+
+    for is_weak, place in product((False, True), range(_SPELLINGS)):
+        for role, names in role_names().items():
+            is_told = role in roles and (is_weak or place > 0) and role not in _SEVERAL
+            if is_told or role in given or role in _ONLY_BESIDE:
+                continue
+            wanted = [name for name, weak in names if weak == is_weak]
+            columns = [each for name in wanted for each in free if spelled[each][place] == name]
+            if is_weak:
+                columns = [each for each in columns if _fits(table, role, each)][:1]
+            if columns:
+                roles[role] = _checked(table, role, (*roles.get(role, ()), *columns))
+                free = [column for column in free if column not in columns]
+
+    return roles
+
+
+def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that a user names by role, of those that a table has. Raises UsageError:
+    there is no such role.
+    """
+    given = {}
+    for written, column in wanted.items():
+        role = written.replace("_", " ").lower()
+        role = "date" if role == "day" else role
+        if role not in role_names():
+            shown = [name.replace(" ", "_") for name in role_names()]
+            hint = near_matches(written, shown) or f"; roles: {', '.join(shown)}"
+            raise UsageError(f"--map: {written[:40]!r} is not a role{hint}")
+        if column in table.header:
+            given[role] = column
+    return given
+
+
+def fact(table: CellTable, role: str) -> str:
+    """Return the single value beside a table that has a role; empty: none."""
+    wanted = [name for name, _ in role_names()[role]]
+    by_name = {near_name(name): value for name, value in table.facts.items()}
+    return next((by_name[name] for name in wanted if by_name.get(name)), "")
+
+
+def _spellings(column: str) -> tuple[str, ...]:
+    """Return the near names under which a column may be listed, the full one first."""
+    bare = _BRACKETS.sub("", column)
+    return tuple(map(near_name, (column, bare, _CURRENCY.sub("", bare.strip()))))
+
+
+def _checked(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of a role: all of one that several may have, else the first."""
+    filled = [each for each in columns if (table.cells[each] != "").any()] or list(columns[:1])
+    if role in _SEVERAL:
+        return tuple(filled)
+    first, *others = filled
+    if role not in _CHOSEN:
+        for other in others:
+            if not table.cells[first].equals(table.cells[other]):
+                named = " and ".join(repr(each) for each in (first, other))
+                option = f"--map {role.replace(' ', '_')}={first!r}"
+                raise DataError(f"columns {named} are all {role}; keep one, or say which: {option}")
+    return (first,)
+
+
+def _fits(table: CellTable, role: str, column: str) -> bool:
+    """Whether the cells of a column can be those of a role, where its name alone does not say so."""
+    cells = table.cells[column]
+    filled = cells[cells != ""].head(1000)
+    if role == "date":
+        return _are_days(table, column)
+    if role == "code":
+        return filled.str.contains("[A-Za-z]|^[0-9]{6}$|^[0-9]{1,5}$", regex=True).all()
+    if role == "nav":
+        numbers, bad = parse_figures(filled, table.decimal)
+        return not bad.any() and (numbers > 0).all() and not filled.str.contains("%").any()
+    if role in _BY_WORDS:
+        return is_kind(words_of(filled), *_SIDE_KINDS).all() and len(filled) > 0
+    return True
+
+
+def _are_days(table: CellTable, column: str) -> bool:
+    cells = table.cells[column]
+    filled = cells[cells != ""].head(20)
+    return len(filled) > 0 and all(looks_like_day(cell, stamps=True) for cell in filled)

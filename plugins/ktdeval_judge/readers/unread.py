@@ -1,0 +1,215 @@
+"""Columns with a known role that a form does not read: named in a note, or refused where they change
+what a row means.
+
+A column whose cells say nothing (empty, 0, or 1 of a multiplier) changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_judge.readers.role_table import RoleTable, kinds_in
+from ktdeval_judge.readers.roles import near_name, words_of
+from ktdeval_tables.numbers import parse_figures
+
+_REFUSED: Mapping[str, str] = {
+    "flow": "it is no return: say --flows {column}, take it out of the values, or give the returns",
+    "multiplier": "write shares as they are held, and drop the column",
+    "contract": "keep the rows of shares, and drop the column",
+}
+"""Role -> what to do about a cell that says something."""
+_LIMIT = "orders are executed at the price of the day: give those that were filled, as trades"
+_TWO_ROWS = (
+    "a row is a whole trade then: give its exit too (exit_date, exit_price), or drop the column if each"
+    " row is one fill"
+)
+_ACTS = frozenset({"buy", "sell"})
+_EVENTS = frozenset({"open", "close"})
+_FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
+_FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
+_MAX_WORDS = 12  # of a column, from which on it is none of sides
+_SLACK = 1e-3  # share of a value up to which its change is the profit of a file
+_EPSILON = 1e-9  # shares below which a position is closed
+_OF_VALUES = ("values", "returns")
+_TARGETS = ("weights", "holdings")
+_READ: Mapping[str, frozenset[str]] = {
+    "fills": frozenset({"price", "filled price", "shares", "filled shares", "fee", "total fee"}),
+    "orders": frozenset({"shares", "cash"}),
+    "weights": frozenset({"weight"}),
+    "holdings": frozenset({"shares", "position"}),
+    "values": frozenset({"nav", "benchmark return"}),
+    "returns": frozenset({"return", "return fraction", "return percent", "log return"}),
+    "closed": frozenset(
+        {"entry price", "exit price", "entry fee", "exit fee", "fee", "total fee", "shares", "price",
+         "profit", "entry value"}
+    ),
+}  # fmt: skip
+_SILENT = frozenset(
+    {"date", "time", "code", "side", "is buy", "status", "decided", "entry date", "exit date", "amount",
+     "currency", "effect", "flow", "multiplier", "contract", "balance", "cumulative return", "benchmark"}
+)  # fmt: skip
+
+
+def check_unread(
+    form: str, table: RoleTable, flows: str = "", found: pd.DataFrame | pd.Series | None = None
+) -> None:
+    """Raise DataError where a column that a form does not read says what its rows mean; name the others
+    in a note. `flows`: the column that the user names; `found`: fills with moment, code, side and
+    shares, or values by day.
+    """
+    for role, advice in _REFUSED.items():
+        _refuse_said(table, role, advice, flows)
+    if form == "orders":
+        _refuse_said(table, "limit", _LIMIT, flows)
+    if form == "fills" and isinstance(found, pd.DataFrame):
+        _check_profits(table, found)
+    if form == "values" and isinstance(found, pd.Series):
+        _check_changes(table, found, flows)
+    if form in _TARGETS:
+        _check_sides(table)
+    if form not in _OF_VALUES:
+        _check_currency(table)
+        _check_acts(form, table)
+
+    unread = []
+    for role, columns in table.roles.items():
+        if role not in _SILENT and role not in _READ.get(form, frozenset()) and table.has(role):
+            unread += [repr(column) for column in columns]
+    if unread:
+        table.note(f"Not read: {', '.join(unread)}.")
+
+
+def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
+    """Raise DataError at the first cell of a role that says something."""
+    nothing = 1.0 if role == "multiplier" else 0.0
+    for column in table.roles.get(role, ()):
+        if column == flows:
+            continue
+        cells = table.table.cells[column]
+        numbers, bad = parse_figures(cells, table.table.decimal)
+        is_silent = (numbers.isna() & ~bad) | (numbers == nothing)
+        if not is_silent.all():
+            row = int((~is_silent).to_numpy().argmax())
+            words = f"{cells.iloc[row][:40]!r} is not read"
+            table.refuse(row, column, f"{words}; {advice.format(column=column)}")
+
+
+def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
+    """Raise DataError where a row that opens a position has a profit: it may be a whole trade."""
+    if "profit" not in table.roles:
+        return
+
+    column = table.column("profit")
+    profits, bad = parse_figures(table.texts("profit"), table.table.decimal)
+    has_profit = bad | (profits.fillna(0.0) != 0)
+    signed = fills["shares"].where(fills["side"] == "buy", -fills["shares"])
+    keyed = fills.assign(signed=signed, is_sale=fills["side"] == "sell")
+    after = keyed.sort_values(["moment"], kind="stable").groupby("code")["signed"].cumsum()
+    before = after.reindex(fills.index) - signed
+    is_closing = (before * signed < 0) & (before.abs() > _EPSILON)
+    role = "side" if "side" in table.roles else ""
+    is_told = bool(role) and table.words(role).str.contains(r"\b(?:entry|exit)\b", regex=True)
+    opens = has_profit & ~is_closing & ~is_told
+    if opens.any():
+        row = int(opens.to_numpy().argmax())
+        cell = table.texts("profit").iloc[row][:40]
+        table.refuse(row, column, f"{cell!r} is not read; {_TWO_ROWS}")
+
+
+def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
+    """Raise DataError where a value changes by more or less than the profit of its row, of the day or
+    since the first.
+    """
+    if "profit" not in table.roles or flows or len(values) != len(table):
+        return
+    profits, _ = parse_figures(table.texts("profit"), table.table.decimal)
+    if profits.isna().any():
+        return
+
+    order = table.moments().argsort(kind="stable")
+    by_day = pd.Series(profits.iloc[order].to_numpy(), index=values.index)
+    changes = values.diff()
+    slack = _SLACK * values
+    differs = (changes - by_day).abs() > slack
+    differs_in_all = (changes - by_day.diff()).abs() > slack
+    if by_day.eq(0.0).all() or not (differs.any() and differs_in_all.any()):
+        return
+
+    place = int(differs.to_numpy().argmax())
+    row = int(order.iloc[place])
+    cell = table.texts("profit").iloc[row][:40]
+    words = f"{cell} and the value changed by {changes.iloc[place]:,.6g}: a deposit or a withdrawal"
+    table.refuse(
+        row, table.column("profit"), f"{words}; it is no return: take it out of the values"
+    )
+
+
+def _check_currency(table: RoleTable) -> None:
+    if "currency" not in table.roles:
+        return
+    cells = table.texts("currency")
+    named = cells[cells != ""].unique()
+    if len(named) > 1:
+        shown = ", ".join(map(str, named))[:80]
+        raise DataError(
+            f"{table.place}: column {table.column('currency')}: {shown}: write one file a currency"
+        )
+
+
+def _check_sides(table: RoleTable) -> None:
+    """Raise DataError where a target has a side, which would change its sign."""
+    if "side" in table.roles:
+        is_sale = table.sides() == "sell"
+        if is_sale.any():
+            words = (
+                "a sell, and the side of a target is not read; write a short as a number below 0"
+            )
+            table.refuse(int(is_sale.to_numpy().argmax()), table.column("side"), words)
+
+
+def _check_acts(form: str, table: RoleTable) -> None:
+    """Raise DataError where a column that is not read says whether rows buy or sell, open or close."""
+    has_side = "side" in table.roles or "is buy" in table.roles or form == "closed"
+    if "effect" in table.roles and table.has("effect") and form == "fills":
+        words = set(table.words("side").unique()) if "side" in table.roles else set()
+        if not words or not words.isdisjoint({"long", "short"}):
+            column = table.column("effect")
+            cell = table.texts("effect").iloc[0][:40]
+            advice = "write whether a row buys or sells in a column side, and drop this one"
+            table.refuse(0, column, f"{cell!r} is not read; {advice}")
+
+    read = {column for columns in table.roles.values() for column in columns}
+    for column in table.table.header:
+        act = (
+            "" if column in read or form == "closed" else act_in(column, table.table.cells[column])
+        )
+        if act and (act.endswith("position") or not has_side):
+            raise DataError(
+                f"{table.place}: column {column} says {act}, and is not read; if it has buy and sell, say"
+                f" --map side={column!r}, else write these in a column side"
+            )
+
+
+def act_in(column: str, cells: pd.Series) -> str:
+    """Return what a column says of its rows by its words: that they buy or sell, open or close; empty
+    where it says neither. Words of one letter alone may be a name.
+    """
+    words = words_of(cells[cells != ""].drop_duplicates().head(_MAX_WORDS + 1))
+    said = set(words)
+    if not said or len(said) > _MAX_WORDS:
+        return ""
+
+    kinds = [kinds_in(pd.Series([word])) for word in said]
+    is_word = max(map(len, said)) > 1 or "buy" in kinds_in(words)
+    if all(own & {*_ACTS, "long"} for own in kinds) and "sell" in kinds_in(words) and is_word:
+        return "whether a row buys or sells"
+    if said <= _FLAGS and not _FLAG_NAMES.isdisjoint(
+        [near_name(column), *column.lower().split("_")]
+    ):
+        return "whether a row buys or sells"
+    if all(own & _EVENTS for own in kinds) and "close" in kinds_in(words):
+        return "whether a row opens or closes a position"
+    return ""

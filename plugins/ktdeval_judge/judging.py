@@ -201,7 +201,7 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
         zones = {venue.zone for venue in snapshot.rules.values()}
         options = replace(
             options,
-            sessions=tuple(map(_as_int, snapshot.days)),
+            sessions=tuple(map(as_int, snapshot.days)),
             market_zone=zones.pop() if len(zones) == 1 else "",
         )
 

@@ -126,6 +126,7 @@ def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundT
         rows = [{KEY: key, **item} for key, item in value.items()]  # type: ignore[dict-item]
         yield _table(name, rows, above)
         yield from _children(rows, name)
+        yield from _inner_tables(value, name, level)
         return
     elif level == 0:
         single = _as_texts(value, 1)
@@ -136,6 +137,18 @@ def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundT
         if key not in columns:
             own = f"{name}.{key}" if name else key
             yield from _tables(item, own, {**facts, KEY: key}, level + 1)
+
+
+def _inner_tables(value: Row, name: str, level: int) -> Iterator[FoundTable]:
+    """Yield the tables in the objects and lists of lists that rows by key hold."""
+    for key, row in value.items():
+        for inner_key, inner in row.items():  # type: ignore[union-attr]
+            if isinstance(inner, Mapping) or _are_lists(inner):
+                yield from _tables(inner, f"{name}.{key}.{inner_key}", {}, level + 2)
+
+
+def _are_lists(value: JsonValue) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, list) for item in value)
 
 
 def _of_split(value: Row) -> list[Row]:
@@ -187,13 +200,23 @@ def _transposed(value: Row) -> list[Row]:
 
 
 def _are_rows(value: Row) -> bool:
-    """Whether an object holds rows by a key of theirs, with the same names in all."""
+    """Whether an object holds rows by a key of theirs, with the same names in all: of rows with lists
+    of objects the keys are numbers, else each is a document of its own.
+    """
     rows = [item for item in value.values() if isinstance(item, Mapping)]
     are_numbered = all(key.isdecimal() for key in value)
     if not rows or len(rows) < len(value) or (len(rows) < 2 and not are_numbered):
         return False
+    if any(map(_holds_objects, rows)) and not all(map(str.isdecimal, value)):
+        return False
     shared = set(rows[0]).intersection(*rows)
     return len(shared) > 1 and all(_singles(row) for row in rows)
+
+
+def _holds_objects(row: Row) -> bool:
+    """Whether a cell of a row is a list of objects."""
+    lists = [cell for cell in row.values() if isinstance(cell, list)]
+    return any(len(cells) > 0 and isinstance(cells[0], Mapping) for cells in lists)
 
 
 def _is_column(item: JsonValue) -> bool:

@@ -231,6 +231,7 @@ def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
     wrong = ordered.isna()
     row = wrong.idxmax()
     advice = ""
-    if texts[row].isdigit() and len(texts[row]) == 5:
+    whole = texts[row].partition(".")[0]
+    if whole.isdigit() and len(whole) == 5:
         advice = f"; if it is Excel's number for a day, say --date-format {EXCEL}"
     raise CellFault(row, f"{texts[row][:40]!r} is not a date; write it as 2024-01-02{advice}")

@@ -118,6 +118,8 @@ def find_layout(
     rows = [(number, split(line, delimiter)) for number, line in first_lines]
     place = _header_place([cells for _, cells in rows], known)
     if place is None:
+        if not columns and "return" in known and _are_days_and_numbers(rows):
+            columns = ("date", "1")  # a series, as pandas writes one without a header
         return _without_header(rows, delimiter, columns, where)
 
     number, names = rows[place]
@@ -257,6 +259,16 @@ def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list
         below.append(cells)
 
     return []
+
+
+def _are_days_and_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Whether each row is a day and a number, and nothing else."""
+    for _, cells in rows:
+        if len(cells) != len(("day", "number")) or not looks_like_day(cells[0]):
+            return False
+        if not _NUMBER.fullmatch(cells[1]):
+            return False
+    return True
 
 
 def _without_header(

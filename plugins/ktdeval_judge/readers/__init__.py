@@ -52,6 +52,8 @@ _BY_NAME = (
     "status", "profit", "flow", "return",
 )  # fmt: skip
 """Roles that a program's table may also have by the names of its columns."""
+_FLEX = "FlexStatement"  # tag of each statement of a Flex query
+_FLEX_TRADES = ("Trade", "TradeConfirm", "Order")
 _LEVELS = 0.2  #: least account value that may be a ratio
 _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
     "ratings": read_ratings,
@@ -249,7 +251,8 @@ def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTab
         declared = replace(declared, cash=start)
     if entry.checked_side and entry.checked_side in table.table.header:
         _check_side(table, entry.checked_side)
-    return replace(declared, notes=(*program.notes, *entry.notes, *table.notes))
+    source = f"{table.path.name} {table.table.name}".rstrip()
+    return replace(declared, source=source, notes=(*program.notes, *entry.notes, *table.notes))
 
 
 def _with_codes(table: RoleTable, pattern: str) -> RoleTable:
@@ -278,6 +281,9 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
     """Return what the tables of a file declare together; those of no form are passed over. Raises
     DataError: none has a form.
     """
+    names = {table.name for table in tables}
+    if _FLEX in names and names.isdisjoint(_FLEX_TRADES):
+        raise DataError(f"{file}: a Flex statement without trades; add the section Trades to its query")
     parts = []
     others = []
     for table in tables:

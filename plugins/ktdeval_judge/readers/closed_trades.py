@@ -15,6 +15,7 @@ _NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the e
 _MAX_GAP = 0.2  #: share of a trade's profit, beside fees, from which on it is another's
 _FEES = 0.01  #: share of a trade's value that fees may take on both sides
 _HALF = 0.5
+_YES = ("true", "1", "1.0", "yes")
 
 
 def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
@@ -42,6 +43,9 @@ def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
         price=table.numbers("exit price", may_lack=True),
     )
     entries["fee"], exits["fee"] = _fees(table)
+    for side, fills in (("entry", entries), ("exit", exits)):
+        if table.has(f"{side} fee rate"):
+            fills["fee"] = table.numbers(f"{side} fee rate") * fills["shares"] * fills["price"]
     _check_exits(table, entries, exits, is_closed)
     _check_profits(table, entries, exits, is_closed)
     table.note("Each row is a closed trade: its entry and its exit are trades of their own.")
@@ -83,6 +87,8 @@ def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
 
     table.check(shares != 0, table.column("shares" if table.has("shares") else "entry value"), "expected"
                 " a number other than zero, was")  # fmt: skip
+    if table.has("is short"):
+        return shares, ~table.words("is short").isin(_YES)
     is_long = shares > 0
     role = next((each for each in ("side", "effect") if table.has(each)), "")
     if not role:

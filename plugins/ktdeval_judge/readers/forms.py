@@ -35,6 +35,7 @@ FORMS = (
 _RETURNS = ("return", "return fraction", "return percent", "log return")
 _FEW = 3  # cells of a code or day that repeat
 
+_NOTHING = ("", "-")  # cells of rows that trade nothing
 
 @dataclass(frozen=True, kw_only=True)
 class FormOptions:
@@ -55,6 +56,9 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
         return "closed"
 
     acts = "side" in table.roles or "is buy" in table.roles
+    has_codes = "code" in table.roles or table.code
+    if table.has("nav") and not has_codes and not (acts and table.has("shares")):
+        return "values"
     shares = table.has("shares") or table.has("filled shares")
     price = table.has("price") or table.has("filled price")
     forms: list[str] = []
@@ -119,7 +123,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, object]:
     """Read rows of purchases and sales, sides by words or by the sign of the shares."""
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
-    table = _filled_rows(table, size)
+    table = _rows_of_trades(_filled_rows(table, size), size, price)
     shares = table.numbers(size)
     if "side" in table.roles or "is buy" in table.roles:
         sides = table.sides()
@@ -209,6 +213,21 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
     return table
 
 
+def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
+    """Return the rows that have shares or a price, or say that they buy or sell: the others are of
+    deposits, dividends and fees.
+    """
+    if "side" not in table.roles:
+        return table
+    is_other = table.texts(size).isin(_NOTHING) & table.texts(price).isin(_NOTHING)
+    is_other &= ~is_kind(table.words("side"), "buy", "sell", "long")
+    if is_other.any() and not is_other.all():
+        kinds = table.texts("side")[is_other].unique()
+        shown = ", ".join(kinds[:8])
+        table.note(f"Left out: {int(is_other.sum())} rows without shares and price: {shown}.")
+    return table.where(~is_other)
+
+
 def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series) -> pd.Series:
     """Return sides. Raises DataError: a size below zero, unless each sale has one and no purchase."""
     below = shares < 0
@@ -221,13 +240,16 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
 
 
 def _check_long(table: RoleTable, sides: pd.Series) -> None:
-    """Raise DataError where each row says `long`, and some may be the end of a position."""
+    """Raise DataError where rows say `long` or `short` and never buy or sell, and some may be the end of
+    a position.
+    """
     role = "side" if "side" in table.roles else "is buy"
-    is_repeated = table.codes().duplicated().any()
-    if is_repeated and is_kind(table.words(role), "long").all():
+    words = table.words(role)
+    is_position = is_kind(words, "long") | (words == "short")
+    if table.codes().duplicated().any() and is_position.all():
         raise DataError(
-            f"{table.place}: column {table.column(role)}: long in all rows names positions, of which"
-            " some rows may be the end; write buy or sell"
+            f"{table.place}: column {table.column(role)}: long and short name positions, of which some"
+            " rows may be the end; write buy or sell"
         )
 
 

@@ -264,6 +264,29 @@ def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
     return pd.DataFrame(numbers, index=table.table.cells.index).assign(day=days_of(table.moments()))
 
 
+# ---- AI-Trader
+
+
+def read_positions_by_code(table: RoleTable, options: FormOptions) -> Found:
+    """Read snapshots of positions with columns `positions.CODE`: the last of each day is what was held
+    after its fills, which were decided on the trading day before.
+    """
+    held = _by_code(table, "positions.").assign(moment=table.moments(), id=table.numbers_in("id"))
+    held = held.sort_values(["moment", "id"], kind="stable")
+    cash = float(held["CASH"].iloc[0])
+    books = held.drop_duplicates("day", keep="last").drop(columns=["CASH", "moment", "id"]).fillna(0.0)
+    books = books.set_index("day")
+    books = books.loc[:, (books != 0).any()]
+    books = books[(books != 0).any(axis=1).cummax()]
+    if books.empty:
+        raise DataError(f"{table.place}: holds nothing on any day; give positions after a purchase")
+
+    long = books.reset_index().melt("day", var_name="code", value_name="shares")
+    long["day"] = [_day_before(int(day), table.sessions) for day in long["day"]]
+    long = long.drop_duplicates(["day", "code"], keep="last")
+    return {"decisions": targets_of(long, "shares", table.place), "cash": cash}
+
+
 # ---- TradingAgents
 
 
@@ -339,4 +362,5 @@ PROGRAM_FORMS: Mapping[str, Callable[[RoleTable, FormOptions], Found]] = {
     "benchmark": read_benchmark,
     "final_weights": read_final_weights,
     "decisions_by_code": read_decisions_by_code,
+    "positions_by_code": read_positions_by_code,
 }

@@ -124,7 +124,11 @@ class RoleTable:
             is_kind(words, "sell"), "sell"
         )
         sides = sides.mask(is_kind(words, "hold") | (words == ""), "hold")
-        self.check(sides != "", self.column(role), "expected buy or sell, was")
+        if (sides == "").any():
+            row = int((sides == "").to_numpy().argmax())
+            cell = self.texts(role).iloc[row][:_SHOWN]
+            words = f"expected buy or sell, was {cell!r}; drop rows that trade nothing"
+            self.refuse(row, self.column(role), words)
         return sides
 
     def where(self, mask: pd.Series) -> RoleTable:

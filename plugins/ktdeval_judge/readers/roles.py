@@ -24,14 +24,15 @@ from ktdeval_tables.names import squeeze_name
 from ktdeval_tables.numbers import parse_figures
 
 _ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values beside a table
-_SEVERAL = frozenset({"fee"})  #: roles of which each column counts
+_SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles of which each column counts
 _BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are told by their cells
-_CHOSEN = ("date", "code", "side", "status", "amount", "benchmark")
+_CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
 """Roles of which the first of several columns is taken: the others say the same in other words."""
 _BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
 _CURRENCY = re.compile(
     r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
 )
+_CLOSE_PRICE = "closeprice"  # of the market, or of a trade beside the price at which it was opened
 _SPELLINGS = 3  # of a column: in full, without brackets, without a currency
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
@@ -98,10 +99,15 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
             columns = [each for name in wanted for each in free if spelled[each][place] == name]
             if is_weak:
                 columns = [each for each in columns if _fits(table, role, each)][:1]
+            if role == "return" and "nav" in roles:
+                columns = columns[:1]  # not read beside account values
             if columns:
                 roles[role] = _checked(table, role, (*roles.get(role, ()), *columns))
                 free = [column for column in free if column not in columns]
 
+    is_closed = {"entry price", "exit date"} <= set(roles) and "exit price" not in roles
+    if is_closed and near_name(roles.get("price", ("",))[0]) == _CLOSE_PRICE:
+        roles["exit price"] = roles.pop("price")
     return roles
 
 

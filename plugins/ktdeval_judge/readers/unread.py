@@ -30,6 +30,7 @@ _ACTS = frozenset({"buy", "sell"})
 _EVENTS = frozenset({"open", "close"})
 _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
+_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # of a side
 _MAX_WORDS = 12  # of a column, from which on it is none of sides
 _SLACK = 1e-3  # share of a value up to which its change is the profit of a file
 _EPSILON = 1e-9  # shares below which a position is closed
@@ -44,7 +45,7 @@ _READ: Mapping[str, frozenset[str]] = {
     "returns": frozenset({"return", "return fraction", "return percent", "log return"}),
     "closed": frozenset(
         {"entry price", "exit price", "entry fee", "exit fee", "fee", "total fee", "shares", "price",
-         "profit", "entry value"}
+         "profit", "entry value", "is short", "entry fee rate", "exit fee rate"}
     ),
 }  # fmt: skip
 _SILENT = frozenset(
@@ -62,6 +63,8 @@ def check_unread(
     """
     for role, advice in _REFUSED.items():
         _refuse_said(table, role, advice, flows)
+    if form not in _OF_VALUES:
+        _check_currency(table)
     if form == "orders":
         _refuse_said(table, "limit", _LIMIT, flows)
     if form == "fills" and isinstance(found, pd.DataFrame):
@@ -71,7 +74,6 @@ def check_unread(
     if form in _TARGETS:
         _check_sides(table)
     if form not in _OF_VALUES:
-        _check_currency(table)
         _check_acts(form, table)
 
     unread = []
@@ -111,7 +113,7 @@ def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
     before = after.reindex(fills.index) - signed
     is_closing = (before * signed < 0) & (before.abs() > _EPSILON)
     role = "side" if "side" in table.roles else ""
-    is_told = bool(role) and table.words(role).str.contains(r"\b(?:entry|exit)\b", regex=True)
+    is_told = bool(role) and table.words(role).str.contains(_SAYS_EVENT, regex=True)
     opens = has_profit & ~is_closing & ~is_told
     if opens.any():
         row = int(opens.to_numpy().argmax())

@@ -17,6 +17,7 @@ from ktdeval_judge.readers.units import weights_as_shares
 _CODE = re.compile(r"[A-Za-z0-9^=][A-Za-z0-9._\-/^= ]{0,39}")
 _SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9][A-Z0-9._\-/]{0,14}|[0-9]{4,6}(?:\.[A-Z]{2})?")
 _SMALL = 0.2  #: largest sum of sizes of a day below which signed numbers look like returns
+_LARGEST_SUM = 101.0  #: of weights of a day in per cent
 _NOTES = (
     "a table of days and codes is read as weights, an empty cell as no position",
     "its days are taken for those of the decisions; else say --dated fill, or the program by --from",
@@ -108,10 +109,16 @@ def _is_cash(name: str) -> bool:
 
 
 def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series) -> None:
-    """Raise DataError where numbers look like returns: small, of both signs."""
+    """Raise DataError where numbers look like returns, small and of both signs, or like account values."""
     if (weights < 0).any(axis=None) and 0 < gross.max() < _SMALL:
         first = table.table.header[1]
         raise DataError(
             f"{table.place}: a table of codes holds weights, and these look like returns; of an account,"
             f" say --map return={first!r}"
+        )
+    if weights.min(axis=None) > _SMALL and gross.max() > _LARGEST_SUM:
+        first = table.table.header[1]
+        raise DataError(
+            f"{table.place}: a table of codes holds weights, and these look like account values; of one"
+            f" account, say --map nav={first!r}"
         )

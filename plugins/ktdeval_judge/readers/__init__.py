@@ -283,7 +283,9 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
     """
     names = {table.name for table in tables}
     if _FLEX in names and names.isdisjoint(_FLEX_TRADES):
-        raise DataError(f"{file}: a Flex statement without trades; add the section Trades to its query")
+        raise DataError(
+            f"{file}: a Flex statement without trades; add the section Trades to its query"
+        )
     parts = []
     others = []
     for table in tables:

@@ -37,6 +37,7 @@ _FEW = 3  # cells of a code or day that repeat
 
 _NOTHING = ("", "-")  # cells of rows that trade nothing
 
+
 @dataclass(frozen=True, kw_only=True)
 class FormOptions:
     """What a program adds to a form."""
@@ -52,13 +53,11 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     """Return the name of the form that a table has; empty: it has none. Raises DataError: it has
     several. `given`: roles that the user names, whose form precedes.
     """
-    if table.has("exit price") or table.has("exit date"):
-        return "closed"
-
     acts = "side" in table.roles or "is buy" in table.roles
-    has_codes = "code" in table.roles or table.code
-    if table.has("nav") and not has_codes and not (acts and table.has("shares")):
-        return "values"
+    alone = _form_of_rows(table, acts=acts)
+    if alone:
+        return alone
+
     shares = table.has("shares") or table.has("filled shares")
     price = table.has("price") or table.has("filled price")
     forms: list[str] = []
@@ -81,6 +80,19 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     if forms:
         return forms[0]
     return _form_of_values(table)
+
+
+def _form_of_rows(table: RoleTable, *, acts: bool) -> str:
+    """Return the form of rows that are whole trades, or of an account of which no code is known; empty
+    where they may be of another.
+    """
+    if table.has("exit price") or table.has("exit date"):
+        return "closed"
+    has_codes = "code" in table.roles or bool(table.code)
+    is_trade = acts and table.has("shares")
+    if table.has("nav") and not has_codes and not is_trade:
+        return "values"
+    return ""
 
 
 def _refuse_mix(table: RoleTable, forms: list[str]) -> str:
@@ -235,11 +247,11 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
         row = int(below.to_numpy().argmax())
         words = f"{shares.iloc[row]:g} is below 0 beside a side; write sizes above 0"
         table.refuse(row, table.column(size), words)
-    _check_long(table, sides)
+    _check_long(table)
     return sides
 
 
-def _check_long(table: RoleTable, sides: pd.Series) -> None:
+def _check_long(table: RoleTable) -> None:
     """Raise DataError where rows say `long` or `short` and never buy or sell, and some may be the end of
     a position.
     """

@@ -274,7 +274,9 @@ def read_positions_by_code(table: RoleTable, options: FormOptions) -> Found:
     held = _by_code(table, "positions.").assign(moment=table.moments(), id=table.numbers_in("id"))
     held = held.sort_values(["moment", "id"], kind="stable")
     cash = float(held["CASH"].iloc[0])
-    books = held.drop_duplicates("day", keep="last").drop(columns=["CASH", "moment", "id"]).fillna(0.0)
+    books = (
+        held.drop_duplicates("day", keep="last").drop(columns=["CASH", "moment", "id"]).fillna(0.0)
+    )
     books = books.set_index("day")
     books = books.loc[:, (books != 0).any()]
     books = books[(books != 0).any(axis=1).cummax()]

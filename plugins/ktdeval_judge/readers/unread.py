@@ -63,8 +63,7 @@ def check_unread(
     """
     for role, advice in _REFUSED.items():
         _refuse_said(table, role, advice, flows)
-    if form not in _OF_VALUES:
-        _check_currency(table)
+    _check_currency(form, table)
     if form == "orders":
         _refuse_said(table, "limit", _LIMIT, flows)
     if form == "fills" and isinstance(found, pd.DataFrame):
@@ -149,8 +148,8 @@ def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
     )
 
 
-def _check_currency(table: RoleTable) -> None:
-    if "currency" not in table.roles:
+def _check_currency(form: str, table: RoleTable) -> None:
+    if "currency" not in table.roles or form in _OF_VALUES:
         return
     cells = table.texts("currency")
     named = cells[cells != ""].unique()

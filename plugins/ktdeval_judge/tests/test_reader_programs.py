@@ -167,7 +167,9 @@ def test_rows_without_shares_and_price_are_left_out(tmp_path: Path) -> None:
     declared = read(tmp_path / "transactions.csv", text)
 
     assert len(trades_of(declared)) == 1
-    assert any("1 rows without shares and price: Credit Interest" in note for note in declared.notes)
+    assert any(
+        "1 rows without shares and price: Credit Interest" in note for note in declared.notes
+    )
 
 
 def test_the_portfolio_of_rqalpha_is_its_total_value(tmp_path: Path) -> None:
@@ -185,7 +187,10 @@ def test_the_portfolio_of_rqalpha_is_its_total_value(tmp_path: Path) -> None:
 def test_equity_stands_in_any_chart_of_a_lean_result(tmp_path: Path) -> None:
     nights = [1704171600, 1704258000, 1704344400]  # midnight in New York from 2024-01-02 on
     equity = [[night, 100.0, 100.0, 100.0, 100.0 + step] for step, night in enumerate(nights)]
-    series = {"Equity": {"name": "Equity", "values": equity}, "Return": {"name": "Return", "values": []}}
+    series = {
+        "Equity": {"name": "Equity", "values": equity},
+        "Return": {"name": "Return", "values": []},
+    }
     charts = {
         "Drawdown": {"name": "Drawdown", "series": {}},
         "Strategy Equity": {"name": "Strategy Equity", "series": series},
@@ -195,7 +200,9 @@ def test_equity_stands_in_any_chart_of_a_lean_result(tmp_path: Path) -> None:
         "status": "filled",
     }  # fmt: skip
     (tmp_path / "1.json").write_text(json.dumps({"charts": charts, "orders": {}}))
-    (tmp_path / "1-order-events.json").write_text(json.dumps([event, event | {"time": 1704296400.0}]))
+    (tmp_path / "1-order-events.json").write_text(
+        json.dumps([event, event | {"time": 1704296400.0}])
+    )
     declared = read_declared(tmp_path, ReadOptions(zone="America/New_York"))
 
     assert declared.values is not None
@@ -213,7 +220,10 @@ def test_tradingview_in_chinese_with_days_of_excel(tmp_path: Path) -> None:
         read(path, text, code="AAA")
 
     declared = read(path, text, code="AAA", date_format="excel")
-    assert trades_of(declared) == [(20240102, "AAA", "buy", 2.0, 10.0), (20240104, "AAA", "sell", 2.0, 12.5)]
+    assert trades_of(declared) == [
+        (20240102, "AAA", "buy", 2.0, 10.0),
+        (20240104, "AAA", "sell", 2.0, 12.5),
+    ]
 
 
 def test_a_series_without_a_header_is_of_returns(tmp_path: Path) -> None:
@@ -226,7 +236,7 @@ def test_a_series_without_a_header_is_of_returns(tmp_path: Path) -> None:
 def test_account_values_beside_each_other_are_no_weights(tmp_path: Path) -> None:
     text = "date,first,second\n2024-01-02,100,100\n2024-01-03,101.5,99\n"
     path = tmp_path / "curves.csv"
-    with pytest.raises(DataError, match="look like account values.*--map nav='first'"):
+    with pytest.raises(DataError, match=r"look like account values.*--map nav='first'"):
         read(path, text)
 
     declared = read(path, text, roles={"nav": "first"})

@@ -72,7 +72,7 @@ def test_a_room_without_a_budget_may_hold_nothing(
     [
         ("ktdeval/market/rules/fees.py", "ktdeval/market"),
         ("ktdeval/errors.py", "ktdeval"),
-        ("plugins/ktdeval_judge/readers/plain.py", "plugins/ktdeval_judge"),
+        ("plugins/ktdeval_judge/readers/forms.py", "plugins/ktdeval_judge"),
         ("plugins/ktdeval_judge/tests/test_judge.py", "plugins/ktdeval_judge/tests"),
         ("plugins/kits/ktdeval_pages/words.py", "plugins/kits/ktdeval_pages"),
         ("plugins/kits/ktdeval_pages/tests/test_words.py", "plugins/kits/ktdeval_pages/tests"),

@@ -62,6 +62,7 @@ PICKLE_ADVICE = (
 )
 _PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 _PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
+_LEAST_SHARE = 0.1  # of the zeros, at the other places
 _BATCH = 10_000  # rows that become columns together
 _INDEX = "__index_level_0__"  # of a frame whose index has no name
 _XML_STARTS = (b"<?xml", b"<Flex")
@@ -207,8 +208,9 @@ def _decode(path: Path, data: bytes) -> str:
     zeros = start.count(0)
     if zeros > len(start) // 4:
         # without a mark, UTF-16 of plain letters has a zero in every other byte
-        is_big = start[::2].count(0) > zeros // 2
-        return data.decode("utf-16-be" if is_big else "utf-16-le", "replace")
+        share = start[::2].count(0) / zeros
+        if not _LEAST_SHARE < share < 1.0 - _LEAST_SHARE:
+            return data.decode("utf-16-be" if share > _LEAST_SHARE else "utf-16-le", "replace")
 
     for encoding in (UTF8, GB18030):
         try:
@@ -271,7 +273,9 @@ def _text_table(
     text: str, source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> CellTable:
     head = text[: 1 << 17].split("\n")
-    layout = find_layout(head, known, reading.columns, str(source.path))
+    # A reader that knows closes takes a table of codes for their prices.
+    names = set(known) - {"close"}
+    layout = find_layout(head, names, reading.columns, str(source.path))
     body = TableBody(io.StringIO(text), layout)
     rows = _csv_rows(body.read(), layout.delimiter)
     if layout.header_line:
@@ -403,5 +407,5 @@ def _parquet_table(path: Path) -> CellTable:
         cells = pd.Series(texts.to_pandas(), dtype="str").str.strip()
         columns["" if name == _INDEX else name] = cells.mask(cells == "nan", "")
 
-    cells = pd.DataFrame(columns, index=range(table.num_rows))
-    return CellTable(cells, np.arange(1, table.num_rows + 1))
+    frame = pd.DataFrame(columns, index=range(table.num_rows))
+    return CellTable(frame, np.arange(1, table.num_rows + 1))

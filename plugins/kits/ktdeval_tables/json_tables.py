@@ -95,7 +95,7 @@ def _children(rows: Sequence[Row], name: str) -> Iterator[FoundTable]:
         for key, value in row.items():
             if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
                 found = inner.setdefault(f"{name}.{key}" if name else key, [])
-                found += [{**own, **each} for each in value]  # type: ignore[dict-item]
+                found += [{**own, **each} for each in value]
 
     for own_name, found in inner.items():
         if found:
@@ -105,11 +105,11 @@ def _children(rows: Sequence[Row], name: str) -> Iterator[FoundTable]:
 def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundTable]:
     facts = {**above, **_singles(value)}
     split = _of_split(value)
-    columns = {key: item for key, item in value.items() if _is_column(item)}
-    widths = Counter(len(item) for item in columns.values())
-    columns = {
-        key: item for key, item in columns.items() if widths[len(item)] == max(widths.values())
-    }
+    lists = {key: item for key, item in value.items() if isinstance(item, list)}
+    columns = {key: item for key, item in lists.items() if _is_column(item)}
+    widths = Counter(map(len, columns.values()))
+    most_common = max(widths.values(), default=0)
+    columns = {key: item for key, item in columns.items() if widths[len(item)] == most_common}
     if split:
         yield _table(name, split, facts)
         return

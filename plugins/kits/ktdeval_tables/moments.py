@@ -135,7 +135,8 @@ def _zone_of_midnights(moments: pd.Series) -> str:
 
 def _to_zone(stamps: pd.Series, source: str, zone: str) -> pd.Series:
     placed = stamps.dt.tz_localize(source, ambiguous=True, nonexistent="shift_forward")
-    return placed.dt.tz_convert(zone).dt.tz_localize(None)
+    local: pd.Series = placed.dt.tz_convert(zone).dt.tz_localize(None)
+    return local
 
 
 def _ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
@@ -164,7 +165,8 @@ def _assembled(parts: pd.DataFrame) -> pd.Series:
         seconds = numbers.pop("second")
     is_of_our_time = numbers["year"].between(_FIRST_YEAR, _LAST_YEAR)
     stamps = pd.to_datetime(numbers.where(is_of_our_time), errors="coerce")
-    return (stamps + pd.to_timedelta(seconds, unit="s")).astype("datetime64[ns]")
+    moments: pd.Series = stamps + pd.to_timedelta(seconds, unit="s")
+    return moments.astype("datetime64[ns]")
 
 
 def _unix(texts: pd.Series, per_second: int = 0) -> pd.Series:
@@ -202,7 +204,7 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
 
     wrong = stamps.isna()
     if wrong.any():
-        row = wrong.idxmax()
+        row = int(wrong.index[wrong][0])
         raise CellFault(row, f"{texts[row][:40]!r} is not a day of --date-format {form}")
     return stamps.astype("datetime64[ns]")
 
@@ -229,7 +231,7 @@ def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
         )
 
     wrong = ordered.isna()
-    row = wrong.idxmax()
+    row = int(wrong.index[wrong][0])
     advice = ""
     whole = texts[row].partition(".")[0]
     if whole.isdigit() and len(whole) == 5:

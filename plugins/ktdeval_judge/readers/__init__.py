@@ -4,6 +4,7 @@ and for the programs of `programs.yaml` from what these say.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,6 @@ from ktdeval_judge.readers.roles import (
     known_names,
     near_name,
     resolve_given,
-    role_names,
 )
 from ktdeval_judge.readers.wide import is_wide
 from ktdeval_tables.cell_tables import PICKLE_ADVICE, CellTable, open_source, read_cells
@@ -79,7 +79,10 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
         parts = _read_program(name, files, options)
 
     declared = _merge_declared(path, parts)
-    declared = replace(declared, source=path.name, notes=(*declared.notes, *notes))
+    if declared.decisions is None and declared.trades is None and declared.values is None:
+        raise DataError(f"{path}: holds no decision, no trade and no account value of {name}")
+    told = dict.fromkeys((*declared.notes, *notes))
+    declared = replace(declared, source=path.name, notes=tuple(told))
     return _without_file_flows(declared, options)
 
 
@@ -166,6 +169,9 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
         chosen = [(table, program.table_of(table)) for table in tables]
         if not program.form and all(entry is None for _, entry in chosen):
             chosen = [(table, program.nearest_table(table)) for table in tables]
+        else:
+            broken = program.broken_table_of
+            chosen = [(table, entry or broken(table)) for table, entry in chosen]
         for table, entry in chosen:
             if program.form:
                 together.append(_program_table(file, table, program, entry, options))
@@ -175,6 +181,11 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
 
     if program.form == "ratings":
         together = [table for table in together if "final_trade_decision" in table.table.header]
+        if not together:
+            raise DataError(
+                f"{files[0][0]}: holds no log with company_of_interest, trade_date and"
+                " final_trade_decision"
+            )
     if program.form:
         found = _ALL_TOGETHER[program.form](together)
         notes = tuple(note for table in together for note in table.notes)
@@ -201,6 +212,8 @@ def _program_table(
         )
     if entry is None or not entry.form:
         return found
+    if not len(found):
+        raise DataError(f"{file}: has no rows; export a period with trading days")
 
     columns = needed_columns(entry, found)
     roles = {}
@@ -241,13 +254,14 @@ def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTab
     )
     if entry.form in PROGRAM_FORMS:
         found = PROGRAM_FORMS[entry.form](table, options)
-        declared = Declared(program=name, source=table.path.name, **found)  # type: ignore[arg-type]
+        declared = Declared(program=name, source=table.path.name, **found)
     else:
         declared = read_form(entry.form, table, options)
 
     if entry.start and set(entry.start) <= set(table.table.header):
         row = int(table.moments().to_numpy().argmin())
-        start = sum(float(table.numbers_in(column).iloc[row]) for column in entry.start)
+        starts = [float(table.numbers_in(column).iloc[row]) for column in entry.start]
+        start = math.fsum(starts)
         declared = replace(declared, cash=start)
     if entry.checked_side and entry.checked_side in table.table.header:
         _check_side(table, entry.checked_side)
@@ -329,7 +343,8 @@ def _form_of_only_column(table: RoleTable) -> str:
     their signs and sizes; empty where it is not one column, or not of numbers.
     """
     names = [name for name in table.table.header if name != table.column("date")]
-    if len(names) != 1 or names[0] in {name for own in table.roles.values() for name in own}:
+    others = [role for role in table.roles if role not in ("date", "amount")]
+    if len(names) != 1 or others:
         return ""
 
     numbers = table.numbers_in(names[0], may_lack=True).dropna()

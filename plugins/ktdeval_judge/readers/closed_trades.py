@@ -65,7 +65,7 @@ def _lacks(table: RoleTable, role: str, words: str) -> DataError:
     has = table.column(other) if table.has(other) else "exit"
     option = f"--map {role.replace(' ', '_')}=COLUMN"
     return DataError(
-        f"{table.place}: column {has!r}: a row is a whole trade, and {words} is missing: add a column"
+        f"{table.place}: column {has}: a row is a whole trade, and {words} is missing: add a column"
         f" {role.replace(' ', '_')}, or name it: {option}; {table.shown}"
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -119,6 +120,11 @@ def _form_of_values(table: RoleTable) -> str:
 
 def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
     """Return what a table of a form declares. Raises DataError: the first fault, with its place."""
+    if form not in ("values", "returns") and "high" in table.roles and "low" in table.roles:
+        raise DataError(
+            f"{table.place}: columns high and low: holds the bars of a market, and no decisions; give"
+            " it to `ktdeval data make`"
+        )
     found = _READERS[form](table, options)
     return Declared(
         program=options.program,
@@ -131,7 +137,7 @@ def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
 # ---- fills and orders
 
 
-def read_fills(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read rows of purchases and sales, sides by words or by the sign of the shares."""
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
@@ -159,11 +165,13 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, object]:
         }
     )
     check_unread("fills", table, options.flows, fills)
+    if options.program == "plain":
+        _note_repeated(table)
     fills["fee"] = _fees(table, options)
     if "decided" in table.roles and not options.decided:
         fills["decided"] = days_of(table.moments("decided"))
 
-    found: dict[str, object] = {
+    found: dict[str, Any] = {
         "trades": ordered_trades(with_lines(fills, table), table.place),
         "cash": table.fact("initial cash"),
     }
@@ -176,7 +184,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, object]:
     return found
 
 
-def read_orders(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read orders: a side with shares, or with an amount of cash."""
     size = "shares" if table.has("shares") else "cash"
     table = _filled_rows(table, size)
@@ -219,7 +227,7 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
         table = table.where(table.numbers(size, may_lack=True).fillna(0.0) != 0)
     left_out = total - len(table)
     if left_out:
-        table.note(f"Left out: {left_out} orders that were canceled, rejected or not filled.")
+        table.note(f"Left out: {left_out} orders that were canceled or rejected.")
     if not len(table):
         raise DataError(f"{table.place}: has no order that was filled; write one row a fill")
     return table
@@ -249,6 +257,13 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
         table.refuse(row, table.column(size), words)
     _check_long(table)
     return sides
+
+
+def _note_repeated(table: RoleTable) -> None:
+    """Note rows that are there twice, with all their cells: each is a fill."""
+    repeated = int(table.table.cells.duplicated().sum())
+    if repeated:
+        table.note(f"Rows that are there twice, with all cells: {repeated}; each counts as a fill.")
 
 
 def _check_long(table: RoleTable) -> None:
@@ -309,7 +324,7 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
 # ---- targets
 
 
-def read_weights(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_weights(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read shares of the account to hold; a code `CASH` is cash."""
     cash = is_kind(table.codes().str.lower(), "cash")
     weights = weights_as_shares(table, table.numbers("weight"), table.column("weight"), _day_sums)
@@ -318,16 +333,10 @@ def read_weights(table: RoleTable, options: FormOptions) -> dict[str, object]:
     return {"decisions": frame[~cash.to_numpy()].reset_index(drop=True)}
 
 
-def read_holdings(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_holdings(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read the shares to hold."""
     role = "position" if table.has("position") else "shares"
     check_unread("holdings", table, options.flows)
-    if "high" in table.roles and "low" in table.roles:
-        raise DataError(
-            f"{table.place}: columns high and low: holds the bars of a market, and no decisions; give"
-            " it to `ktdeval data make`"
-        )
-
     shares = table.numbers(role)
     is_unclear = table.column(role).strip().lower() in ("position", "positions")
     if is_unclear and 0 < shares.abs().max() <= 1:
@@ -357,7 +366,7 @@ def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
 # ---- values
 
 
-def read_values(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read account values, with the benchmark beside them."""
     numbers = table.numbers("nav")
     table.check(numbers > 0, table.column("nav"), "expected a number above zero, was")
@@ -368,7 +377,7 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, object]:
         flows = table.numbers_in(options.flows, may_lack=True).fillna(0.0)
         values = without_flows(values, flows.groupby(days_of(moments)).sum(), table.note)
 
-    found: dict[str, object] = {"values": values, "cash": table.fact("initial cash")}
+    found: dict[str, Any] = {"values": values, "cash": table.fact("initial cash")}
     if options.cash:
         found["cash"] = float(values.iloc[0])
     if options.cash == "before":
@@ -390,10 +399,11 @@ def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], Non
     note(
         f"Deposits and withdrawals of {total:,.2f} in all are taken out, each at the close of its day."
     )
-    return values.iloc[0] * growth.cumprod()
+    without: pd.Series = values.iloc[0] * growth.cumprod()
+    return without
 
 
-def read_returns(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read returns by day as the values of an account of 1 before the first."""
     moments = table.moments()
     role = next((each for each in _RETURNS if table.has(each)), "cumulative return")
@@ -414,17 +424,17 @@ def read_returns(table: RoleTable, options: FormOptions) -> dict[str, object]:
     return {"values": values_of(table, moments, values), "cash": 1.0}
 
 
-def read_closed(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_closed(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read closed trades: each row is an entry and, where it is over, an exit."""
     return read_closed_trades(table, options.flows)
 
 
-def read_wide_weights(table: RoleTable, options: FormOptions) -> dict[str, object]:
+def read_wide_weights(table: RoleTable, _options: FormOptions) -> dict[str, Any]:
     """Read a table of days and codes as weights."""
     return read_wide(table)
 
 
-_READERS: Mapping[str, Callable[[RoleTable, FormOptions], dict[str, object]]] = {
+_READERS: Mapping[str, Callable[[RoleTable, FormOptions], dict[str, Any]]] = {
     "closed": read_closed,
     "fills": read_fills,
     "orders": read_orders,

@@ -63,7 +63,8 @@ def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame
     books = targets.pivot(index="day", columns="code", values=form).sort_index()
     was_held = books.shift(1).fillna(0.0) != 0.0
     books = books.mask(books.isna() & was_held, 0.0)
-    long = books.rename_axis(columns="code").stack().rename(form).reset_index()
+    stacked = pd.Series(books.rename_axis(columns="code").stack(), name=form)
+    long = stacked.reset_index()
     return _with_types(long.dropna().sort_values(["day", "code"], ignore_index=True))
 
 

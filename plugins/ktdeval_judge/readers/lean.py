@@ -45,7 +45,9 @@ def _facts(tables: Sequence[RoleTable]) -> Mapping[str, str]:
     """Return the statistics of a result by their near names."""
     for table in tables:
         if not table.table.name:
-            return {near_name(name): cells.iloc[0] for name, cells in table.table.cells.items()}
+            return {
+                near_name(str(name)): cells.iloc[0] for name, cells in table.table.cells.items()
+            }
     return {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,13 +43,13 @@ _SIZES = (
 )
 _SHORTS = "short is read as sell, cover as buy."
 
-Found = dict[str, object]
+Found = dict[str, Any]
 
 
 # ---- Qlib
 
 
-def read_qlib_report(table: RoleTable, options: FormOptions) -> Found:
+def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
     """Read `report_normal`, whose `return` leaves costs out: account = account before * (1 + return -
     cost).
     """
@@ -70,7 +71,7 @@ def read_qlib_report(table: RoleTable, options: FormOptions) -> Found:
     return found
 
 
-def read_qlib_positions(table: RoleTable, options: FormOptions) -> Found:
+def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
     """Read positions after the trades of their day: a book was decided on the trading day before."""
     cells = table.table.cells
     if "status" in cells:
@@ -114,7 +115,7 @@ def _day_before(day: int, sessions: tuple[int, ...]) -> int:
 # ---- FinRL
 
 
-def read_actions(table: RoleTable, options: FormOptions) -> Found:
+def read_actions(table: RoleTable, _options: FormOptions) -> Found:
     """Read the actions of FinRL: shares bought or sold at the close of their day, or the weights that
     earned the return of their day, which were decided on the row before.
     """
@@ -190,7 +191,7 @@ def read_one_value(table: RoleTable, options: FormOptions) -> Found:
     return {"values": values}
 
 
-def read_sum_of_positions(table: RoleTable, options: FormOptions) -> Found:
+def read_sum_of_positions(table: RoleTable, _options: FormOptions) -> Found:
     """Read positions in money, with a column of cash, as the value of the account."""
     names = [name for name in table.table.header if name != table.column("date")]
     total = wide_numbers(table, names).sum(axis=1)
@@ -201,7 +202,7 @@ def read_sum_of_positions(table: RoleTable, options: FormOptions) -> Found:
 # ---- ai-hedge-fund
 
 
-def read_benchmark(table: RoleTable, options: FormOptions) -> Found:
+def read_benchmark(table: RoleTable, _options: FormOptions) -> Found:
     """Read returns of the benchmark between the dates; its values begin with the first date."""
     levels = values_of(table, table.moments(), table.positive("benchmark"))
     returns = levels.pct_change().dropna().rename("benchmark")
@@ -211,7 +212,7 @@ def read_benchmark(table: RoleTable, options: FormOptions) -> Found:
     return found
 
 
-def read_final_weights(table: RoleTable, options: FormOptions) -> Found:
+def read_final_weights(table: RoleTable, _options: FormOptions) -> Found:
     """Read the records of a fund: its weights after the fills of each day, and its value."""
     weights = _by_code(table, "final_weights.")
     long = weights.melt("day", var_name="code", value_name="weight").dropna()
@@ -219,7 +220,7 @@ def read_final_weights(table: RoleTable, options: FormOptions) -> Found:
     return {"decisions": targets_of(long, "weight", table.place), "values": values}
 
 
-def read_decisions_by_code(table: RoleTable, options: FormOptions) -> Found:
+def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
     """Read days of version 1, each with a decision, the shares executed and the price by code."""
     table.note(_SHORTS)
     moments = table.moments()
@@ -267,7 +268,7 @@ def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
 # ---- AI-Trader
 
 
-def read_positions_by_code(table: RoleTable, options: FormOptions) -> Found:
+def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
     """Read snapshots of positions with columns `positions.CODE`: the last of each day is what was held
     after its fills, which were decided on the trading day before.
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from msgspec import field
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values import Value, convert_value, load_yaml, near_matches
@@ -35,10 +36,10 @@ class ProgramTable(Value):
     first: bool = False
     last: str = ""
     min_columns: int = 0
-    roles: dict[str, str] = {}
-    keep: dict[str, tuple[str, ...] | str] = {}
+    roles: Mapping[str, str] = field(default_factory=dict)
+    keep: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
     others: str = ""
-    level: dict[str, tuple[str, ...]] = {}
+    level: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     decided: str = ""
     cash: str = ""
     start: tuple[str, ...] = ()
@@ -92,6 +93,14 @@ class Program(Value):
         """Return which table of the program a table is; None: none by its columns."""
         return next((each for each in self.tables if each.is_of(table)), None)
 
+    def broken_table_of(self, table: CellTable) -> ProgramTable | None:
+        """Return which table of trades a table is by its marks, though it lacks columns."""
+        names = set(map(near_name, table.header))
+        for each in self.tables:
+            if each.form == "fills" and not names.isdisjoint(map(near_name, each.marks)):
+                return each
+        return None
+
     def nearest_table(self, table: CellTable) -> ProgramTable:
         """Return which table a table is that is said to be of the program."""
         names = set(map(near_name, table.header))
@@ -106,7 +115,7 @@ def programs() -> Mapping[str, Program]:
     """Return the programs by name."""
     path = Path(__file__).with_name("programs.yaml")
     written: Any = load_yaml(path)
-    return {name: convert_value(program, Program, str(path)) for name, program in written.items()}
+    return {name: convert_value(program, Program) for name, program in written.items()}
 
 
 @cache

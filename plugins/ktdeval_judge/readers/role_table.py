@@ -127,8 +127,8 @@ class RoleTable:
         if (sides == "").any():
             row = int((sides == "").to_numpy().argmax())
             cell = self.texts(role).iloc[row][:_SHOWN]
-            words = f"expected buy or sell, was {cell!r}; drop rows that trade nothing"
-            self.refuse(row, self.column(role), words)
+            fault = f"expected buy or sell, was {cell!r}; drop rows that trade nothing"
+            self.refuse(row, self.column(role), fault)
         return sides
 
     def where(self, mask: pd.Series) -> RoleTable:
@@ -180,7 +180,7 @@ class RoleTable:
     def refuse(self, row: int, column: str, words: str) -> NoReturn:
         """Raise DataError with the place of a cell."""
         shown = column or "(first)"
-        raise DataError(f"{self.line_of(row)}: column {shown!r}: {words}")
+        raise DataError(f"{self.line_of(row)}: column {shown}: {words}")
 
     def line_of(self, row: int) -> str:
         """Return words for the place of a row."""
@@ -194,7 +194,8 @@ class RoleTable:
 
 def days_of(moments: pd.Series) -> pd.Series:
     """Return the days of moments as yyyymmdd, [n] int64."""
-    return moments.dt.year * 10_000 + moments.dt.month * 100 + moments.dt.day
+    days: pd.Series = moments.dt.year * 10_000 + moments.dt.month * 100 + moments.dt.day
+    return days
 
 
 def kinds_in(words: pd.Series) -> frozenset[str]:

@@ -163,12 +163,15 @@ def _fits(table: CellTable, role: str, column: str) -> bool:
     if role == "date":
         return _are_days(table, column)
     if role == "code":
-        return filled.str.contains("[A-Za-z]|^[0-9]{6}$|^[0-9]{1,5}$", regex=True).all()
+        are_codes = filled.str.contains("[A-Za-z]|^[0-9]{6}$|^[0-9]{1,5}$", regex=True)
+        return bool(are_codes.all())
     if role == "nav":
         numbers, bad = parse_figures(filled, table.decimal)
-        return not bad.any() and (numbers > 0).all() and not filled.str.contains("%").any()
+        is_wrong = bad.any() or (numbers <= 0).any() or filled.str.contains("%").any()
+        return not is_wrong
     if role in _BY_WORDS:
-        return is_kind(words_of(filled), *_SIDE_KINDS).all() and len(filled) > 0
+        are_sides = is_kind(words_of(filled), *_SIDE_KINDS)
+        return len(filled) > 0 and bool(are_sides.all())
     return True
 
 

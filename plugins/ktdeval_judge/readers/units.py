@@ -30,10 +30,10 @@ def weights_as_shares(
     are neither shares nor per cent.
     """
     has_signs = table.table.cells[column].str.contains("%").any()
-    if weights.abs().max() <= _MOST or has_signs:
-        if has_signs or not _NAMED.search(column):
-            _check_largest(table, weights, column)
-            return weights
+    are_shares = weights.abs().max() <= _MOST and not _NAMED.search(column)
+    if has_signs or are_shares:
+        _check_largest(table, weights, column)
+        return weights
 
     largest = float(sums_of(table, weights).max())
     low, high = _PER_CENT

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
@@ -110,13 +111,14 @@ def _is_cash(name: str) -> bool:
 
 def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series) -> None:
     """Raise DataError where numbers look like returns, small and of both signs, or like account values."""
-    if (weights < 0).any(axis=None) and 0 < gross.max() < _SMALL:
+    numbers = weights.to_numpy(dtype=float, na_value=np.nan)
+    if (numbers < 0).any() and 0 < gross.max() < _SMALL:
         first = table.table.header[1]
         raise DataError(
             f"{table.place}: a table of codes holds weights, and these look like returns; of an account,"
             f" say --map return={first!r}"
         )
-    if weights.min(axis=None) > _SMALL and gross.max() > _LARGEST_SUM:
+    if np.nanmin(numbers) > _SMALL and gross.max() > _LARGEST_SUM:
         first = table.table.header[1]
         raise DataError(
             f"{table.place}: a table of codes holds weights, and these look like account values; of one"

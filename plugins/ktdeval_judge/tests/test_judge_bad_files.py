@@ -16,7 +16,8 @@ import pytest
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.market_plan import market_plan
-from ktdeval_judge.readers import READERS, ReadOptions, plain, read_declared, sample_of
+from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_tables import cell_tables
 from trading_market import make_market
 
 MARKET = make_market(
@@ -50,21 +51,35 @@ TEXTS = {
     "no day": ("code,weight\n600001.SH,1\n", "no column of days"),
     "no code": ("date,weight\n2024-01-02,1\n", "no column of codes"),
     "nothing to do": ("date,code,colour\n2024-01-02,600001.SH,red\n", "says nothing to do"),
-    "two forms": ("date,code,weight,position\n2024-01-02,600001.SH,1,100\n", "mixes weight and"),
-    "a column twice": ("date,code,weight,w\n2024-01-02,600001.SH,1,1\n", "are all weight"),
-    "a day and code twice": (HEAD + ROW + ROW, "line 3: the same day and code a second time"),
-    "a cell too few": (HEAD + "2024-01-02,600001.SH\n", "line 2"),
+    "two forms": (
+        "date,code,weight,position\n2024-01-02,600001.SH,1,100\n",
+        "mixes weights and holdings",
+    ),
+    "a day and code twice": (
+        HEAD + ROW + ROW,
+        "line 3: column date: the same day and code a second time",
+    ),
+    "a cell too few": (HEAD + "2024-01-02,600001.SH\n", "its last row has 2 of 3 cells"),
     "a cell too many": (HEAD + "2024-01-02,600001.SH,0.5,1\n", "line 2"),
-    "no weight in a row": (HEAD + "2024-01-02,600001.SH,\n", "line 2: column weight: is empty"),
-    "no code in a row": (HEAD + "2024-01-02,,0.5\n", "line 2: column code: is empty"),
-    "no day in a row": (HEAD + ",600001.SH,0.5\n", "line 2: column day"),
-    "a weight that is not a number": (one_column("weight", "NaN"), "column weight: 'NaN'"),
-    "an infinite weight": (one_column("weight", "1e999"), "not a finite number"),
-    "an infinite word": (one_column("weight", "inf"), "column weight: 'inf'"),
+    "no weight in a row": (HEAD + "2024-01-02,600001.SH,\n", "says nothing to do"),
+    "no code in a row": (
+        HEAD + "2024-01-02,,0.5\n",
+        "line 2: column code: expected a code, was empty",
+    ),
+    "no day in a row": (HEAD + ",600001.SH,0.5\n", "line 2: column date: expected a day"),
+    "a weight that is not a number": (
+        one_column("weight", "NaN"),
+        "column weight: expected a number, was 'NaN'",
+    ),
+    "an infinite weight": (
+        one_column("weight", "1e999"),
+        "column weight: expected a number, was '1e999'",
+    ),
+    "an infinite word": (
+        one_column("weight", "inf"),
+        "column weight: expected a number, was 'inf'",
+    ),
     "a weight in per cent": (one_column("weight", "50"), "write shares of it, as 0.05 for 5 %"),
-    "a weight with a sign of per cent": (one_column("weight", "50%"), "is not a number"),
-    "a decimal comma": (one_column("weight", '"0,5"'), "write decimals with a point"),
-    "semicolons": ("date;code;weight\n2024-01-02;600001.SH;0.5\n", "write commas between"),
     "weights that borrow": (
         HEAD + "2024-01-02,600001.SH,0.8\n2024-01-02,000002.SZ,0.8\n",
         "sum to 1.6, and the account borrows no cash; divide them",
@@ -78,56 +93,65 @@ TEXTS = {
     "a day that can mean two": (HEAD + "03/04/2024,600001.SH,0.5\n", "can mean two days"),
     "a day that there is not": (HEAD + "2024-02-30,600001.SH,0.5\n", "is not a date"),
     "a word for a day": (HEAD + "Tuesday,600001.SH,0.5\n", "is not a date"),
-    "a moment of another zone": (
-        HEAD + "2024-01-02T16:00:00-05:00,600001.SH,0.5\n",
-        "has a time zone",
+    "a side that is none": (
+        "date,code,side,qty\n2024-01-02,600001.SH,up,5\n",
+        "column side: expected buy or sell, was 'up'",
     ),
-    "a side that is none": ("date,code,side,qty\n2024-01-02,600001.SH,up,5\n", "neither buy"),
-    "cash without a side": ("date,code,cash\n2024-01-02,600001.SH,5\n", "cash without a side"),
-    "cash below zero": ("date,code,side,cash\n2024-01-02,600001.SH,buy,-5\n", "not above 0"),
+    "cash without a side": ("date,code,cash\n2024-01-02,600001.SH,5\n", "says nothing to do"),
+    "cash below zero": (
+        "date,code,side,cash\n2024-01-02,600001.SH,buy,-5\n",
+        "expected a number above zero, was '-5'",
+    ),
     "cash for what has no close": (
         "date,code,side,cash\n2024-01-01,000002.SZ,buy,\n",
-        "column cash: is empty",
+        "says nothing to do",
     ),
     "a negative price": (
         "date,code,side,qty,price\n2024-01-02,600001.SH,buy,5,-1\n",
-        "column price: -1 is not above 0",
+        "column price: expected a number above zero, was '-1'",
     ),
-    "a price of zero": ("date,code,qty,price\n2024-01-02,600001.SH,5,0\n", "not above 0"),
-    "a trade of nothing": ("date,code,qty,price\n2024-01-02,600001.SH,0,9\n", "trade of 0 shares"),
-    "a size below zero beside a side": (
-        "date,code,side,qty,price\n2024-01-02,600001.SH,sell,-5,9\n",
-        "below 0 beside a side",
+    "a price of zero": (
+        "date,code,qty,price\n2024-01-02,600001.SH,5,0\n",
+        "expected a number above zero, was '0'",
     ),
-    "a trade twice": (
-        "date,code,side,qty,price\n" + "2024-01-03,600001.SH,buy,5,20\n" * 2,
-        "the same trade a second time",
+    "a trade of nothing": (
+        "date,code,qty,price\n2024-01-02,600001.SH,0,9\n",
+        "expected a number other than zero",
     ),
     "a trade before the market": (
         "date,code,side,qty,price\n2024-01-01,600001.SH,buy,5,20\n",
         "no day before 2024-01-01",
     ),
-    "a NAV below zero": ("date,nav\n2024-01-02,-1\n", "column value: -1 is not above 0"),
+    "a NAV below zero": (
+        "date,nav\n2024-01-02,-1\n",
+        "column nav: expected a number above zero, was '-1'",
+    ),
     "a NAV without decisions": ("date,nav\n2024-01-02,1\n", "declares no decision"),
-    "JSON of one number": ("[1, 2, 3]", "expected an object"),
+    "JSON of one number": ("[1, 2, 3]", "holds no list of objects"),
     "JSON nested too deeply": ("[" * 3000 + "]" * 3000, "nested"),
     "JSON that breaks off": ('[{"date": "2024-01-02", "co', "not valid JSON"),
     "JSON with a key twice": ('[{"date": "2024-01-02", "date": "x"}]', "not valid JSON"),
     "JSON with NaN": ('[{"date": "2024-01-02", "code": "600001.SH", "weight": NaN}]', "JSON"),
     "a weight that is true": (
         '[{"date": "2024-01-02", "code": "600001.SH", "weight": true}]',
-        "column weight",
+        "column weight: expected a number, was 'true'",
     ),
     "a list for a code": ('[{"date": "2024-01-02", "code": [1], "weight": 1}]', "code"),
     "a code that JSON has as a number with a part": (
         '[{"date": "2024-01-02", "code": 600001.5, "weight": 1}]',
-        "write codes as text",
+        "'600001.5' is not a code",
     ),
     "a web page": ("<!doctype html><title>Sign in</title>", "web page"),
     "a quotation that does not end": (HEAD + '2024-01-02,"600001.SH,0.5\n', "CSV"),
     "a header whose quotation does not end": ('date,"', "line 1: is not CSV"),
-    "a wide table with a word": (",600001.SH\n2024-01-02,much\n", "column 600001.SH"),
-    "a wide table of shares": (",600001.SH\n2024-01-02,500\n", "holds weights"),
+    "a wide table with a word": (
+        ",600001.SH\n2024-01-02,much\n",
+        "column 600001.SH: expected a number, was 'much'",
+    ),
+    "a wide table of shares": (
+        ",600001.SH\n2024-01-02,500\n",
+        "holds weights, and these look like account values",
+    ),
     "a wide table with a day twice": (
         ",600001.SH\n2024-01-02,1\n2024-01-02,1\n",
         "the same day a second time",
@@ -155,7 +179,7 @@ BYTES: dict[str, tuple[Callable[[], bytes], str]] = {
     "a pickle": (lambda: pickle.dumps({"a": 1}), "is a pickle"),
     "a pickled table": (lambda: pickle.dumps(pd.DataFrame({"a": [1]})), "to_parquet"),
     "binary": (lambda: b"\x00\x01\x02" * 50, "NUL"),
-    "no UTF-8": (lambda: HEAD.encode() + "2024-01-02,上证,1\n".encode("gbk"), "UTF-8"),
+    "neither UTF-8 nor GB 18030": (lambda: HEAD.encode() + b"2024-01-02,\xff\xff,1\n", "UTF-8"),
     "an archive": (lambda: b"PK\x03\x04" + b"\0" * 60, "wrong.csv"),
     "a broken Parquet": (lambda: b"PAR1" + b"\0" * 40 + b"PAR1", "wrong.csv"),
     "packed and cut off": (lambda: gzip.compress(HEAD.encode() * 99)[:30], "wrong.csv"),
@@ -196,16 +220,14 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 def test_a_file_too_large_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ktdeval_judge.readers import sample
-
-    monkeypatch.setattr(sample, "MAX_BYTES", 10)
+    monkeypatch.setattr(cell_tables, "MAX_BYTES", 10)
     path = tmp_path / "large.csv"
     path.write_text(HEAD + ROW)
-    assert "at most 10 are read" in refusal(path)
+    assert "at most 10 bytes are read" in refusal(path)
 
 
 def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "MAX_ROWS", 1)
+    monkeypatch.setattr(cell_tables, "MAX_ROWS", 1)
     path = tmp_path / "long.csv"
     path.write_text(HEAD + ROW + ROW)
     assert "line 3: more than 1 rows" in refusal(path)
@@ -233,6 +255,11 @@ RIGHT = {
     "JSON": '[{"date": "2024-01-02", "symbol": "600001.SH", "weight": 0.5}]',
     "JSON lines": '{"date": "2024-01-02", "symbol": "600001.SH", "weight": 0.5}\n',
     "a wide table": "date,600001.SH\n2024-01-02,0.5\n",
+    "two columns of one weight": "date,code,weight,w\n2024-01-02,600001.SH,0.5,0.5\n",
+    "a sign of per cent": "date,code,weight\n2024-01-02,600001.SH,50%\n",
+    "a decimal comma": 'date,code,weight\n2024-01-02,600001.SH,"0,5"\n',
+    "semicolons": "date;code;weight\n2024-01-02;600001.SH;0.5\n",
+    "a moment of another zone": "date,code,weight\n2024-01-02T16:00:00-05:00,600001.SH,0.5\n",
 }
 
 
@@ -253,15 +280,6 @@ def test_parquet_is_read_with_dates_of_its_own(tmp_path: Path) -> None:
     frame.to_parquet(path)
     made = market_plan(read_declared(path, ReadOptions()), MARKET, TRADING)
     assert made.plan.days[0].rows == (("600001.SH", 0.5),)
-
-
-def test_the_plain_reader_recognises_its_own_columns_only(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(HEAD + ROW)
-    assert plain.recognises(sample_of(path))
-    path.write_text("a,b\n1,2\n")
-    assert not plain.recognises(sample_of(path))
-    assert plain not in READERS, "it reads what no program's reader recognises"
 
 
 def test_a_line_of_an_error_is_that_of_the_file(tmp_path: Path) -> None:

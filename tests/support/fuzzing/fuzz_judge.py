@@ -21,7 +21,7 @@ def judge_parsers(judgement: bytes) -> dict[str, Parser]:
     day = PlannedDay(day="2024-01-02", rows=(("600001.SH", 0.5),))
     plan = DeclaredPlan(version=PLAN_VERSION, form="weight", others="sell", days=(day,), lots={})
     readers = tuple(
-        f"ktdeval_judge/readers/{name}.py" for name in ("__init__", "plain", "sample", "wide")
+        f"ktdeval_judge/readers/{name}.py" for name in ("__init__", "forms", "role_table", "wide")
     )
     return {
         "declared table": Parser(

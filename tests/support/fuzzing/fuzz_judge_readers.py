@@ -35,7 +35,7 @@ def program_file_parsers() -> dict[str, Parser]:
     chosen = Parser(
         of_file(_read(None), "file.csv"),
         (*seeds, _start(writer)),
-        ("ktdeval_judge/readers/sample.py", "ktdeval_judge/readers/backtrader.py"),
+        ("ktdeval_judge/readers/programs.py", "ktdeval_judge/readers/program_forms.py"),
     )
 
     parsers = {"judged file": chosen}

@@ -1,9 +1,14 @@
 """JSON Schemas (draft 2020-12) of typed arguments and answers, and the fields that all services
 share.
+
+The description of a field stands in its class's docstring, after the first paragraph: `name: text`,
+each in a line whose continuations are indented. Types that several fields have describe themselves.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import (
@@ -11,6 +16,7 @@ from typing import (
     Any,
     Final,
     Literal,
+    TypeGuard,
     get_args,
     get_origin,
     get_type_hints,
@@ -27,6 +33,8 @@ Schema = Mapping[str, JsonValue]
 
 _PLAIN: Final = (bool, int, float, str)  #: Types of defaults that a schema shows
 _DESCRIBED_LAST: Final = "x-described-last"
+#: A field and its description in a docstring
+_DESCRIBED_FIELD: Final = re.compile(r"^(\w+): (.+(?:\n +.+)*)", re.MULTILINE)
 #: Keywords in the order in which they are written; all others follow
 _KEYWORDS: Final = (
     "type",
@@ -142,20 +150,45 @@ def schema_of(hint: object) -> dict[str, JsonValue]:
     order.
     """
     (schema,), parts = msgspec.json.schema_components([hint], ref_template="{name}")
-    return _Rewriter(parts, dict(_choices_in(hint))).rewritten(schema)
+    hints = list(_hints_in(hint))
+    described = {each.__name__: _descriptions(each) for each in hints if _has_fields(each)}
+    for part in parts.values():
+        for name, text in described.get(part["title"], {}).items():
+            part["properties"][name]["description"] = text
+
+    literals = [get_args(each) for each in hints if get_origin(each) is Literal]
+    choices = {frozenset(literal): list(literal) for literal in literals}
+    return _Rewriter(parts, choices).rewritten(schema)
 
 
-def _choices_in(hint: object) -> Iterator[tuple[frozenset[str], list[JsonValue]]]:
-    """Yield the choices of each literal of a type in their own order, which msgspec does not keep."""
+def _hints_in(hint: object) -> Iterator[object]:
+    """Yield a type and all types inside it."""
+    yield hint
     if get_origin(hint) is Literal:
-        yield frozenset(get_args(hint)), list(get_args(hint))
         return
 
     inner: list[object] = list(get_args(hint))
-    if isinstance(hint, type) and (is_typeddict(hint) or issubclass(hint, msgspec.Struct)):
+    if _has_fields(hint):
         inner += get_type_hints(hint, include_extras=True).values()
     for each in inner:
-        yield from _choices_in(each)
+        yield from _hints_in(each)
+
+
+def _has_fields(hint: object) -> TypeGuard[type]:
+    return isinstance(hint, type) and (is_typeddict(hint) or issubclass(hint, msgspec.Struct))
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """Read the descriptions of fields from the docstrings of a class and those that it extends."""
+    described: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        names = vars(base).get("__annotations__", ())
+        text = inspect.cleandoc(base.__doc__ or "")
+        for name, description in _DESCRIBED_FIELD.findall(text):
+            if name in names:
+                described[name] = " ".join(description.split())
+
+    return described
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,9 @@ def _apply_rules(operation: Operation, rules: MarketRules) -> Operation:
             _check_account(workspace, given, rules.accounts)
         return operation.handler(workspace, {**given, **fixed})
 
+    described = {"__doc__": operation.takes.__doc__}
     takes: type[Any] = msgspec.defstruct(
-        operation.takes.__name__, left, bases=(Arguments,), kw_only=True
+        operation.takes.__name__, left, bases=(Arguments,), namespace=described, kw_only=True
     )
     return replace(operation, takes=takes, handler=handler)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.errors import Code
-from ktdeval_qfinzero.schemas import Arguments, Page, make_description, text
+from ktdeval_qfinzero.schemas import Arguments, Page, text
 
 ErrorCode = Literal[Code, "internal"]
 WorkspaceId = Annotated[str, text("Id of the workspace.", 64)]
@@ -37,43 +37,53 @@ class DropWorkspace(Arguments, kw_only=True):
 
 
 class Opened(msgspec.Struct):
-    """A new workspace."""
+    """A new workspace.
+
+    as_of_ts: Where the workspace's clock stands.
+    """
 
     workspace_id: WorkspaceId
-    as_of_ts: Annotated[str, make_description("Where the workspace's clock stands.")]
+    as_of_ts: str
 
 
 class Dropped(msgspec.Struct):
-    """A workspace that is gone."""
+    """A workspace that is gone.
+
+    dropped: It is gone.
+    """
 
     workspace_id: WorkspaceId
-    dropped: Annotated[bool, make_description("It is gone.")]
+    dropped: bool
 
 
 class ErrorInfo(msgspec.Struct):
-    """A refusal or a defect."""
+    """A refusal or a defect.
 
-    code: Annotated[ErrorCode, make_description("Kind of error.")]
-    message: Annotated[str, make_description("One line.")]
-    field: (
-        Annotated[str, make_description("The argument concerned, with its place inside.")]
-        | UnsetType
-    ) = UNSET
+    code: Kind of error.
+    message: One line.
+    field: The argument concerned, with its place inside.
+    """
+
+    code: ErrorCode
+    message: str
+    field: str | UnsetType = UNSET
 
 
 class ErrorEnvelope(msgspec.Struct):
-    """Form of every error."""
+    """Form of every error.
 
-    error: Annotated[ErrorInfo, make_description("What is wrong and how to fix it.")]
+    error: What is wrong and how to fix it.
+    """
+
+    error: ErrorInfo
 
 
 class LogPage(Page):
-    """Lines of a log, without line ends."""
+    """Lines of a log, without line ends.
 
-    lines: Annotated[
-        list[str],
-        make_description("Each as it stands in the log: write them to a file, one a line."),
-    ]
-    log_hash: Annotated[
-        str, make_description("Hash of the log's last line, which stands for the whole log.")
-    ]
+    lines: Each as it stands in the log: write them to a file, one a line.
+    log_hash: Hash of the log's last line, which stands for the whole log.
+    """
+
+    lines: list[str]
+    log_hash: str

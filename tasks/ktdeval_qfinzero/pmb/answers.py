@@ -30,107 +30,142 @@ ShownInstrument = Annotated[
 
 
 class AccountShown(msgspec.Struct):
-    """An account at the last prices."""
+    """An account at the last prices.
+
+    account_type: MARGIN or CASH.
+    base_currency: Currency of the market.
+    session_id: The account's running session.
+    initial_cash: Paid in.
+    cash: Proceeds of short sales among it; negative: borrowed.
+    unsettled_cash: Of sales that have not settled; CASH accounts can't buy with it.
+    equity: Cash and market value of all positions.
+    long_value: Market value of long positions.
+    short_value: Market value of short positions, positive.
+    initial_requirement: What equity must reach to open positions.
+    maintenance_requirement: What equity must reach to keep them.
+    reserved: What working orders tie up.
+    buying_power: What new long stock could be bought for, without regard to working orders.
+    margin_status: Whether there is a margin call.
+    margin_call_due: Trading day at whose close an unmet call is liquidated.
+    realized_pnl: Profit of what was closed, before fees.
+    unrealized_pnl: Profit of what is held.
+    fees: Paid.
+    interest: Paid on borrowed cash.
+    borrow_fees: Paid on shares sold short.
+    dividends: Received less paid on short positions.
+    total_pnl: Equity less what was paid in.
+    """
 
     account_id: Id
-    account_type: Annotated[AccountType, make_description("MARGIN or CASH.")]
-    base_currency: Annotated[str, make_description("Currency of the market.")]
+    account_type: AccountType
+    base_currency: str
     opened_at: Moment
-    session_id: Annotated[str | None, make_description("The account's running session.")]
-    initial_cash: Annotated[float, make_description("Paid in.")]
-    cash: Annotated[
-        float, make_description("Proceeds of short sales among it; negative: borrowed.")
-    ]
-    unsettled_cash: Annotated[
-        float, make_description("Of sales that have not settled; CASH accounts can't buy with it.")
-    ]
-    equity: Annotated[float, make_description("Cash and market value of all positions.")]
-    long_value: Annotated[float, make_description("Market value of long positions.")]
-    short_value: Annotated[float, make_description("Market value of short positions, positive.")]
-    initial_requirement: Annotated[
-        float, make_description("What equity must reach to open positions.")
-    ]
-    maintenance_requirement: Annotated[
-        float, make_description("What equity must reach to keep them.")
-    ]
-    reserved: Annotated[float, make_description("What working orders tie up.")]
-    buying_power: Annotated[
-        float,
-        make_description(
-            "What new long stock could be bought for, without regard to working orders."
-        ),
-    ]
-    margin_status: Annotated[MarginStatus, make_description("Whether there is a margin call.")]
-    margin_call_due: Annotated[
-        str | None, make_description("Trading day at whose close an unmet call is liquidated.")
-    ]
-    realized_pnl: Annotated[float, make_description("Profit of what was closed, before fees.")]
-    unrealized_pnl: Annotated[float, make_description("Profit of what is held.")]
-    fees: Annotated[float, make_description("Paid.")]
-    interest: Annotated[float, make_description("Paid on borrowed cash.")]
-    borrow_fees: Annotated[float, make_description("Paid on shares sold short.")]
-    dividends: Annotated[float, make_description("Received less paid on short positions.")]
-    total_pnl: Annotated[float, make_description("Equity less what was paid in.")]
+    session_id: str | None
+    initial_cash: float
+    cash: float
+    unsettled_cash: float
+    equity: float
+    long_value: float
+    short_value: float
+    initial_requirement: float
+    maintenance_requirement: float
+    reserved: float
+    buying_power: float
+    margin_status: MarginStatus
+    margin_call_due: str | None
+    realized_pnl: float
+    unrealized_pnl: float
+    fees: float
+    interest: float
+    borrow_fees: float
+    dividends: float
+    total_pnl: float
     num_positions: Count
     num_open_orders: Count
 
 
 class PositionShown(msgspec.Struct):
-    """A position that is not flat, at the last price."""
+    """A position that is not flat, at the last price.
+
+    qty: Negative when short.
+    avg_price: Average cost of a unit, fees aside.
+    mark_price: Last price.
+    market_value: At the last price; negative when short.
+    cost: What the units cost; negative: brought.
+    unrealized_pnl: Market value less cost.
+    realized_pnl: Of units that are gone.
+    """
 
     instrument_id: Id
     instrument: ShownInstrument
-    qty: Annotated[int, make_description("Negative when short.")]
-    avg_price: Annotated[float, make_description("Average cost of a unit, fees aside.")]
-    mark_price: Annotated[float, make_description("Last price.")]
-    market_value: Annotated[float, make_description("At the last price; negative when short.")]
-    cost: Annotated[float, make_description("What the units cost; negative: brought.")]
-    unrealized_pnl: Annotated[float, make_description("Market value less cost.")]
-    realized_pnl: Annotated[float, make_description("Of units that are gone.")]
+    qty: int
+    avg_price: float
+    mark_price: float
+    market_value: float
+    cost: float
+    unrealized_pnl: float
+    realized_pnl: float
 
 
 class OrderShown(msgspec.Struct):
-    """An order and what became of it."""
+    """An order and what became of it.
+
+    client_order_id: Null where there is none.
+    order_type: Type.
+    limit_price: Worst price.
+    stop_price: Price that triggers.
+    time_in_force: How long it works.
+    expire_ts: When it expires, of DAY and GTD orders.
+    status: What became of it.
+    triggered: Whether its stop was reached.
+    avg_fill_price: Average price of its fills.
+    reason: Why it was rejected, cancelled or expired.
+    replaces: Order that it took the place of.
+    replaced_by: Order that took its place.
+    spread_id: Spread that it is a leg of.
+    forced: Whether the broker placed it to meet a margin call.
+    take_profit_price: Of its bracket.
+    stop_loss_price: Of its bracket.
+    parent_id: Order whose fill sent it.
+    oco_id: First order of its group: what fills of one is taken from the others.
+    """
 
     order_id: Id
-    client_order_id: Annotated[str | None, make_description("Null where there is none.")]
+    client_order_id: str | None
     account_id: Id
     session_id: Id
     instrument: ShownInstrument
     side: TradeSide
-    order_type: Annotated[OrderType, make_description("Type.")]
+    order_type: OrderType
     qty: Count
-    limit_price: Annotated[float | None, make_description("Worst price.")]
-    stop_price: Annotated[float | None, make_description("Price that triggers.")]
-    time_in_force: Annotated[TimeInForce, make_description("How long it works.")]
-    expire_ts: Annotated[str | None, make_description("When it expires, of DAY and GTD orders.")]
+    limit_price: float | None
+    stop_price: float | None
+    time_in_force: TimeInForce
+    expire_ts: str | None
     created_at: Moment
-    status: Annotated[OrderStatus, make_description("What became of it.")]
-    triggered: Annotated[bool, make_description("Whether its stop was reached.")]
+    status: OrderStatus
+    triggered: bool
     filled_qty: Count
     open_qty: Count
-    avg_fill_price: Annotated[float | None, make_description("Average price of its fills.")]
-    reason: Annotated[str | None, make_description("Why it was rejected, cancelled or expired.")]
-    replaces: Annotated[str | None, make_description("Order that it took the place of.")]
-    replaced_by: Annotated[str | None, make_description("Order that took its place.")]
-    spread_id: Annotated[str | None, make_description("Spread that it is a leg of.")]
-    forced: Annotated[bool, make_description("Whether the broker placed it to meet a margin call.")]
-    take_profit_price: Annotated[float, make_description("Of its bracket.")] | UnsetType = UNSET
-    stop_loss_price: Annotated[float, make_description("Of its bracket.")] | UnsetType = UNSET
-    parent_id: Annotated[str, make_description("Order whose fill sent it.")] | UnsetType = UNSET
-    oco_id: (
-        Annotated[
-            str,
-            make_description(
-                "First order of its group: what fills of one is taken from the others."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    avg_fill_price: float | None
+    reason: str | None
+    replaces: str | None
+    replaced_by: str | None
+    spread_id: str | None
+    forced: bool
+    take_profit_price: float | UnsetType = UNSET
+    stop_loss_price: float | UnsetType = UNSET
+    parent_id: str | UnsetType = UNSET
+    oco_id: str | UnsetType = UNSET
 
 
 class TradeShown(msgspec.Struct):
-    """An execution."""
+    """An execution.
+
+    price: Price of a unit.
+    value: Price times units times shares of a unit.
+    fee: Fee.
+    """
 
     trade_id: Id
     ts: Moment
@@ -140,37 +175,52 @@ class TradeShown(msgspec.Struct):
     instrument: ShownInstrument
     side: TradeSide
     qty: Count
-    price: Annotated[float, make_description("Price of a unit.")]
-    value: Annotated[float, make_description("Price times units times shares of a unit.")]
-    fee: Annotated[float, make_description("Fee.")]
+    price: float
+    value: float
+    fee: float
 
 
 class DayShown(msgspec.Struct):
-    """An account at a day's close."""
+    """An account at a day's close.
+
+    session_id: Session that was running.
+    cash: Negative: borrowed.
+    equity: Cash and market value of all positions.
+    long_value: Of long positions.
+    short_value: Of short positions, positive.
+    maintenance_requirement: What equity must reach.
+    """
 
     date: Day
-    session_id: Annotated[str | None, make_description("Session that was running.")]
-    cash: Annotated[float, make_description("Negative: borrowed.")]
-    equity: Annotated[float, make_description("Cash and market value of all positions.")]
-    long_value: Annotated[float, make_description("Of long positions.")]
-    short_value: Annotated[float, make_description("Of short positions, positive.")]
-    maintenance_requirement: Annotated[float, make_description("What equity must reach.")]
+    session_id: str | None
+    cash: float
+    equity: float
+    long_value: float
+    short_value: float
+    maintenance_requirement: float
 
 
 class SessionShown(msgspec.Struct):
-    """A session: its clock, state and rules."""
+    """A session: its clock, state and rules.
+
+    frequency: Distance of ticks.
+    status: State.
+    universe: What the session may trade; at least one.
+    start_equity: Equity at its creation.
+    end_equity: Equity at its end.
+    """
 
     session_id: Id
     account_id: Id
-    frequency: Annotated[Frequency, make_description("Distance of ticks.")]
+    frequency: Frequency
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
-    status: Annotated[SessionStatus, make_description("State.")]
-    universe: Annotated[Universe, make_description("What the session may trade; at least one.")]
+    status: SessionStatus
+    universe: Universe
     execution_config: ShownRules
-    start_equity: Annotated[float, make_description("Equity at its creation.")]
-    end_equity: Annotated[float | None, make_description("Equity at its end.")]
+    start_equity: float
+    end_equity: float | None
     num_orders: Count
     num_open_orders: Count
     num_rejected: Count
@@ -179,49 +229,65 @@ class SessionShown(msgspec.Struct):
 
 
 class EventShown(msgspec.Struct):
-    """An event: money in dollars, moments as texts, names without their units."""
+    """An event: money in dollars, moments as texts, names without their units.
 
-    seq: Annotated[int, make_description("Number in the broker's log.")]
+    seq: Number in the broker's log.
+    type: What happened.
+    data: What belongs to it, in dollars.
+    """
+
+    seq: int
     ts: Moment
-    type: Annotated[EventType, make_description("What happened.")]
-    data: Annotated[Mapping[str, Any], make_description("What belongs to it, in dollars.")]
+    type: EventType
+    data: Mapping[str, Any]
 
 
 class ClockShown(msgspec.Struct):
-    """A session's clock."""
+    """A session's clock.
+
+    frequency: Distance of ticks.
+    status: State of the session.
+    """
 
     prev_ts: Moment
     current_ts: Moment
-    frequency: Annotated[Frequency, make_description("Distance of ticks.")]
-    status: Annotated[SessionStatus, make_description("State of the session.")]
+    frequency: Frequency
+    status: SessionStatus
 
 
 class BarShown(msgspec.Struct):
-    """Last complete bar of an instrument."""
+    """Last complete bar of an instrument.
+
+    open: Price, in dollars.
+    high: Price, in dollars.
+    low: Price, in dollars.
+    close: Price, in dollars.
+    volume: Shares or contracts traded.
+    """
 
     instrument_id: Id
     instrument: ShownInstrument
     start_ts: Moment
     end_ts: Moment
-    open: Annotated[float, make_description("Price, in dollars.")]
-    high: Annotated[float, make_description("Price, in dollars.")]
-    low: Annotated[float, make_description("Price, in dollars.")]
-    close: Annotated[float, make_description("Price, in dollars.")]
-    volume: Annotated[int, make_description("Shares or contracts traded.")]
+    open: float
+    high: float
+    low: float
+    close: float
+    volume: int
 
 
 class BorrowShown(msgspec.Struct):
-    """Locate of a stock."""
+    """Locate of a stock.
+
+    available_shares: Shares that can be borrowed in all; 0 where nothing is known.
+    fee_bps_per_year: Fee a year, in hundredths of a percent of the market value.
+    known_since: From when on this holds.
+    """
 
     ticker: Id
-    available_shares: Annotated[
-        int, make_description("Shares that can be borrowed in all; 0 where nothing is known.")
-    ]
-    fee_bps_per_year: Annotated[
-        float | None,
-        make_description("Fee a year, in hundredths of a percent of the market value."),
-    ]
-    known_since: Annotated[str | None, make_description("From when on this holds.")]
+    available_shares: int
+    fee_bps_per_year: float | None
+    known_since: str | None
 
 
 ShownAccount = Annotated[AccountShown, make_description("An account at the last prices.")]
@@ -253,16 +319,22 @@ class AccountCreated(AccountAnswer):
 
 
 class Accounts(Answer):
-    """All accounts."""
+    """All accounts.
 
-    accounts: Annotated[list[ShownAccount], make_description("Accounts, oldest first.")]
+    accounts: Accounts, oldest first.
+    """
+
+    accounts: list[ShownAccount]
 
 
 class Positions(Answer):
-    """Positions of an account."""
+    """Positions of an account.
+
+    positions: Positions by instrument id.
+    """
 
     account_id: Id
-    positions: Annotated[list[Held], make_description("Positions by instrument id.")]
+    positions: list[Held]
 
 
 class OrdersPage(Page):
@@ -280,10 +352,13 @@ class TradesPage(Page):
 
 
 class HistoryPage(Page):
-    """A page of closes."""
+    """A page of closes.
+
+    history: Closes, oldest first.
+    """
 
     account_id: Id
-    history: Annotated[list[Close], make_description("Closes, oldest first.")]
+    history: list[Close]
 
 
 class SessionAnswer(AccountAnswer):
@@ -295,22 +370,29 @@ class SessionAnswer(AccountAnswer):
 
 
 class Stepped(AccountAnswer):
-    """Outcome of a step."""
+    """Outcome of a step.
+
+    clock: The session's clock.
+    events: What happened, in order.
+    """
 
     session_id: Id
-    clock: Annotated[ClockShown, make_description("The session's clock.")]
-    events: Annotated[list[ShownEvent], make_description("What happened, in order.")]
+    clock: ClockShown
+    events: list[ShownEvent]
 
 
 class Market(Answer):
-    """Last bars of a session's universe."""
+    """Last bars of a session's universe.
+
+    frequency: Length of the bars.
+    bars: Last bars, stocks first.
+    without_bar: Ids of instruments that have had no bar yet.
+    """
 
     session_id: Id
-    frequency: Annotated[Frequency, make_description("Length of the bars.")]
-    bars: Annotated[list[BarShown], make_description("Last bars, stocks first.")]
-    without_bar: Annotated[
-        list[Id], make_description("Ids of instruments that have had no bar yet.")
-    ]
+    frequency: Frequency
+    bars: list[BarShown]
+    without_bar: list[Id]
 
 
 class WithOrder(Answer, kw_only=True):
@@ -320,10 +402,13 @@ class WithOrder(Answer, kw_only=True):
 
 
 class OrderAnswer(WithOrder):
-    """An order, and what became of it."""
+    """An order, and what became of it.
+
+    client_order_id: Your own id of the order.
+    """
 
     order_id: Id
-    client_order_id: Annotated[str | None, make_description("Your own id of the order.")]
+    client_order_id: str | None
     status: Status
     reason: Reason
 
@@ -342,22 +427,29 @@ class OrderModified(OrderAnswer):
 
 
 class SpreadPlaced(Answer):
-    """A spread that was sent."""
+    """A spread that was sent.
+
+    orders: An order for each leg.
+    """
 
     spread_id: Id
     status: Status
     reason: Reason
-    orders: Annotated[list[ShownOrder], make_description("An order for each leg.")]
+    orders: list[ShownOrder]
     idempotent: Idempotent
 
 
 class Exercised(Answer):
-    """Outcome for contracts."""
+    """Outcome for contracts.
+
+    do_not_exercise: Whether exercise at expiry is forbidden.
+    events: What happened.
+    """
 
     account_id: Id
     contract: Id
-    do_not_exercise: Annotated[bool, make_description("Whether exercise at expiry is forbidden.")]
-    events: Annotated[list[ShownEvent], make_description("What happened.")]
+    do_not_exercise: bool
+    events: list[ShownEvent]
 
 
 Figure = Annotated[
@@ -367,7 +459,10 @@ Money = Annotated[float, make_description("Dollars.")]
 
 
 class Figures(msgspec.Struct, kw_only=True):
-    """Figures of a session: money in dollars, rates as fractions."""
+    """Figures of a session: money in dollars, rates as fractions.
+
+    undefined: Figure that is null -> why.
+    """
 
     start_equity: Money
     final_equity: Money
@@ -386,17 +481,19 @@ class Figures(msgspec.Struct, kw_only=True):
     num_orders: Count
     num_trades: Count
     margin_call_count: Count
-    undefined: Annotated[dict[str, str], make_description("Figure that is null -> why.")]
+    undefined: dict[str, str]
 
 
 class SummaryShown(Figures):
     """A session and its figures. Its own fields come before the inherited ones, which are
     keyword-only.
+
+    status: State of the session.
     """
 
     session_id: Id
     account_id: Id
-    status: Annotated[SessionStatus, make_description("State of the session.")]
+    status: SessionStatus
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
@@ -405,48 +502,48 @@ class SummaryShown(Figures):
 class SummaryAnswer(Figures):
     """An answer with the fields of `SummaryShown`. It repeats them, because as_of_ts comes first
     and structs can't inherit fields of two classes.
+
+    status: State of the session.
     """
 
     as_of_ts: AsOf
     session_id: Id
     account_id: Id
-    status: Annotated[SessionStatus, make_description("State of the session.")]
+    status: SessionStatus
     start_ts: Moment
     end_ts: Moment
     current_ts: Moment
 
 
 class Export(Answer):
-    """Everything of a session."""
+    """Everything of a session.
+
+    format: Form of the tables.
+    log_lines: Lines of the broker's log so far.
+    log_hash: Hash of the log's last line, which stands for all lines.
+    orders: Orders, oldest first; of json.
+    trades: Trades, oldest first; of json.
+    history: Closes of days; of json.
+    files: File name -> text: orders.csv, trades.csv, history.csv; of csv.
+    """
 
     session_id: Id
-    format: Annotated[Form, make_description("Form of the tables.")]
+    format: Form
     session: ShownSession
-    log_lines: Annotated[int, make_description("Lines of the broker's log so far.")]
-    log_hash: Annotated[
-        str, make_description("Hash of the log's last line, which stands for all lines.")
-    ]
+    log_lines: int
+    log_hash: str
     summary: SummaryShown
-    orders: (
-        Annotated[list[ShownOrder], make_description("Orders, oldest first; of json.")] | UnsetType
-    ) = UNSET
-    trades: (
-        Annotated[list[ShownTrade], make_description("Trades, oldest first; of json.")] | UnsetType
-    ) = UNSET
-    history: Annotated[list[Close], make_description("Closes of days; of json.")] | UnsetType = (
-        UNSET
-    )
-    files: (
-        Annotated[
-            dict[str, str],
-            make_description("File name -> text: orders.csv, trades.csv, history.csv; of csv."),
-        ]
-        | UnsetType
-    ) = UNSET
+    orders: list[ShownOrder] | UnsetType = UNSET
+    trades: list[ShownTrade] | UnsetType = UNSET
+    history: list[Close] | UnsetType = UNSET
+    files: dict[str, str] | UnsetType = UNSET
 
 
 class Borrow(Answer):
-    """Locates of stocks."""
+    """Locates of stocks.
 
-    borrow: Annotated[list[BorrowShown], make_description("In the order asked for.")]
+    borrow: In the order asked for.
+    """
+
+    borrow: list[BorrowShown]
     unknown: Unknown

@@ -72,11 +72,14 @@ ShownRules = Annotated[Rules, _RULES]
 
 
 class NewOrder(Arguments, kw_only=True):
-    """Terms of a new order."""
+    """Terms of a new order.
+
+    order_type: MARKET, LIMIT, STOP or STOP_LIMIT.
+    """
 
     instrument: Traded
     side: TradeSide
-    order_type: Annotated[OrderType, make_description("MARKET, LIMIT, STOP or STOP_LIMIT.")]
+    order_type: OrderType
     qty: Qty
     limit_price: (
         Annotated[
@@ -153,15 +156,15 @@ class Universe(Arguments, kw_only=True):
 
 
 class CreateAccount(Arguments, kw_only=True):
-    """A new account."""
+    """A new account.
+
+    account_type: MARGIN may borrow and go short; CASH buys with settled cash only.
+    """
 
     base_currency: (
         Annotated[str, text("Currency: the market's own, which is meant when left out.", 8)] | None
     ) = None
-    account_type: Annotated[
-        AccountType,
-        make_description("MARGIN may borrow and go short; CASH buys with settled cash only."),
-    ] = "MARGIN"
+    account_type: AccountType = "MARGIN"
     initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MAX_CASH)] = (
         100_000
     )
@@ -224,12 +227,14 @@ class MoveClock(Arguments, kw_only=True):
 
 
 class CreateSession(Arguments, kw_only=True):
-    """A new session."""
+    """A new session.
+
+    frequency: Ticks at each minute's or each day's end.
+    universe: What the session may trade; at least one.
+    """
 
     account_id: AccountId
-    frequency: Annotated[
-        Frequency, make_description("Ticks at each minute's or each day's end.")
-    ] = "1m"
+    frequency: Frequency = "1m"
     start_ts: Annotated[
         str,
         text(
@@ -237,7 +242,7 @@ class CreateSession(Arguments, kw_only=True):
         ),
     ]
     end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
-    universe: Annotated[Universe, make_description("What the session may trade; at least one.")]
+    universe: Universe
     execution_config: Annotated[Rules | None, _RULES] = None
 
 
@@ -263,9 +268,12 @@ class Step(OneSession, kw_only=True):
 
 
 class ExportSession(OneSession, kw_only=True):
-    """A session to export."""
+    """A session to export.
 
-    format: Annotated[Form, make_description("Form of the tables.")] = "json"
+    format: Form of the tables.
+    """
+
+    format: Form = "json"
 
 
 class InSession(Arguments, kw_only=True):
@@ -276,14 +284,12 @@ class InSession(Arguments, kw_only=True):
 
 
 class PlaceOrder(InSession, kw_only=True):
-    """An order for a session."""
+    """An order for a session.
 
-    order: Annotated[
-        NewOrder,
-        make_description(
-            "The order. Prices are in whole cents; stocks below one dollar in steps of 0.0001."
-        ),
-    ]
+    order: The order. Prices are in whole cents; stocks below one dollar in steps of 0.0001.
+    """
+
+    order: NewOrder
     client_order_id: ClientOrderId | None = None
 
 
@@ -342,16 +348,11 @@ class PlaceSpread(InSession, kw_only=True):
 
 
 class ExerciseOption(InSession, kw_only=True):
-    """Contracts to exercise, or whose exercise at expiry is forbidden."""
+    """Contracts to exercise, or whose exercise at expiry is forbidden.
+
+    do_not_exercise: Instead of qty: true forbids exercise at expiry, false allows it again.
+    """
 
     contract: Annotated[str, text("OPRA symbol of the option.", 24)]
     qty: Annotated[int, whole("Contracts to exercise now.", 1, MAX_QTY)] | None = None
-    do_not_exercise: (
-        Annotated[
-            bool,
-            make_description(
-                "Instead of qty: true forbids exercise at expiry, false allows it again."
-            ),
-        ]
-        | None
-    ) = None
+    do_not_exercise: bool | None = None

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, MAX_TICKER, OptionContract, read_contract
-from ktdeval_qfinzero.schemas import make_description, text, whole
+from ktdeval_qfinzero.schemas import text, whole
 
 _BPS: Final = (0, 10_000)
 
@@ -185,9 +185,12 @@ class Instrument:
 
 
 class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An instrument as calls name it."""
+    """An instrument as calls name it.
 
-    type: Annotated[Kind, make_description("STOCK or OPTION.")]
+    type: STOCK or OPTION.
+    """
+
+    type: Kind
     symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MAX_TICKER)] | None = None
     contract: (
         Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None

@@ -46,10 +46,15 @@ INNER = {
 }
 
 
-class Optional(msgspec.Struct):
-    """An argument that may be absent."""
+class WithSide(msgspec.Struct):
+    """An argument that may be absent.
 
-    side: Annotated[Side, make_description("Side.")] | None = None
+    side: Side, in a line
+        and another one.
+    other: No field of it.
+    """
+
+    side: Side | None = None
 
 
 def written(schema: Any) -> str:
@@ -83,11 +88,15 @@ def written(schema: Any) -> str:
             {"type": "integer", "minimum": 1, "maximum": 9, "description": "Rows."},
         ),
         (
-            Optional,
+            WithSide,
             {
                 "type": "object",
                 "properties": {
-                    "side": {"type": "string", "description": "Side.", "enum": ["SELL", "BUY"]}
+                    "side": {
+                        "type": "string",
+                        "description": "Side, in a line and another one.",
+                        "enum": ["SELL", "BUY"],
+                    }
                 },
                 "additionalProperties": False,
             },

@@ -1,7 +1,8 @@
 """Answers of the price queries.
 
 Rows of bars, chains and curves are typed dictionaries: callers choose their fields, and a page may
-have 100,000 of them.
+have 100,000 of them. Fields that others extend describe themselves: a typed dictionary does not know
+its bases.
 """
 
 from __future__ import annotations
@@ -96,19 +97,19 @@ DayBars = Annotated[list[DayBar], make_description("Bars by ticker, then by time
 
 
 class AdjustmentShown(msgspec.Struct):
-    """An event that changed bars."""
+    """An event that changed bars.
+
+    kind: What happened.
+    price_factor: Earlier prices are multiplied with it; null where there is no previous close above
+        the cash.
+    volume_factor: Earlier volumes are multiplied with it.
+    """
 
     ticker: Ticker
-    kind: Annotated[EventKind, make_description("What happened.")]
+    kind: EventKind
     ex_date: Day
-    price_factor: Annotated[
-        float | None,
-        make_description(
-            "Earlier prices are multiplied with it; null where there is no previous "
-            "close above the cash."
-        ),
-    ]
-    volume_factor: Annotated[float, make_description("Earlier volumes are multiplied with it.")]
+    price_factor: float | None
+    volume_factor: float
 
 
 Adjustments = Annotated[
@@ -210,31 +211,30 @@ class ContractBar(ContractDay, Terms, BarValues, Greeks):
 
 
 class Chain(Page):
-    """Options of a chain on a day."""
+    """Options of a chain on a day.
+
+    day_status: complete: the session has closed; incomplete: not yet, so there are no rows;
+        no_session: not a trading day.
+    contracts: Contracts by expiry, type and strike.
+    nearest_expiries: Where no contract fits: up to five listed expiries, the nearest to those
+        wanted first.
+    """
 
     underlying: Ticker
     date: Day
-    day_status: Annotated[
-        DayStatus,
-        make_description(
-            "complete: the session has closed; incomplete: not yet, so there are no "
-            "rows; no_session: not a trading day."
-        ),
-    ]
-    contracts: Annotated[list[ChainBar], make_description("Contracts by expiry, type and strike.")]
-    nearest_expiries: Annotated[
-        list[Day],
-        make_description(
-            "Where no contract fits: up to five listed expiries, the nearest to those wanted first."
-        ),
-    ]
+    day_status: DayStatus
+    contracts: list[ChainBar]
+    nearest_expiries: list[Day]
     unknown: Unknown
 
 
 class ContractBars(Page):
-    """A page of bars of one option."""
+    """A page of bars of one option.
 
-    bars: Annotated[list[ContractBar], make_description("Bars by time.")]
+    bars: Bars by time.
+    """
+
+    bars: list[ContractBar]
     unknown: Unknown
 
 
@@ -246,78 +246,113 @@ class CurveKey(TypedDict):
 
 
 class Curve(CurveKey, total=False):
-    """Yields of a day, for the tenors that were asked for."""
+    """Yields of a day, for the tenors that were asked for.
 
-    yield_1_month: Annotated[float | None, make_description("Yield for 1M, in percent.")]
-    yield_3_month: Annotated[float | None, make_description("Yield for 3M, in percent.")]
-    yield_1_year: Annotated[float | None, make_description("Yield for 1Y, in percent.")]
-    yield_2_year: Annotated[float | None, make_description("Yield for 2Y, in percent.")]
-    yield_5_year: Annotated[float | None, make_description("Yield for 5Y, in percent.")]
-    yield_10_year: Annotated[float | None, make_description("Yield for 10Y, in percent.")]
-    yield_30_year: Annotated[float | None, make_description("Yield for 30Y, in percent.")]
+    yield_1_month: Yield for 1M, in percent.
+    yield_3_month: Yield for 3M, in percent.
+    yield_1_year: Yield for 1Y, in percent.
+    yield_2_year: Yield for 2Y, in percent.
+    yield_5_year: Yield for 5Y, in percent.
+    yield_10_year: Yield for 10Y, in percent.
+    yield_30_year: Yield for 30Y, in percent.
+    """
+
+    yield_1_month: float | None
+    yield_3_month: float | None
+    yield_1_year: float | None
+    yield_2_year: float | None
+    yield_5_year: float | None
+    yield_10_year: float | None
+    yield_30_year: float | None
 
 
 class Rates(Answer):
-    """Yields of some days."""
+    """Yields of some days.
 
-    rates: Annotated[list[Curve], make_description("Curves by day.")]
+    rates: Curves by day.
+    """
+
+    rates: list[Curve]
 
 
 class DividendShown(msgspec.Struct):
-    """A cash dividend."""
+    """A cash dividend.
+
+    amount: Dollars a share.
+    """
 
     ticker: Ticker
     ex_dividend_date: Day
     pay_date: Day
-    amount: Annotated[float, make_description("Dollars a share.")]
+    amount: float
     declared_ts: Moment
 
 
 class Dividends(Answer):
-    """Dividends of some ex-days."""
+    """Dividends of some ex-days.
 
-    dividends: Annotated[
-        list[DividendShown], make_description("Dividends by ticker, then by ex-day.")
-    ]
+    dividends: Dividends by ticker, then by ex-day.
+    """
+
+    dividends: list[DividendShown]
     unknown: Unknown
 
 
 class SplitShown(msgspec.Struct):
-    """A stock split."""
+    """A stock split.
+
+    new_shares: Shares that one has afterwards …
+    old_shares: … for so many before.
+    """
 
     ticker: Ticker
     ex_date: Day
-    new_shares: Annotated[int, make_description("Shares that one has afterwards …")]
-    old_shares: Annotated[int, make_description("… for so many before.")]
+    new_shares: int
+    old_shares: int
     announced_ts: Moment
 
 
 class Splits(Answer):
-    """Splits of some ex-days."""
+    """Splits of some ex-days.
 
-    splits: Annotated[list[SplitShown], make_description("Splits by ticker, then by ex-day.")]
+    splits: Splits by ticker, then by ex-day.
+    """
+
+    splits: list[SplitShown]
     unknown: Unknown
 
 
 class SymbolShown(msgspec.Struct):
-    """A stock or coin."""
+    """A stock or coin.
+
+    asset_class: What it is.
+    name: Name.
+    sector: Sector.
+    has_options: Whether options on it are listed.
+    """
 
     ticker: Ticker
-    asset_class: Annotated[ListedClass, make_description("What it is.")]
-    name: Annotated[str, make_description("Name.")]
-    sector: Annotated[str, make_description("Sector.")]
-    has_options: Annotated[bool, make_description("Whether options on it are listed.")]
+    asset_class: ListedClass
+    name: str
+    sector: str
+    has_options: bool
     listed_ts: Moment
 
 
 class Symbols(Page):
-    """A page of stocks and coins."""
+    """A page of stocks and coins.
 
-    symbols: Annotated[list[SymbolShown], make_description("By ticker.")]
+    symbols: By ticker.
+    """
+
+    symbols: list[SymbolShown]
 
 
 class Source(msgspec.Struct):
-    """How far a source of prices reaches."""
+    """How far a source of prices reaches.
+
+    instruments: Stocks, coins or contracts listed.
+    """
 
     latest_date: Annotated[
         str | None,
@@ -330,15 +365,13 @@ class Source(msgspec.Struct):
         str | None,
         Meta(description="When that row became known.", extra_json_schema={"format": "date-time"}),
     ]
-    instruments: (
-        Annotated[int, make_description("Stocks, coins or contracts listed.")] | UnsetType
-    ) = UNSET
+    instruments: int | UnsetType = UNSET
 
 
 class Freshness(Answer):
-    """How far each source reaches."""
+    """How far each source reaches.
 
-    sources: Annotated[
-        dict[str, Source],
-        make_description("Source, such as stock_daily, option_minute or rates -> its newest row."),
-    ]
+    sources: Source, such as stock_daily, option_minute or rates -> its newest row.
+    """
+
+    sources: dict[str, Source]

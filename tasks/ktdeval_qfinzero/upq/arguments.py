@@ -165,7 +165,10 @@ class OptionRows(Arguments, kw_only=True):
 
 
 class ChainQuery(OptionRows):
-    """Options on a stock that traded on a day."""
+    """Options on a stock that traded on a day.
+
+    type: Calls or puts only.
+    """
 
     underlying: Annotated[str, text("Ticker of the stock or index.", MAX_TICKER)]
     date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
@@ -175,7 +178,7 @@ class ChainQuery(OptionRows):
     strike_max: Annotated[Strike, described_last("Highest strike wanted, in dollars.")] | None = (
         None
     )
-    type: Annotated[Right, make_description("Calls or puts only.")] | None = None
+    type: Right | None = None
     fields: (
         Annotated[
             str,
@@ -190,17 +193,15 @@ class ChainQuery(OptionRows):
 
 
 class ContractQuery(OptionRows):
-    """Bars of one option."""
+    """Bars of one option.
+
+    resolution: Bars of days or of minutes; for days only the days of start and end count.
+    """
 
     contract: Annotated[str, text("OPRA symbol such as O:AVLN250221P00225000.")]
     start: StartMoment
     end: EndMoment
-    resolution: Annotated[
-        Resolution,
-        make_description(
-            "Bars of days or of minutes; for days only the days of start and end count."
-        ),
-    ] = "day"
+    resolution: Resolution = "day"
     fields: (
         Annotated[
             str,
@@ -237,9 +238,12 @@ class ExDays(Arguments, kw_only=True):
 
 
 class SymbolsQuery(Arguments, kw_only=True):
-    """Stocks and coins."""
+    """Stocks and coins.
 
-    asset_class: Annotated[ListedClass, make_description("Only these.")] | None = None
+    asset_class: Only these.
+    """
+
+    asset_class: ListedClass | None = None
     limit: Annotated[int, whole("Most rows of one answer.", 1, 10_000)] = 1_000
     cursor: Cursor | None = None
 

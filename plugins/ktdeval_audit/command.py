@@ -41,8 +41,17 @@ class AuditOptions(JsonOptions, PluginOptions):
         None,
         name="--from",
         metavar="KIND",
-        help="kind of the log: chat, spans, langsmith, inspect, atif, claude-code, ktdeval [default:"
-        " by its keys]",
+        help="kind of the log: chat, spans, langfuse, mlflow, langsmith, inspect, atif, claude-code,"
+        " codex, tradingagents, ktdeval [default: by its keys]",
+    )
+    messages: str | None = flag(
+        None, metavar="FIELD", help="field of each record that holds its messages, dotted"
+    )
+    prompt: str | None = flag(
+        None, metavar="FIELD", help="field of each record that holds what the model was sent"
+    )
+    response: str | None = flag(
+        None, metavar="FIELD", help="field of each record that holds what the model replied"
     )
     day_field: str | None = flag(
         None,
@@ -84,9 +93,10 @@ class AuditOptions(JsonOptions, PluginOptions):
 def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
     """Search an agent's log for what it could not have known on the day of each decision.
 
-    LOG is a file of chat messages (JSON lines), of OpenTelemetry spans, of LangSmith runs, of
-    Inspect AI, or a run folder. Each prompt, tool result and reason is held against the day of its
-    decision: later dates, prices and news, names that a mask hides, the model's training data.
+    LOG is a file of chat messages (JSON lines), of prompts with replies (also CSV), of the spans or
+    runs of a tracer, of a coding agent's session, or a run folder. Each prompt, tool result and
+    reason is held against the day of its decision: later dates, prices and news, names that a mask
+    hides, the model's training data.
     The exit code is 0 without findings, 1 with some (--fail-on), 2 if the log can't be read.
     """
     from ktdeval_audit.audit import AuditSettings, audit_log
@@ -94,7 +104,7 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
     from ktdeval_audit.report import github_lines, report_lines
     from ktdeval_audit.sarif import to_sarif
 
-    read = read_log(log, options.kind)
+    read = read_log(log, options.kind, _named_fields(options))
     settings = AuditSettings(
         day_field=options.day_field,
         day_map=options.day_map,
@@ -118,6 +128,15 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
 
     if report.fails(options.fail_on):
         context.exit(1)
+
+
+def _named_fields(options: AuditOptions) -> dict[str, str]:
+    named = {
+        "--messages": options.messages,
+        "--prompt": options.prompt,
+        "--response": options.response,
+    }
+    return {option: path for option, path in named.items() if path}
 
 
 def _market(options: AuditOptions) -> MarketSnapshot | None:

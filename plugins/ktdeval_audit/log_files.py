@@ -1,10 +1,14 @@
-"""Read the records of a log: JSON lines, one JSON value, or the members of a zip archive.
+"""Read the records of a log: JSON lines, one JSON value, rows of CSV or Parquet, or the members of a
+zip archive.
 
 Nothing is executed or unpickled. Sizes are limited before a byte is decoded.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -14,12 +18,21 @@ from pathlib import Path
 import zstandard
 
 from ktdeval.errors import DataError
-from ktdeval.values import JsonValue, loads_untrusted, max_bytes, open_plain, read_plain
+from ktdeval.values import (
+    PARQUET,
+    JsonValue,
+    loads_untrusted,
+    max_bytes,
+    open_parquet,
+    open_plain,
+    read_plain,
+)
 
 LARGEST_FILE = 512 << 20  #: bytes of a log
 LARGEST_MEMBER = 64 << 20  #: bytes of a member of an archive, unpacked
 LONGEST_LINE = 32 << 20  #: bytes of a line
 MAX_LEVELS = 100  #: of nested lists and objects
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
 _ZSTANDARD = 93  # its number among the methods of zip
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field end it
@@ -62,7 +75,10 @@ def read_records(path: Path) -> list[LogRecord]:
     if data.startswith(_ZST):
         raise DataError(f"{path}: is packed with zstandard; unpack it, or name the run's folder")
 
-    records = _parse_text(path, data)
+    if data.startswith(PARQUET):
+        return _table_records(path)
+
+    records = _parse_text(path, data.removeprefix(_BYTE_ORDER_MARK))
     if not records:
         raise DataError(f"{path}: is empty; write a JSON object a line")
     return records
@@ -77,6 +93,8 @@ def _parse_text(path: Path, data: bytes) -> list[LogRecord]:
 
     if not filled:
         return []
+    if not filled[0].lstrip().startswith((b"{", b"[")) and b"," in filled[0]:
+        return list(_csv_records(path, data))
     return [LogRecord(_parse(path, data, str(path)))]
 
 
@@ -99,16 +117,53 @@ def _line_records(path: Path, lines: list[bytes]) -> Iterator[LogRecord]:
 
 
 def _parse(path: Path, data: bytes, where: str) -> JsonValue:
+    text = _decode(data, where)
     try:
-        text = data.decode("utf-8")
         return loads_untrusted(text, MAX_LEVELS)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{where}: is not UTF-8; save it as UTF-8") from error
     except ValueError as error:
         advice = "write one JSON object a line"
         if where == str(path):
             advice = "write it as one JSON value, or as JSON lines"
         raise DataError(f"{where}: is not JSON: {str(error)[:120]}; {advice}") from error
+
+
+def _decode(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: is not UTF-8; save it as UTF-8") from error
+
+
+# ---- tables
+
+
+def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
+    """Yield the rows of a CSV as objects by column; a row may go over several lines."""
+    text = _decode(data, str(path))
+    csv.field_size_limit(LONGEST_LINE)
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    line = 2
+    try:
+        for row in rows:
+            cells = {name: cell for name, cell in row.items() if isinstance(name, str) and cell}
+            yield LogRecord(cells, line)
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}:{line}: is no row of a CSV: {error}; save it again") from error
+
+
+def _table_records(path: Path) -> list[LogRecord]:
+    """Return the rows of a Parquet file as objects by column; days and times become texts."""
+    import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
+
+    try:
+        with open_parquet(path) as file:
+            rows = file.read(use_threads=False).to_pylist()
+        return [LogRecord(json.loads(json.dumps(row, default=str))) for row in rows]
+    except (OSError, pa.ArrowException, ValueError, TypeError) as error:
+        raise DataError(
+            f"{path}: can't be read as Parquet: {str(error)[:120]}; save it again"
+        ) from error
 
 
 # ---- archives

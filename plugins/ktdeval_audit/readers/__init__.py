@@ -1,47 +1,33 @@
-"""Readers of logs by the program that wrote them."""
+"""Readers of logs, whichever program wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from ktdeval.errors import UsageError
 from ktdeval.values import near_matches
-from ktdeval_audit.log_files import LogRecord, read_records
+from ktdeval_audit.decision_days import FIELDS, LATE_FIELDS
+from ktdeval_audit.log_files import LogRecord, objects_in, read_records
 from ktdeval_audit.log_types import AgentLog
-from ktdeval_audit.readers import (
-    atif,
-    chat,
-    claude_code,
-    inspect_log,
-    langsmith,
-    run_folder,
-    spans,
-)
+from ktdeval_audit.readers import run_folder
+from ktdeval_audit.readers.fields import text_paths
+from ktdeval_audit.readers.forms import CHAT, NAMES, form_named, form_of
+from ktdeval_audit.readers.records import read_decisions, read_named
+
+_SAMPLE = 20  # records whose keys are looked at
+_MAX_KEYS = 12
+_DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 
 
-class LogReader(Protocol):
-    """Module that reads the records of one kind of log."""
-
-    name: str
-
-    def recognises(self, records: Sequence[LogRecord]) -> bool:
-        """Whether records have the keys of this kind."""
-
-    def read(self, records: Sequence[LogRecord], source: str) -> AgentLog:
-        """Return the log."""
-
-
-READERS: tuple[LogReader, ...] = (chat, spans, langsmith, inspect_log, atif, claude_code)
-NAMES = (*(reader.name for reader in READERS), run_folder.name)
-
-
-def read_log(path: Path, kind: str | None = None) -> AgentLog:
+def read_log(
+    path: Path, kind: str | None = None, named: Mapping[str, str] | None = None
+) -> AgentLog:
     """Return the log in a file, or of a run folder of the suite.
 
-    `kind`: name of the reader; None chooses by the keys of the records. Raises UsageError: no
-    reader knows the file, or several do; DataError, StoreError: it can't be read.
+    `kind`: name of the form; None chooses by the keys of the records. `named`: paths of texts in each
+    record by the option that names them (`--messages`, `--prompt`, `--response`). Raises UsageError:
+    no form fits the file; DataError, StoreError: it can't be read.
     """
     if kind is not None and kind not in NAMES:
         raise UsageError(f"--from {kind!r} is not a kind of log{near_matches(kind, NAMES)}")
@@ -53,22 +39,60 @@ def read_log(path: Path, kind: str | None = None) -> AgentLog:
         raise UsageError(f"{path}: is not a run folder; name the folder that has manifest.json")
 
     records = read_records(path)
-    if kind is not None:
-        chosen = [reader for reader in READERS if reader.name == kind]
+    if named:
+        name = CHAT
+        reading = read_named(records, named)
     else:
-        chosen = [reader for reader in READERS if reader.recognises(records)]
+        form = form_named(kind) if kind else form_of([record.value for record in records[:_SAMPLE]])
+        name = form.name
+        reading = read_decisions(records, form)
 
-    if not chosen:
-        raise UsageError(
-            f"{path}: has the keys of no known log; write chat messages as JSON lines"
-            ' ({"messages": [{"role": …, "content": …}]}), or name the kind with --from'
+    if not reading.decisions:
+        raise UsageError(f"{path}: {_why_nothing(kind or name, records, named)}")
+    return AgentLog(
+        kind=name,
+        source=path.name,
+        decisions=tuple(reading.decisions),
+        notes=tuple(reading.notes),
+    )
+
+
+def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, str] | None) -> str:
+    """Return why a log has no decision, with the keys that it has and the options that take them."""
+    paths: dict[str, str] = {}
+    for record in records[:_SAMPLE]:
+        for item in objects_in(record.value):
+            paths |= text_paths(item)
+
+    keys = ", ".join(list(paths)[:_MAX_KEYS]) or "none"
+    advice = _advice(paths)
+    if named:
+        options = " ".join(f"{option} {path}" for option, path in named.items())
+        return f"no record has a text at {options}; keys: {keys}{advice}"
+    if kind == CHAT:
+        return (
+            f"has the keys of no known log: {keys}{advice}; or name the kind with --from"
             f" ({', '.join(NAMES)})"
         )
-    if len(chosen) > 1:
-        names = " and ".join(reader.name for reader in chosen)
-        raise UsageError(f"{path}: may be a log of {names}; choose one with --from")
+    return f"read as {kind}, it has no message with a text; keys: {keys}{advice}"
 
-    log = chosen[0].read(records, path.name)
-    if not log.decisions:
-        raise UsageError(f"{path}: read as {log.kind}, it has no message with a text")
-    return log
+
+def _advice(paths: Mapping[str, str]) -> str:
+    """Return the options that read the keys: a list of objects as messages, texts as a prompt and the
+    reply to it.
+    """
+    lists = [path for path, kind in paths.items() if kind == "objects"]
+    texts = [path for path, kind in paths.items() if kind == "text"]
+    if lists:
+        return f"; if {lists[0]!r} holds the messages, give --messages {lists[0]}"
+    texts = [path for path in texts if path.rpartition(".")[2] not in _DAYS] or texts
+    sent = next(iter(texts), "")
+    said = next(reversed(texts), "")
+    if len(texts) > 1:
+        return (
+            f"; if {sent!r} holds what the model was sent and {said!r} what it replied, give"
+            f" --prompt {sent} --response {said}"
+        )
+    if texts:
+        return f"; if {sent!r} holds what the model was sent, give --prompt {sent}"
+    return '; write chat messages as JSON lines ({"messages": [{"role": …, "content": …}]})'

@@ -10,7 +10,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RunFolder
 from ktdeval.values import JsonValue
 from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
-from ktdeval_audit.readers.messages import message_texts
+from ktdeval_audit.readers.texts import TextReader
 
 name = "ktdeval"
 
@@ -48,13 +48,14 @@ def _decision(record: Any, entry: TranscriptEntry, title: str, model: str) -> Lo
 
 
 def _exchange_texts(exchange: Mapping[str, JsonValue], place: str) -> Iterator[LogText]:
+    reader = TextReader(None)
     sent = exchange.get("sent")
     if isinstance(sent, tuple | list):
         for index, message in enumerate(sent):
             # the model's own turns stand in the reply before
             if isinstance(message, Mapping) and message.get("role") != "assistant":
-                yield from message_texts(message, f"{place} message {index}", None)
+                yield from reader.texts(message, None, f"{place} message {index}")
 
     reply = exchange.get("reply")
     if isinstance(reply, Mapping):
-        yield from message_texts({"role": "assistant", **reply}, f"{place} reply", None)
+        yield from reader.texts({"role": "assistant", **reply}, None, f"{place} reply")

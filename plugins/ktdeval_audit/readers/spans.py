@@ -1,5 +1,5 @@
-"""Spans of OpenTelemetry, as OTLP JSON or a JSON object a line, with the attributes of OpenInference
-or of the GenAI semantic conventions. A trace is a decision.
+"""Spans of traces: OpenTelemetry with OpenInference's or the GenAI attributes, MLflow, Langfuse,
+LangSmith, Phoenix. They differ in the paths at which they keep the same facts.
 
 Sources: OpenInference semantic conventions (arize-ai.github.io/openinference/spec), OpenTelemetry
 semantic conventions for generative AI (opentelemetry.io/docs/specs/semconv/gen-ai).
@@ -10,282 +10,297 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ktdeval.values import JsonValue, loads_untrusted
-from ktdeval_audit.log_files import MAX_LEVELS, LogRecord, objects_in
-from ktdeval_audit.log_types import AgentLog, LogFill, LoggedDecision, LogText, Role
-from ktdeval_audit.readers.messages import flat_fields, message_texts, recorded_fills
+from ktdeval.values import JsonValue
+from ktdeval_audit.log_types import LogText, Role
+from ktdeval_audit.readers.fields import first_at, flat_fields, parse_text
+from ktdeval_audit.readers.texts import TextReader
+from ktdeval_audit.readers.words import part_of, plain_word
 
-name = "spans"
-_MODELS = ("llm.model_name", "gen_ai.response.model", "gen_ai.request.model")
-_MESSAGE_LISTS: tuple[tuple[str, Role], ...] = (
-    ("gen_ai.system_instructions", "prompt"),
-    ("gen_ai.input.messages", "prompt"),
-    ("gen_ai.output.messages", "reply"),
+_TRACES = ("context.trace_id", "traceId", "trace_id", "root_span_id")
+_IDS = ("context.span_id", "spanId", "span_id", "id")
+_PARENTS = (
+    "parent_id",
+    "parentSpanId",
+    "parent_span_id",
+    "parentObservationId",
+    "parent_observation_id",
+    "parent_run_id",
+    "parent",
 )
-_INDEXED = re.compile(
-    r"(llm\.(?:input|output)_messages|gen_ai\.(?:prompt|completion))\.([0-9]{1,6})\.(.+)"
+_STARTS = (
+    "dotted_order",
+    "startTimeUnixNano",
+    "start_time_unix_nano",
+    "start_time_ns",
+    "startTime",
+    "start_time",
+    "started_at",
+    "timestamp",
 )
-_CONTENT = re.compile(r"(?:message\.)?(?:content|contents\.[0-9]+\.message_content\.text)")
-_ARGUMENTS = re.compile(r"(?:message\.)?tool_calls\.[0-9]+\.(?:tool_call\.function\.)?arguments")
-_JSON_FIELDS = ("metadata", "llm.invocation_parameters")
-_VALUE_KINDS = ("stringValue", "intValue", "doubleValue", "boolValue")
+_KINDS = (
+    "attributes.openinference.span.kind",
+    "span_kind",
+    "attributes.mlflow.spanType",
+    "span_type",
+    "run_type",
+    "attributes.langfuse.observation.type",
+    "attributes.traceloop.span.kind",
+    "attributes.gen_ai.operation.name",
+    "span_attributes.type",
+    "type",
+)
+_MODEL_KINDS = frozenset(["llm", "generation", "chatmodel", "chat", "completion", "textcompletion"])
+_TOOL_KINDS = frozenset(["tool", "retriever", "executetool", "function"])
+_TOOL_NAME = re.compile(
+    r"(?:tool|get|fetch|search|web|look|query|load|retriev|read|quote|price|news)", re.IGNORECASE
+)
+#: paths of what a model was sent and replied: those of messages, then those of any value
+_SENT = (
+    "attributes.llm.input_messages",
+    "attributes.gen_ai.input.messages",
+    "attributes.gen_ai.prompt",
+)
+_REPLIED = (
+    "attributes.llm.output_messages",
+    "attributes.gen_ai.output.messages",
+    "attributes.gen_ai.completion",
+)
+_INPUTS = (
+    "input",
+    "inputs",
+    "attributes.mlflow.spanInputs",
+    "attributes.input.value",
+    "attributes.traceloop.entity.input",
+    "attributes.langfuse.observation.input",
+    "attributes.gcp.vertex.agent.llm_request",
+)
+_OUTPUTS = (
+    "output",
+    "outputs",
+    "attributes.mlflow.spanOutputs",
+    "attributes.output.value",
+    "attributes.gen_ai.tool.call.result",
+    "attributes.traceloop.entity.output",
+    "attributes.langfuse.observation.output",
+    "attributes.gcp.vertex.agent.llm_response",
+    "attributes.gcp.vertex.agent.tool_response",
+)
+_METADATA = (
+    "metadata",
+    "extra.metadata",
+    "attributes.metadata",
+    "attributes.llm.invocation_parameters",
+)
+_OTLP_KINDS = ("stringValue", "intValue", "doubleValue", "boolValue")
+_MARKS = ("attributes", "input", "inputs", "output", "outputs")
 
 
-@dataclass(frozen=True)
-class _Span:
-    """One span: its ids, start, attributes and line."""
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """One span of a trace."""
 
+    value: Mapping[str, JsonValue]  #: with attributes by nested name
     id: str
     trace: str
-    name: str
-    start: str
-    attributes: Mapping[str, JsonValue]
-    events: Sequence[tuple[str, Mapping[str, JsonValue]]]
+    parent: str  #: empty of a root
+    start: str  #: sorts as text
+    kind: str
     line: int | None
 
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether it is the call of a model."""
+        if self.kind in _MODEL_KINDS:
+            return True
+        return first_at(self.value, (*_SENT, *_REPLIED)) is not None
 
-def recognises(records: Sequence[LogRecord]) -> bool:
-    """Whether the first record is an OTLP export, or a span with a trace and attributes."""
-    if not records or not isinstance(records[0].value, Mapping | list):
+    def fields(self) -> dict[str, JsonValue]:
+        """Return what a span says beside its texts, by dotted name; arguments of a tool are no facts of
+        the decision.
+        """
+        facts = flat_fields({key: item for key, item in self.value.items() if part_of(key) is None})
+        for path in (*_METADATA, *(() if self.kind in _TOOL_KINDS else _INPUTS)):
+            found = parse_text(first_at(self.value, (path,)))
+            facts |= flat_fields(found, f"{path.removeprefix('attributes.')}.")
+        return facts
+
+
+def is_span(value: JsonValue) -> bool:
+    """Whether an object is a span: it belongs to a trace, or is a run of LangSmith."""
+    if not isinstance(value, Mapping):
         return False
-
-    first: JsonValue = records[0].value
-    if isinstance(first, list) and first:
-        first = first[0]
-    if not isinstance(first, Mapping):
-        return False
-    return "resourceSpans" in first or "resource_spans" in first or _is_span(first)
+    if {"run_type", "inputs"} <= value.keys() or "context.trace_id" in value:
+        return True
+    return first_at(value, _TRACES) is not None and any(key in value for key in _MARKS)
 
 
-def read(records: Sequence[LogRecord], source: str) -> AgentLog:
-    """Return each trace as a decision, its spans in the order in which they began."""
-    traces: dict[str, list[_Span]] = {}
-    for record in records:
-        for span in _spans(record):
-            traces.setdefault(span.trace, []).append(span)
-
-    decisions = []
-    for trace, spans in traces.items():
-        decision = _decision(trace, sorted(spans, key=lambda span: span.start))
-        if decision.texts:
-            decisions.append(decision)
-
-    left_out = len(traces) - len(decisions)
-    notes = (f"{left_out} traces have no text and were left out.",) if left_out else ()
-    return AgentLog(kind=name, source=source, decisions=tuple(decisions), notes=notes)
-
-
-# ---- spans of both forms
-
-
-def _is_span(value: Mapping[str, JsonValue]) -> bool:
-    has_trace = (
-        "traceId" in value or "trace_id" in value or isinstance(value.get("context"), Mapping)
-    )
-    return has_trace and "attributes" in value
-
-
-def _spans(record: LogRecord) -> Iterator[_Span]:
-    for item in objects_in(record.value):
-        if _is_span(item):
-            yield _span(item, record.line)
-
-        for resource in _items(item, "resourceSpans", "resource_spans"):
-            for scope in _items(resource, "scopeSpans", "scope_spans"):
-                for span in _items(scope, "spans", "spans"):
-                    yield _span(span, record.line)
-
-
-def _items(value: Mapping[str, JsonValue], *names: str) -> Iterator[Mapping[str, JsonValue]]:
-    for key in dict.fromkeys(names):
-        found = value.get(key)
-        if isinstance(found, list):
-            for item in found:
-                if isinstance(item, Mapping):
-                    yield item
-
-
-def _span(value: Mapping[str, JsonValue], line: int | None) -> _Span:
-    context = value.get("context")
-    ids = {**value, **context} if isinstance(context, Mapping) else value
-    start = value.get(
-        "startTimeUnixNano", value.get("start_time", value.get("start_time_unix_nano"))
-    )
-    events = []
-    for event in _items(value, "events"):
-        events.append((str(event.get("name", "")), _attributes(event.get("attributes"))))
-
-    return _Span(
-        id=str(ids.get("spanId", ids.get("span_id", "")))[:40],
-        trace=str(ids.get("traceId", ids.get("trace_id", "")))[:60],
-        name=str(value.get("name", ""))[:80],
-        start=str(start).rjust(20),  # nanoseconds as text sort as numbers
-        attributes=_attributes(value.get("attributes")),
-        events=events,
+def read_span(value: Mapping[str, JsonValue], line: int | None) -> Span:
+    """Return a span of any of the forms."""
+    nested = _nest(value)
+    attributes = nested.get("attributes")
+    nested["attributes"] = _nest(_otlp_pairs(attributes))
+    identity = str(first_at(nested, _IDS) or "")[:40]
+    kind = plain_word(str(parse_text(first_at(nested, _KINDS)) or ""))
+    if first_at(nested, ("attributes.gen_ai.tool.name",)) is not None:
+        kind = "tool"
+    return Span(
+        value=nested,
+        id=identity,
+        trace=str(first_at(nested, _TRACES) or identity)[:60],
+        parent=str(first_at(nested, _PARENTS) or ""),
+        start=str(first_at(nested, _STARTS) or "").rjust(20),  # nanoseconds sort as numbers
+        kind=kind,
         line=line,
     )
 
 
-def _attributes(value: JsonValue) -> dict[str, JsonValue]:
+def trace_texts(spans: Sequence[Span]) -> Iterator[LogText]:
+    """Yield the texts of a trace: what models were sent and replied, and what tools returned.
+
+    Where no model was called, or its messages are not there, the root says what was asked.
+    """
+    parents = {span.parent for span in spans}
+    found: list[LogText] = []
+    for span in spans:
+        if span.asks_a_model:
+            found += _model_texts(span)
+        elif span.kind in _TOOL_KINDS or _looks_like_a_tool(span, parents):
+            found += _tool_texts(span)
+
+    roles = {text.role for text in found}
+    for span in spans:
+        if not span.parent and not span.asks_a_model and span.kind not in _TOOL_KINDS:
+            if "prompt" not in roles:
+                yield from _side_texts(span, (), _INPUTS, "prompt")
+            if "reply" not in roles:
+                found += _side_texts(span, (), _OUTPUTS, "reply")
+    yield from found
+
+
+def _looks_like_a_tool(span: Span, parents: set[str]) -> bool:
+    """Whether a span of no known kind is a leaf whose name says that it fetches something."""
+    is_leaf = bool(span.parent) and span.id not in parents
+    return is_leaf and _TOOL_NAME.match(str(span.value.get("name"))) is not None
+
+
+def _model_texts(span: Span) -> Iterator[LogText]:
+    reader = TextReader(span.line)
+    instructions = first_at(span.value, ("attributes.gen_ai.system_instructions",))
+    place = f"span {span.id}/gen_ai.system_instructions"
+    yield from reader.texts(parse_text(instructions), "prompt", place)
+    yield from _side_texts(span, _SENT, _INPUTS, "prompt")
+    yield from _event_texts(span)
+    yield from _side_texts(span, _REPLIED, _OUTPUTS, "reply")
+
+
+def _side_texts(
+    span: Span, messages: Sequence[str], values: Sequence[str], role: Role
+) -> Iterator[LogText]:
+    """Yield the texts at the first of some paths that has any."""
+    for path in (*messages, *values):
+        value = parse_text(first_at(span.value, (path,)))
+        place = f"span {span.id}/{path.removeprefix('attributes.')}"
+        reader = TextReader(span.line)
+        found = list(reader.whole(value, role, place))
+        if found:
+            yield from found
+            return
+
+
+def _tool_texts(span: Span) -> Iterator[LogText]:
+    reader = TextReader(span.line)
+    documents = first_at(span.value, ("attributes.retrieval.documents.document.content",))
+    for path in _OUTPUTS:
+        value = first_at(span.value, (path,))
+        if isinstance(value, str) and value.startswith('"'):
+            value = parse_text(value)
+        place = f"span {span.id}/{path.removeprefix('attributes.')}"
+        yield from reader.results(value, place)
+    if documents is not None:
+        retrieved = first_at(span.value, ("attributes.retrieval.documents",))
+        yield from reader.whole(retrieved, "tool", f"span {span.id}/retrieval.documents")
+
+
+def _event_texts(span: Span) -> Iterator[LogText]:
+    """Yield the texts of events such as `gen_ai.user.message`."""
+    events = span.value.get("events")
+    for event in events if isinstance(events, list) else ():
+        if not isinstance(event, Mapping):
+            continue
+
+        name = str(event.get("name", ""))
+        system, _, writer = name.partition(".")
+        if system != "gen_ai" or not writer:
+            continue
+
+        role = "assistant" if writer.startswith("choice") else writer.partition(".")[0]
+        attributes = _otlp_pairs(event.get("attributes"))
+        content = first_at(attributes, ("content", "gen_ai.event.content"))
+        parsed = parse_text(content)
+        body = parsed if isinstance(parsed, Mapping) else {"content": content}
+        place = f"span {span.id}/{name}"
+        yield from TextReader(span.line).texts({"role": role, **body}, None, place)
+
+
+# ---- attributes
+
+
+def _otlp_pairs(value: JsonValue) -> dict[str, JsonValue]:
     """Return attributes by name: an object, or a list of keys with values as in OTLP."""
     if isinstance(value, Mapping):
         return dict(value)
 
     attributes: dict[str, JsonValue] = {}
-    if isinstance(value, list):
-        for item in value:
-            if isinstance(item, Mapping) and isinstance(item.get("key"), str):
-                attributes[str(item["key"])] = _otlp_value(item.get("value"))
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get("key"), str):
+            attributes[str(item["key"])] = _otlp_value(item.get("value"))
     return attributes
 
 
 def _otlp_value(value: JsonValue) -> JsonValue:
     """Return the plain value of an OTLP `AnyValue`."""
-    if not isinstance(value, Mapping):
+    plain = first_at(value, _OTLP_KINDS)
+    if plain is not None:
+        return plain
+
+    items = first_at(value, ("arrayValue.values",))
+    if isinstance(items, list):
+        return [_otlp_value(item) for item in items]
+    return _otlp_pairs(first_at(value, ("kvlistValue.values",))) or None
+
+
+def _nest(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return an object whose dotted keys are nested: `a.0.b` is `b` of the first item of `a`.
+
+    A key that has a value of its own as well as keys below it keeps its dots.
+    """
+    nested: dict[str, Any] = {}
+    for key in sorted(flat, key=_by_number):
+        *heads, last = key.split(".")
+        holder = nested
+        for head in heads:
+            inner = holder.setdefault(head, {})
+            if not isinstance(inner, dict):
+                break
+            holder = inner
+        else:
+            holder.setdefault(last, flat[key])
+            continue
+        nested[key] = flat[key]
+    return {key: _as_lists(value) for key, value in nested.items()}
+
+
+def _by_number(key: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdecimal() else -1, part) for part in key.split(".")]
+
+
+def _as_lists(value: Any) -> Any:
+    if not isinstance(value, dict):
         return value
 
-    for kind in _VALUE_KINDS:
-        if kind in value:
-            return value[kind]
-
-    array = value.get("arrayValue")
-    if isinstance(array, Mapping) and isinstance(array.get("values"), list):
-        return [_otlp_value(item) for item in array["values"]]  # type: ignore[union-attr]
-
-    pairs = value.get("kvlistValue")
-    if isinstance(pairs, Mapping):
-        return _attributes(pairs.get("values"))
-    return None
-
-
-# ---- a trace as a decision
-
-
-def _decision(trace: str, spans: Sequence[_Span]) -> LoggedDecision:
-    texts: list[LogText] = []
-    fields: dict[str, JsonValue] = {}
-    models: list[str] = []
-    fills: list[LogFill] = []
-    seen: set[tuple[Role, str]] = set()
-
-    for span in spans:
-        fields |= _fields(span)
-        models += [str(span.attributes[key]) for key in _MODELS if key in span.attributes]
-        for key in _JSON_FIELDS:
-            fills += recorded_fills(
-                _parse_attribute(span.attributes.get(key)), f"span {span.id}", span.line
-            )
-
-        # Each call repeats the messages before it, and a chain repeats those of its calls.
-        for text in _span_texts(span):
-            if (text.role, text.text) not in seen:
-                seen.add((text.role, text.text))
-                texts.append(text)
-
-    return LoggedDecision(
-        name=f"trace {trace}",
-        texts=tuple(texts),
-        fields=fields,
-        models=tuple(dict.fromkeys(models)),
-        fills=tuple(fills),
-        line=spans[0].line,
-    )
-
-
-def _fields(span: _Span) -> dict[str, JsonValue]:
-    fields: dict[str, JsonValue] = {}
-    for key, value in span.attributes.items():
-        if key in _JSON_FIELDS:
-            fields |= flat_fields(_parse_attribute(value), f"{key}.")
-        elif not _INDEXED.fullmatch(key):
-            fields |= flat_fields({key: value})
-    return fields
-
-
-def _span_texts(span: _Span) -> Iterator[LogText]:
-    yield from _indexed_texts(span)
-    for key, _ in _MESSAGE_LISTS:
-        for index, message in enumerate(_list_objects(span.attributes.get(key))):
-            role = {"role": "system"} if key == "gen_ai.system_instructions" else {}
-            place = f"span {span.id}/{key}[{index}]"
-            yield from message_texts({**role, **message}, place, span.line)
-
-    for event, attributes in span.events:
-        yield from _event_texts(span, event, attributes)
-
-    kind = str(span.attributes.get("openinference.span.kind", "")).upper()
-    is_tool = kind in ("TOOL", "RETRIEVER") or "gen_ai.tool.name" in span.attributes
-    for key in ("output.value", "gen_ai.tool.call.result"):
-        value = span.attributes.get(key)
-        if isinstance(value, str) and is_tool:
-            yield _text(span, "tool", value, key)
-
-    for key, value in span.attributes.items():
-        is_document = key.startswith("retrieval.documents.") and key.endswith("document.content")
-        if is_document and isinstance(value, str):
-            yield _text(span, "tool", value, key)
-
-
-def _indexed_texts(span: _Span) -> Iterator[LogText]:
-    """Yield the texts of messages whose parts are attributes with their index in the name."""
-    messages: dict[tuple[str, int], dict[str, JsonValue]] = {}
-    for key, value in span.attributes.items():
-        match = _INDEXED.fullmatch(key)
-        if match is not None:
-            messages.setdefault((match[1], int(match[2])), {})[match[3]] = value
-
-    for (kind, index), parts in sorted(messages.items(), key=lambda item: item[0]):
-        is_output = kind in ("llm.output_messages", "gen_ai.completion")
-        own = parts.get("message.role", parts.get("role", "assistant" if is_output else "user"))
-        for part, value in parts.items():
-            if not isinstance(value, str):
-                continue
-
-            role = str(own)
-            if _ARGUMENTS.fullmatch(part):
-                role = "assistant"
-            elif not _CONTENT.fullmatch(part):
-                continue
-
-            place = f"span {span.id}/{kind}.{index}"
-            yield from message_texts({"role": role, "content": value}, place, span.line)
-
-
-def _event_texts(span: _Span, event: str, attributes: Mapping[str, JsonValue]) -> Iterator[LogText]:
-    """Yield the texts of an event such as `gen_ai.user.message`."""
-    words = event.split(".")
-    if words[0] != "gen_ai" or len(words) < len(("gen_ai", "user", "message")):
-        return
-
-    place = f"span {span.id}/{event}"
-    role = "assistant" if words[1] == "choice" else words[1]
-    for key in ("content", "gen_ai.event.content"):
-        value = attributes.get(key)
-        parsed = _parse_attribute(value)
-        if isinstance(parsed, Mapping):
-            yield from message_texts({"role": role, **parsed}, place, span.line)
-        elif isinstance(value, str):
-            yield from message_texts({"role": role, "content": value}, place, span.line)
-
-
-def _text(span: _Span, role: Role, text: str, key: str) -> LogText:
-    return LogText(role=role, text=text, place=f"span {span.id}/{key}", line=span.line)
-
-
-def _list_objects(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    parsed = _parse_attribute(value)
-    if isinstance(parsed, list):
-        for item in parsed:
-            if isinstance(item, Mapping):
-                yield item
-
-
-def _parse_attribute(value: JsonValue) -> JsonValue:
-    """Return the JSON in an attribute; the value itself where it is none."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return value
-    try:
-        return loads_untrusted(value, MAX_LEVELS)
-    except ValueError:
-        return value
+    inner = {key: _as_lists(item) for key, item in value.items()}
+    if inner and all(map(str.isdecimal, inner)):
+        return list(inner.values())
+    return inner

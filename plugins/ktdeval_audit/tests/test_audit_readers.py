@@ -121,6 +121,134 @@ def test_single_messages_are_joined_by_their_thread(tmp_path: Path) -> None:
     assert [text.line for text in log.decisions[0].texts] == [1, 3]
 
 
+REPORTED = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "Today is 2024-03-06."}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "quote", "args": {}}}]},
+                {"role": "user", "parts": [{"functionResponse": {"response": {"day": "LATE"}}}]},
+            ]
+        },
+        {
+            "conversations": [
+                {"from": "human", "value": "Today is 2024-03-06."},
+                {"from": "observation", "value": "as of LATE"},
+                {"from": "gpt", "value": "BUY"},
+            ]
+        },
+        {"date": "2024-03-06", "prompt": "It closed at 5 on LATE.", "response": "BUY"},
+        {"new_messages": [{"role": "user", "content": "today's (2024-03-06): as of LATE"}]},
+        {"2024-03-06": {"trade_date": "2024-03-06", "market_report": "It fell on LATE."}},
+        {
+            "type": "response_item",
+            "payload": {"type": "message", "role": "user", "content": "Today is 2024-03-06: LATE"},
+        },
+        {
+            "data": [
+                {
+                    "traceId": "t",
+                    "type": "GENERATION",
+                    "input": [{"role": "user", "content": "Today is 2024-03-06."}],
+                },
+                {"traceId": "t", "type": "TOOL", "output": {"as_of": "LATE"}},
+            ]
+        },
+        {
+            "info": {"trace_id": "t"},
+            "data": {
+                "spans": [
+                    {
+                        "trace_id": "t",
+                        "span_id": "s",
+                        "attributes": {
+                            "mlflow.spanType": '"CHAIN"',
+                            "mlflow.spanInputs": '{"question": "Today is 2024-03-06."}',
+                        },
+                    },
+                    {
+                        "trace_id": "t",
+                        "parent_span_id": "s",
+                        "attributes": {
+                            "mlflow.spanType": '"TOOL"',
+                            "mlflow.spanOutputs": '"as of LATE"',
+                        },
+                    },
+                ]
+            },
+        },
+        {
+            "context.trace_id": "t",
+            "span_kind": "LLM",
+            "attributes.llm.input_messages": [
+                {"message.role": "user", "message.content": "Today is 2024-03-06: LATE"}
+            ],
+        },
+    ],
+)
+def test_a_late_date_is_found_in_the_form_of_each_program(tmp_path: Path, record: object) -> None:
+    early = tmp_path / "early.json"
+    early.write_text(json.dumps(record).replace("LATE", "2024-03-05"), encoding="utf-8")
+    late = tmp_path / "late.json"
+    late.write_text(json.dumps(record).replace("LATE", "2024-03-08"), encoding="utf-8")
+
+    rules = AuditSettings(rules=("date-after",))
+    assert audit_log(read_log(early), None, rules).findings == ()
+    (found,) = audit_log(read_log(late), None, rules).findings
+    assert (found.level, found.day) == ("error", "2024-03-06")
+
+
+def test_the_advice_of_a_refusal_reads_the_log(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "log.jsonl", [{"day": "2024-03-06", "shown": "as of 2024-03-08", "said": "BUY"}]
+    )
+    with pytest.raises(UsageError, match="no known log: day, shown, said") as refused:
+        read_log(path)
+    assert "--prompt shown --response said" in str(refused.value)
+
+    named = {"--prompt": "shown", "--response": "said"}
+    assert texts_of(read_log(path, None, named)) == [
+        ("prompt", "as of 2024-03-08"),
+        ("reply", "BUY"),
+    ]
+    with pytest.raises(UsageError, match="no record has a text at --prompt sent; keys: day, shown"):
+        read_log(path, None, {"--prompt": "sent"})
+
+
+def test_named_messages_may_stand_in_a_list_of_one_object(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    turns = [{"who": "desk", "words": "Today is 2024-03-06."}]
+    path.write_text(json.dumps({"runs": [{"log": turns}, {"log": turns}]}), encoding="utf-8")
+
+    assert len(read_log(path, None, {"--messages": "runs.log"}).decisions) == 2
+
+
+def test_rows_of_a_csv_are_decisions(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        'date,prompt,response\n2024-03-06,"Sold\non 2024-03-08",HOLD\n2024-03-07,Decide.,BUY\n',
+        encoding="utf-8",
+    )
+    log = read_log(path)
+
+    assert texts_of(log, 1) == [("prompt", "Decide."), ("reply", "BUY")]
+    assert [each.line for each in log.decisions] == [2, 4]
+
+
+@pytest.mark.parametrize("number", ["a01", "a04", "a06", "a10", "a13", "a15", "a16"])
+def test_a_reported_log_has_its_one_error(number: str) -> None:
+    files = [file for folder in REPORTED for file in folder.glob(f"{number}_*")]
+    if not files:
+        pytest.skip("the reported files are not here")
+
+    report = audit_log(read_log(files[0]), None, AuditSettings(rules=("date-after",)))
+    assert [(each.level, each.day) for each in report.findings] == [("error", "2025-07-09")]
+
+
 # ---- days
 
 
@@ -338,11 +466,11 @@ def test_a_subagent_that_refers_to_itself_is_read_once(tmp_path: Path) -> None:
         "message": "again",
         "observation": {"results": [{"subagent_trajectory_ref": [{"trajectory_id": "a"}]}]},
     }
-    own = trajectory(refers, trajectory_id="a")
+    own = trajectory({**refers, "message": "inside"}, trajectory_id="a")
 
     log = _read(tmp_path, trajectory(PROMPT, refers, subagent_trajectories=[own]))
 
-    assert [text for _, text in texts_of(log)][1:] == ["again", "again"]
+    assert [text for _, text in texts_of(log)][1:] == ["again", "inside"]
 
 
 def test_what_a_step_keeps_of_a_tool_is_no_day_of_the_decision(tmp_path: Path) -> None:
@@ -405,7 +533,9 @@ def test_a_stream_of_claude_code_is_a_session(tmp_path: Path, is_list: bool) -> 
     assert log.kind == "claude-code"
     assert texts_of(log) == STREAM_TEXTS
     assert log.decisions[0].models == ("claude-opus-5-5",)
-    assert log.notes == ("Events without a turn were left out: 1 rate_limit_event, 1 system/init.",)
+    assert log.notes == (
+        "Records without a text were left out: 1 rate_limit_event, 1 system/init.",
+    )
 
     findings = audit_log(log, None, AuditSettings(rules=("date-after",))).findings
     assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]

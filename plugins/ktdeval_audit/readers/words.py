@@ -1,0 +1,142 @@
+"""Words by which programs mark who wrote a text, and the keys that hold texts.
+
+Words are compared without case and without anything but letters: `SystemMessage`, `system_message`
+and `system-message` are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+from ktdeval.values import JsonValue
+from ktdeval_audit.log_types import Role
+
+Part = Literal["system", "prompt", "body", "content", "shown", "call", "result", "reply"]
+"""What a key of an object holds, in the order in which an object is read.
+
+`body`: the request or envelope around messages. `shown`: a report that an agent was given.
+"""
+PARTS: tuple[Part, ...] = (
+    "system",
+    "body",
+    "prompt",
+    "shown",
+    "content",
+    "call",
+    "result",
+    "reply",
+)
+
+_ROLE_KEYS = ("role", "from", "type", "source", "author", "sender", "speaker", "part_kind", "kind")
+_ROLE_WORDS: Mapping[Role, str] = {
+    "prompt": "system developer user human instruction systemprompt userprompt request",
+    "tool": "tool function ipython environment observation",
+    "reply": "assistant ai model gpt bot chatbot chatgpt gemini agent response",
+}
+_PART_WORDS: Mapping[Part, str] = {
+    "system": "system systemprompt systeminstruction systeminstructions systemmessage instructions"
+    " baseinstructions",
+    "body": "request body params kwargs payload data",
+    "prompt": "messages conversation conversations history chathistory contents newmessages"
+    " inputmessages transcript trajectory turns dialogue dialog steps prompt prompts userprompt"
+    " usermessage input inputs question query instruction llmrequest",
+    "content": "content parts text value message messagecontent reasoningcontent reasoning thinking"
+    " thoughts thought description summary blocks refusal",
+    "reply": "response responses completion completions output outputs choices candidates"
+    " generations reply answer result modeloutput outputmessages llmresponse llmoutput",
+}
+_SUFFIX = re.compile(r"(?<=[a-z])message(?:chunk)?$")
+_RESULT = re.compile(
+    r"(?:tool|call|function).*(?:results?|outputs?|response|return|execution)$|^observations?$"
+)
+_CALL = re.compile(r"(?:tool|function|shell|mcp|search|computer).*(?:calls?|use|requests?)$")
+_STATE_PARTS: tuple[tuple[Part, re.Pattern[str]], ...] = (
+    ("shown", re.compile(r"reports?$")),
+    ("reply", re.compile(r"(?:decision|plan|proposal|debatestate|history|response|rationale)$")),
+)
+
+
+@lru_cache(4096)
+def plain_word(text: str) -> str:
+    """Return a word in lower case, without anything but letters."""
+    return re.sub(r"[^a-z]", "", text.lower())
+
+
+_ROLES: Mapping[str, Role] = {
+    word: role for role, words in _ROLE_WORDS.items() for word in words.split()
+}
+_PARTS: Mapping[str, Part] = {
+    word: part for part, words in _PART_WORDS.items() for word in words.split()
+}
+
+
+def kind_of(value: Mapping[str, JsonValue]) -> str:
+    """Return the type that an object states as a plain word; empty where it states none."""
+    for key in ("type", "part_kind"):
+        kind = value.get(key)
+        if isinstance(kind, str):
+            return plain_word(kind)
+    return ""
+
+
+def role_of(value: Mapping[str, JsonValue]) -> Role | None:
+    """Return who wrote a message; None where it has no known role."""
+    for key in _ROLE_KEYS:
+        word = value.get(key)
+        if isinstance(word, Mapping):
+            word = word.get("role")
+        if not isinstance(word, str):
+            continue
+
+        role = _ROLES.get(_SUFFIX.sub("", plain_word(word)))
+        if role is not None:
+            return role
+
+    kind = kind_of(value)
+    if is_result(kind):
+        return "tool"
+    return "reply" if is_call(kind) else None
+
+
+def is_result(word: str) -> bool:
+    """Whether a plain word names what a tool returned: `tool_result`, `functionResponse`."""
+    return _RESULT.search(word) is not None
+
+
+def is_call(word: str) -> bool:
+    """Whether a plain word names the call of a tool: `tool_use`, `functionCall`."""
+    return _CALL.search(word) is not None
+
+
+@lru_cache(4096)
+def part_of(key: str) -> Part | None:
+    """Return what a key holds; None where it holds no text of a log."""
+    word = plain_word(key)
+    if word in _PARTS:
+        return _PARTS[word]
+    if is_result(word):
+        return "result"
+    if is_call(word):
+        return "call"
+    return next((part for part, form in _STATE_PARTS if form.search(word)), None)
+
+
+def is_message(value: JsonValue) -> bool:
+    """Whether a value is a chat message: it states who wrote it, and holds a text or a call."""
+    if not isinstance(value, Mapping) or role_of(value) is None:
+        return False
+    return any(part_of(key) not in (None, "shown", "system") for key in value)
+
+
+def holds_messages(value: JsonValue) -> bool:
+    """Whether an object holds a list of messages, or a prompt with its reply."""
+    if not isinstance(value, Mapping):
+        return False
+    if any(isinstance(item, list) and item and is_message(item[0]) for item in value.values()):
+        return True
+
+    parts = {part_of(key) for key in value}
+    return {"prompt", "reply"} <= parts

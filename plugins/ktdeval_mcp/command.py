@@ -19,7 +19,7 @@ class _McpGroup(LazyGroup):
 
 
 mcp = _McpGroup(
-    "ktdeval mcp",
+    "mcp",
     {
         "serve": LazyCommand(
             "ktdeval_mcp.commands", "serve", "Serve the tools over stdin and stdout. [default]"
@@ -33,5 +33,5 @@ mcp = _McpGroup(
     },
     extras=_EXTRAS,
     help="Let an assistant judge backtests, audit logs, plan and compare runs, and search the docs.",
-    examples=("ktdeval mcp config claude-code",),
+    line="ktdeval mcp config claude-code",
 )

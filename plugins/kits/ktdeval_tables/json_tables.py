@@ -120,7 +120,7 @@ def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundT
         yield _table(name, list(_by_day(value)), above)
         return
     elif _are_frames(value):
-        yield _table(name, _transposed(value), above)
+        yield _table(name, _transpose(value), above)
         return
     elif _are_rows(value):
         rows = [{KEY: key, **item} for key, item in value.items()]  # type: ignore[dict-item]
@@ -191,7 +191,7 @@ def _are_frames(value: Row) -> bool:
     return len(value) > 0
 
 
-def _transposed(value: Row) -> list[Row]:
+def _transpose(value: Row) -> list[Row]:
     rows: dict[str, dict[str, JsonValue]] = {}
     for name, cells in value.items():
         for day, cell in cells.items():  # type: ignore[union-attr]

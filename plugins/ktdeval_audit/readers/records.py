@@ -94,7 +94,7 @@ class LogReading:
 
 def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
     """Return the decisions of a log, in the order in which they begin."""
-    items = [item for record in _unpacked(records) for item in _items_of(record, form)]
+    items = [item for record in _unpack(records) for item in _items_of(record, form)]
     groups: dict[tuple[str, str], list[Item]] = {}
     thread = ""
     for number, item in enumerate(items):
@@ -127,7 +127,7 @@ def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
 # ---- from records to items
 
 
-def _unpacked(records: Sequence[LogRecord]) -> Iterator[tuple[LogRecord, dict[str, JsonValue]]]:
+def _unpack(records: Sequence[LogRecord]) -> Iterator[tuple[LogRecord, dict[str, JsonValue]]]:
     """Yield records, of an archive its samples with the header's fields."""
     header: dict[str, JsonValue] = {}
     for record in records:

@@ -126,7 +126,9 @@ def _with_orders(
             f"Left out: {partly} orders that were filled in part; the file of order events has their"
             " fills."
         )
-    whole = _signed(placed.where(is_filled & ~has_events), names["quantity"], names["price"])
+    whole = _fills_of_signs(
+        placed.where(is_filled & ~has_events), names["quantity"], names["price"]
+    )
     return whole if events is None else pd.concat([whole, events], ignore_index=True)
 
 
@@ -145,7 +147,7 @@ def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
             raise placed.lacks("shares")
         sizes = placed.numbers_in(size, may_lack=True)
         placed = placed.where(sizes.fillna(1.0) != 0)
-        fills = _signed(placed, size, names["fillprice"])
+        fills = _fills_of_signs(placed, size, names["fillprice"])
         if "orderfeeamount" in names:
             fills["fee"] = placed.numbers_in(names["orderfeeamount"], may_lack=True)
         if "id" in names:
@@ -154,7 +156,7 @@ def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
     return None
 
 
-def _signed(table: RoleTable, size: str, price: str) -> pd.DataFrame:
+def _fills_of_signs(table: RoleTable, size: str, price: str) -> pd.DataFrame:
     """Return fills whose size is below zero where sold."""
     shares = table.numbers_in(size)
     prices = table.numbers_in(price)

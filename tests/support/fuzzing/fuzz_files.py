@@ -35,7 +35,11 @@ def _agent_logs() -> dict[str, Parser]:
     names += ("genai_spans.jsonl", "inspect.json", "inspect.eval")
     chat = b'{"messages": [{"role": "user", "content": "Today is 2024-03-05."}]}\n'
     seeds = (chat, *((folder / name).read_bytes() for name in names))
-    modules = ("ktdeval_audit/log_files.py", "ktdeval_audit/readers/records.py")
+    modules = (
+        "ktdeval_audit/log_files.py",
+        "ktdeval_audit/readers/records.py",
+        "ktdeval_audit/readers/fields.py",
+    )
     return {
         "agent log": Parser(of_file(lambda path: date_log(read_log(path)), "log"), seeds, modules)
     }

@@ -20,8 +20,12 @@ def judge_parsers(judgement: bytes) -> dict[str, Parser]:
 
     day = PlannedDay(day="2024-01-02", rows=(("600001.SH", 0.5),))
     plan = DeclaredPlan(version=PLAN_VERSION, form="weight", others="sell", days=(day,), lots={})
-    readers = tuple(
-        f"ktdeval_judge/readers/{name}.py" for name in ("__init__", "forms", "role_table", "wide")
+    readers = (
+        "ktdeval_judge/readers/__init__.py",
+        "ktdeval_judge/readers/forms.py",
+        "ktdeval_judge/readers/role_table.py",
+        "ktdeval_judge/readers/wide.py",
+        "ktdeval_tables/cell_tables.py",
     )
     return {
         "declared table": Parser(

@@ -13,8 +13,8 @@ import pandas as pd
 from ktdeval.errors import DataError, UsageError
 from ktdeval_data.bar_column_checks import refuse_lost_zeros_beside
 from ktdeval_data.params import LongParams
+from ktdeval_tables.dated_events import read_events
 from ktdeval_tables.options import ReadingOptions
-from ktdeval_tables.vendor_tables import read_events
 
 _MAX_EX_DAYS = 0.1  # part of a code's days
 _NEAR = np.log(

@@ -13,7 +13,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import QUOTE_COLUMNS, RawMarket
 from ktdeval_data.bar_column_checks import reading_of
 from ktdeval_data.params import LongParams
-from ktdeval_tables.vendor_tables import read_events
+from ktdeval_tables.dated_events import read_events
 
 MAX_AGE_DAYS = 10  #: days after its own for which a rate is used
 #: Rounding a smaller price to a tick of its venue could move it by more than 0.1 %

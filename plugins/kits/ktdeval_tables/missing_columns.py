@@ -14,11 +14,11 @@ from ktdeval.errors import DataError
 from ktdeval.market import EntityKind, parse_code
 from ktdeval_tables.codes import listed_in
 from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.headerless_bars import is_count
 from ktdeval_tables.names import NOT_READ, columns_beside, squeeze_name
 from ktdeval_tables.numbers import decimal_mark, to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.split_ratios import ratio_of
-from ktdeval_tables.text_layout import is_count
 
 _MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in` > 0')"
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")

@@ -9,12 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
 from ktdeval.values import first_words
 from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.headerless_bars import KLINES, NUMBER, are_klines, guess_names, name_klines
 from ktdeval_tables.names import is_asset, squeeze_name, vendor_names
 from ktdeval_tables.numbers import COMMA, MISSING, POINT, UNCLEAR, decimal_mark
 
@@ -23,19 +23,9 @@ _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it 
 _ROWS = 200  # that decide the layout
 _TITLES = 30  # a header is within the first so many lines
 _NOTHING = frozenset(word.lower() for word in MISSING)
-_NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
-_KLINES = (
-    *("date", "open", "high", "low", "close", "volume"),
-    *("-", "amount", "-", "-", "-", "-"),
-)
-_STAMP = re.compile(r"1[0-9]{9}(?:[0-9]{3}){0,3}")
-_FIRST_STAMP = 1e9  # seconds: 2001-09-09; rising numbers above it are times
-_FEW = 5  # rows that tell no volume from an adjusted close
-_RANGE_OF_PRICES = 1.5  # most over least price in the first rows, above which it may be a volume
-_RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
 _COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
@@ -225,7 +215,7 @@ def _is_above_days(rows: Sequence[Sequence[str]]) -> bool:
         return False
 
     above, below = rows
-    if any(_NUMBER.fullmatch(cell) or looks_like_day(cell, stamps=True) for cell in above):
+    if any(NUMBER.fullmatch(cell) or looks_like_day(cell, stamps=True) for cell in above):
         return False
     return any(looks_like_day(cell) for cell in below)
 
@@ -235,7 +225,7 @@ def _is_data(row: Sequence[str]) -> bool:
     telling = [cell for cell in row if cell]
     count = 0
     for cell in telling:
-        if _NUMBER.fullmatch(cell) or looks_like_day(cell) or parse_code(cell):
+        if NUMBER.fullmatch(cell) or looks_like_day(cell) or parse_code(cell):
             count += 1
 
     return count >= 2 or (count > 0 and count == len(telling))
@@ -266,7 +256,7 @@ def _are_days_and_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
     for _, cells in rows:
         if len(cells) != len(("day", "number")) or not looks_like_day(cells[0]):
             return False
-        if not _NUMBER.fullmatch(cells[1]):
+        if not NUMBER.fullmatch(cells[1]):
             return False
     return True
 
@@ -280,12 +270,12 @@ def _without_header(
     """Return the layout of a table without a header. Raises DataError: nobody named its columns."""
     number, cells = rows[0]
     bare_rows = [row for _, row in rows]
-    is_guessed = not columns and len(cells) == len(_KLINES) and _are_klines(bare_rows)
+    is_guessed = not columns and len(cells) == len(KLINES) and are_klines(bare_rows)
     if is_guessed:
-        columns = _klines(bare_rows)
+        columns = name_klines(bare_rows)
 
     if not columns:
-        guess = guessed_names(bare_rows)
+        guess = guess_names(bare_rows)
         if "date" not in guess or "close" not in guess:
             guess = ["date", "code", "open", "high", "low", "close", "volume"]
 
@@ -312,151 +302,6 @@ def _without_header(
         sample=sample,
         is_guessed=is_guessed,
     )
-
-
-def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Guess the names of columns from the first rows: days, codes, prices between a high and a
-    low.
-    """
-    width = len(rows[0])
-    whole = [row for row in rows if len(row) == width]
-    names = ["-"] * width
-    numeric = []
-
-    for place in range(width):
-        cells = [row[place] for row in whole]
-        if "date" not in names and all(looks_like_day(cell, stamps=True) for cell in cells):
-            names[place] = "date"
-        elif "code" not in names and _are_codes(cells):
-            names[place] = "code"
-        elif all(_NUMBER.fullmatch(cell) for cell in cells):
-            numeric.append(place)
-
-    prices = _order_of_prices(whole, numeric)
-    for name, place in zip(prices, numeric, strict=False):
-        names[place] = name
-
-    if prices:
-        bars = [_cell_numbers(row, numeric) for row in whole]
-        for name, index in _beside_prices(bars, prices).items():
-            names[numeric[index]] = name
-
-    return names
-
-
-def _are_klines(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows have the twelve columns of Binance's klines, of which the first and the seventh
-    are the times at which a bar opens and closes.
-    """
-    ends = _KLINES.index("volume") + 1
-    return all(
-        len(row) == len(_KLINES)
-        and _STAMP.fullmatch(row[0])
-        and _STAMP.fullmatch(row[ends])
-        and row[0] < row[ends]
-        for row in rows
-    )
-
-
-def _klines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of the columns of klines, without an amount that is none of the volume."""
-    names = list(_KLINES)
-    places = [names.index(name) for name in ("low", "high", "volume", "amount")]
-    for low, high, volume, amount in (_cell_numbers(row, places) for row in rows):
-        if not low * volume <= amount <= high * volume:
-            names[places[-1]] = "-"
-    return names
-
-
-def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> dict[str, int]:
-    """Return which numeric columns behind the four prices are volume and amount, by their numbers:
-    an average price is neither, and amount / volume is a price of the day.
-    """
-    low = [bar[prices.index("low")] for bar in bars]
-    high = [bar[prices.index("high")] for bar in bars]
-
-    def is_price(values: Sequence[float]) -> bool:
-        return all(a <= value <= b for a, value, b in zip(low, values, high, strict=True))
-
-    others = {}
-    for index in range(4, len(bars[0])):
-        values = [bar[index] for bar in bars]
-        closes = [bar[prices.index("close")] for bar in bars]
-        if is_count(values) and not is_price(values) and not _follows(closes, values):
-            others[index] = values
-
-    for volume, counts in others.items():
-        for amount, paid in others.items():
-            pairs = list(zip(paid, counts, strict=True))
-            if all(count > 0 for _, count in pairs) and is_price([a / b for a, b in pairs]):
-                return {"volume": volume, "amount": amount}
-
-    return {"volume": next(iter(others))} if others else {}
-
-
-def is_count(values: Sequence[float]) -> bool:
-    """Whether numbers may be volumes or amounts: no stamps of time, not one constant, nor as close
-    together as the prices of another asset.
-    """
-    least = min(values, default=0.0)
-    are_stamps = least >= _FIRST_STAMP and all(one < other for one, other in pairwise(values))
-    differ = len(set(values)) > 1
-    if len(values) >= _FEW:
-        differ = max(values) >= _RANGE_OF_PRICES * least
-    return differ and not are_stamps
-
-
-def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
-    """Whether values go with the closes, as adjusted closes do."""
-    ratios = [value / close for value, close in zip(values, closes, strict=True) if close]
-    least, most = min(ratios, default=0.0), max(ratios, default=0.0)
-    return len(ratios) >= _FEW and least > 0 and most < least * _RANGE_OF_FACTOR
-
-
-def _are_codes(cells: Sequence[str]) -> bool:
-    """Whether cells are codes of A-shares, or symbols."""
-    if all(parse_code(cell) for cell in cells):
-        return True
-    return all(re.fullmatch(r"[A-Za-z][A-Za-z0-9._/-]{0,14}", cell) for cell in cells)
-
-
-def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> list[str]:
-    """Return names of the first four numeric columns in their order: prices.
-
-    The values show which prices are high and low.
-    """
-    if len(numeric) < 4:
-        return []
-
-    table = [_cell_numbers(row, numeric[:4]) for row in rows]
-    highest = []
-    lowest = []
-    for place in range(4):
-        if all(row[place] >= max(row) for row in table):
-            highest.append(place)
-
-        if all(row[place] <= min(row) for row in table):
-            lowest.append(place)
-
-    if not highest or not lowest:
-        return []
-
-    names = [""] * 4
-    names[highest[0]] = "high"
-    names[lowest[-1]] = "low"
-    left = [place for place in range(4) if not names[place]]
-    if len(left) != 2:
-        return ["open", "high", "low", "close"]
-
-    names[left[0]] = "open"
-    names[left[1]] = "close"
-    return names
-
-
-def _cell_numbers(row: Sequence[str], places: Sequence[int]) -> list[float]:
-    """Return cells as numbers, without signs and letters around them."""
-    bare = [row[place].strip("$¥%KMBkmb万亿").replace(",", "") for place in places]
-    return [float(cell or "nan") for cell in bare]
 
 
 @dataclass(frozen=True)
@@ -526,7 +371,7 @@ def _field_and_asset(name: str) -> tuple[str, str] | None:
 def _are_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
     """Whether all cells after the first are numbers or empty."""
     cells = [cell for _, row in rows for cell in row[1:] if cell.lower() not in _NOTHING]
-    return bool(cells) and all(map(_NUMBER.fullmatch, cells))
+    return bool(cells) and all(map(NUMBER.fullmatch, cells))
 
 
 def _all_tickers(names: Sequence[str]) -> bool:
@@ -591,7 +436,7 @@ def _may_group(cells: Sequence[str]) -> bool:
     """Whether points in numbers may group thousands: three digits follow each of them, as in the
     `9.100` of countries whose tables have semicolons.
     """
-    pointed = [cell for cell in cells if "." in cell and _NUMBER.fullmatch(cell)]
+    pointed = [cell for cell in cells if "." in cell and NUMBER.fullmatch(cell)]
     are_days = all(looks_like_day(cell, stamps=True) for cell in pointed)
     return not are_days and all(map(_GROUPED_BY_POINTS.fullmatch, pointed))
 

@@ -9,13 +9,12 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import categories, parse_code, place, with_places
+from ktdeval.market import categories, parse_code, with_places
 from ktdeval.values import (
     GZIP,
     PARQUET,
@@ -27,8 +26,9 @@ from ktdeval.values import (
     other_kind,
     table_kind,
 )
+from ktdeval_tables.aliases import aliases_of
 from ktdeval_tables.codes import code_in_name, code_in_title
-from ktdeval_tables.days import looks_like_day, parse_days
+from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.json_text import is_json
 from ktdeval_tables.missing_columns import FileHeader, may_be_count, no_columns
 from ktdeval_tables.names import (
@@ -43,44 +43,6 @@ from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.text_layout import find_layout
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table
-
-ALIASES: Mapping[str, tuple[str, ...]] = {
-    "date": ("trade_date", "datetime", "day"),
-    "code": ("ts_code", "stock_code", "con_code", "symbol", "instrument"),
-    "volume": ("vol",),
-    "amount": ("money", "turnover"),
-    "factor": ("adj_factor",),
-    "special": ("is_st", "isst", "st", "special_treatment", "是否st"),
-    "limit_up": ("up_limit", "high_limit", "upper_limit", "upstopprice", "涨停价"),
-    "limit_down": ("down_limit", "low_limit", "lower_limit", "downstopprice", "跌停价"),
-    "bid": ("bid_price", "best_bid", "bid1", "买一价"),
-    "ask": ("ask_price", "best_ask", "ask1", "卖一价"),
-    "list_date": ("listed", "listing_date", "ipo_date", "ipodate", "上市日期"),
-    "in_date": ("first", "start", "start_date"),
-    "out_date": ("last", "end", "end_date"),
-    "name": ("stock_name",),
-    "industry": ("sector",),
-    "code_then": ("former_code", "old_code"),
-    "time": ("ends_at", "datetime", "timestamp", "trade_date", "date"),
-    "ratio": ("split_ratio", "stock splits"),
-    "split_to": ("new",),
-    "split_from": ("old",),
-}
-"""Names that vendors give to fields, tried where no mapping says otherwise."""
-
-_OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "entities": {
-        "kind": ("type", "entity_type", "label", "category"),
-        "text": ("name", "entity", "alias", "term", "word", "mention", "surface"),
-    }
-}
-"""The same in one file next to the bars, by its option: elsewhere such a name means another field."""
-
-
-def aliases_of(reading: ReadingOptions) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of fields in a file."""
-    return {**ALIASES, **_OWN_ALIASES.get(reading.file, {})}
-
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
 _OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
@@ -444,62 +406,6 @@ def _no_columns(
 
     header = FileHeader(source.file, source.header, cells, columns, line)
     return no_columns(header, fields, aliases_of(reading), reading)
-
-
-def read_events(
-    path: str,
-    key: str,
-    value: str,
-    mapping: Mapping[str, str],
-    form: Callable[..., pd.Series],
-    reading: ReadingOptions | None = None,
-) -> pd.DataFrame:
-    """Read a table of dated events, sorted by date: date, `key`, `value`. `form` normalises the key.
-
-    Raises DataError if a cell is missing or not valid, or if a key has two rows of one day.
-    """
-    table = read_table(Path(path), ["date", key, value], [], mapping, reading=reading)
-    return as_events(table, key, value, path, form, reading or ReadingOptions())
-
-
-def as_events(
-    table: pd.DataFrame,
-    key: str,
-    value: str,
-    path: str,
-    form: Callable[..., pd.Series],
-    reading: ReadingOptions,
-) -> pd.DataFrame:
-    """Return a table of dated events in order, checked; as of `read_events`."""
-    absent = table[["date", key]].isna().any(axis=1)
-    table[key] = form(table[key])
-    table["date"] = parse_days(table["date"], f"{path}: date", reading.days).astype(
-        "datetime64[ns]"
-    )
-    _check_differing(table, ["date", key], value, path)
-    is_valid = (table[value] > 0) & np.isfinite(table[value])
-    bad = absent | ~is_valid | table[["date", key]].duplicated()
-    if bad.any():
-        what, day, number = table.loc[bad, [key, "date", value]].iloc[0]
-        where = f"{path}: {what} {str(day)[:10]}: {value} {number:g}"
-        raise DataError(f"{where}: each row has a {key}, a day of its own and a {value} above 0")
-
-    return table.sort_values("date", kind="stable", ignore_index=True)
-
-
-def _check_differing(table: pd.DataFrame, keys: list[str], value: str, path: str) -> None:
-    """Raise DataError, which shows both rows, if two rows of one key differ."""
-    again = table[keys].duplicated(keep=False) & ~table[[*keys, value]].duplicated(keep=False)
-    again &= table[keys].notna().all(axis=1)
-    if not again.any():
-        return
-
-    first = table.loc[table.index[again][0], keys]
-    own = np.flatnonzero((table[keys] == first).all(axis=1))[:2]
-    shown = [f"{value} {table[value].iloc[row]:g} ({place(table, row)})" for row in own.tolist()]
-    what = f"{first[keys[1]]} {str(first[keys[0]])[:10]}"
-    both = " and ".join(shown)
-    raise DataError(f"{path}: {what}: {both}: each row has a day of its own; keep one")
 
 
 def _resolve(

@@ -15,7 +15,11 @@ from ktdeval.cli.forked_command import (
     ForkedCommand as ForkedCommand,
     can_fork as can_fork,
 )
-from ktdeval.cli.groups import LazyCommand as LazyCommand, LazyGroup as LazyGroup
+from ktdeval.cli.groups import (
+    LazyCommand as LazyCommand,
+    LazyGroup as LazyGroup,
+    load_command as load_command,
+)
 from ktdeval.cli.options import (
     WORDS as WORDS,
     FilePath as FilePath,

@@ -290,7 +290,10 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
         found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
         raise DataError(f"{found}; bars must be daily, export daily ones")
 
-    if len(days) > _EXCHANGED and (days.astype("M8[M]") == days.astype("M8[Y]")).all():
+    # Firsts of months, read with day and month exchanged, are days of each year's January.
+    years = days.astype("M8[Y]")
+    are_in_january = (days.astype("M8[M]") == years).all()
+    if len(days) > _EXCHANGED and are_in_january and len(np.unique(years)) > 1:
         found = f"{where}: all days are in January: day and month are exchanged"
         raise DataError(f"{found}; name their order by --date-format, such as %m/%d/%Y")
 

@@ -36,7 +36,7 @@ _SEARCH_SCHEMA: dict[str, Any] = {
 }
 _HTML = "text/html"
 #: Line of `ktdeval judge` that names the folder of the run
-_RUN_LINE = re.compile(r"^run +(\S.*)$", re.MULTILINE)
+_RUN_LINE = re.compile(r"^folder +(\S.*)$", re.MULTILINE)
 
 
 async def serve_stdio(root: click.Command) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
+from ktdeval.cli import load_command
 from ktdeval.errors import UsageError
 from ktdeval.values import load_yaml
 
@@ -101,7 +102,8 @@ def _find_command(root: click.Command, words: str) -> click.Command | None:
     for word in words.split():
         if not isinstance(command, click.Group):
             return None
-        command = command.get_command(click.Context(command), word)
+        found = command.get_command(click.Context(command), word)
+        command = None if found is None else load_command(found)
 
     return command
 

@@ -138,6 +138,8 @@ def open_source(path: Path) -> TableSource:
     try:
         with open_unpacked(path) as stream:
             data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: can't read: {error.strerror}") from error
     except _UNREADABLE as error:
         raise _unreadable(path, error) from error
 

@@ -209,19 +209,22 @@ def test_a_profit_beside_a_nav_must_be_its_change(
         read(tmp_path, text)
 
 
+def test_closed_trades_without_a_day_of_exit_are_refused(shared_data: Path) -> None:
+    with pytest.raises(DataError, match="column exit_price"):
+        read_declared(shared_data / "reported" / "j01_round_trips_long_only.csv", ReadOptions())
+
+
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("j01_round_trips_long_only.csv", "column exit_price"),
-        ("j04_tradingview_list_of_trades.csv", "no column of days"),
-        ("j06_backtesting_py_trades.csv", "no column of days"),
-    ],
+    ("name", "trades"),
+    [("j04_tradingview_list_of_trades.csv", 4), ("j06_backtesting_py_trades.csv", 4)],
 )
-def test_closed_trades_of_other_programs_are_refused(
-    name: str, words: str, shared_data: Path
+def test_closed_trades_of_other_programs_are_two_fills_each(
+    name: str, trades: int, shared_data: Path
 ) -> None:
-    with pytest.raises(DataError, match=words):
-        read_declared(shared_data / "reported" / name, ReadOptions())
+    found = read_declared(shared_data / "reported" / name, ReadOptions(code="AAPL")).trades
+    assert found is not None
+    assert len(found) == trades
+    assert found["side"].tolist() == ["buy", "sell"] * (trades // 2)
 
 
 def test_a_canceled_order_of_a_reported_file_is_no_trade(shared_data: Path) -> None:

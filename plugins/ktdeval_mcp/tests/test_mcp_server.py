@@ -80,7 +80,7 @@ async def test_a_file_is_judged_and_its_tear_sheet_read(tmp_path: Path) -> None:
         page = await client.read_resource(listed[0].uri)
 
     text, link = answer.content
-    assert text.text.startswith("Judged: weights.csv: target weights")
+    assert "Judged: weights.csv: target weights" in text.text
     content = answer.structured_content
     assert content["printed"] == text.text
     assert content["result"]["decisions"] == 2

@@ -34,6 +34,9 @@ FORMS = (
     " entry and exit of a trade with their days; or a day with nav or return"
 )
 _RETURNS = ("return", "return fraction", "return percent", "log return")
+_MONEY = frozenset(
+    {"USD", "USDT", "USDC", "EUR", "GBP", "CHF", "CNY", "HKD", "JPY", "INR", "AUD", "CAD"}
+)
 _FEW = 3  # cells of a code or day that repeat
 
 _NOTHING = ("", "-")  # cells of rows that trade nothing
@@ -313,12 +316,25 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
     role = "total fee" if table.has("total fee") else "fee"
     if role not in table.roles:
         return pd.Series(np.nan, index=table.table.cells.index)
+    if table.has("fee coin") and not _are_paid_in_money(table):
+        coins = ", ".join(table.texts("fee coin").unique()[:5])
+        table.note(f"Fees are in {coins}, not all in the money of the prices: they are not read.")
+        return pd.Series(np.nan, index=table.table.cells.index)
 
     fees = table.sum_of(role)
     is_flow = options.signed_fees or (fees.min() < 0 and not fees.max() > 0)
     if is_flow and not options.signed_fees:
         table.note("Fees below zero are taken for what was paid.")
     return -fees if is_flow else fees
+
+
+def _are_paid_in_money(table: RoleTable) -> bool:
+    """Whether each fee is in the money of its price: the end of a pair's code, or one currency."""
+    coins = table.texts("fee coin").str.upper()
+    codes = table.codes().str.upper()
+    are_quotes = [code.endswith(coin) for code, coin in zip(codes, coins, strict=True)]
+    is_one_currency = coins.nunique() == 1 and coins.iloc[0] in _MONEY
+    return all(are_quotes) or is_one_currency
 
 
 # ---- targets

@@ -50,7 +50,8 @@ _READ: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 _SILENT = frozenset(
     {"date", "time", "code", "side", "is buy", "status", "decided", "entry date", "exit date", "amount",
-     "currency", "effect", "flow", "multiplier", "contract", "balance", "cumulative return", "benchmark"}
+     "currency", "effect", "flow", "multiplier", "contract", "balance", "cumulative return", "benchmark",
+     "fee coin"}
 )  # fmt: skip
 
 

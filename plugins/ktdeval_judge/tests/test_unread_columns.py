@@ -152,6 +152,17 @@ def test_fees_below_zero_in_all_rows_are_what_was_paid(tmp_path: Path) -> None:
     assert "Fees below zero are taken for what was paid." in declared.notes
 
 
+@pytest.mark.parametrize(("coin", "is_read"), [("USDT", True), ("BNB", False)])
+def test_fees_in_another_coin_than_the_price_are_not_read(
+    coin: str, is_read: bool, tmp_path: Path
+) -> None:
+    header = "Date(UTC),Pair,Side,Price,Executed,Fee,Fee Coin\n"
+    declared = read(tmp_path, f"{header}2024-01-02,BTCUSDT,BUY,100,2,0.5,{coin}\n")
+    assert declared.trades is not None
+    assert ("fee" in declared.trades and declared.trades["fee"].tolist() == [0.5]) is is_read
+    assert any("Fees are in BNB" in note for note in declared.notes) is not is_read
+
+
 def test_two_prices_that_differ_are_refused(tmp_path: Path) -> None:
     assert read(tmp_path, TRADE.format("PricePerShare", "204.39")).trades is not None
     with pytest.raises(DataError, match="are all price; keep one"):

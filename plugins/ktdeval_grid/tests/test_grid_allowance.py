@@ -220,7 +220,8 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
     spent = sum(costs)
     assert limit_usd * 0.9 < spent <= limit_usd
 
-    with pytest.raises(BudgetError, match="workers share") as stopped:
+    # Where this worker has spent nearly all by itself, its own limit refuses before the shared one.
+    with pytest.raises(BudgetError, match="workers share|--max-cost 0.50 USD") as stopped:
         budgets[0].reserve(ASKED)
 
     assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1

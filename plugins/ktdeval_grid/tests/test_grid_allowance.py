@@ -221,7 +221,7 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
     assert limit_usd * 0.9 < spent <= limit_usd
 
     # Where this worker has spent nearly all by itself, its own limit refuses before the shared one.
-    with pytest.raises(BudgetError, match="workers share|--max-cost 0.50 USD") as stopped:
+    with pytest.raises(BudgetError, match=r"workers share|--max-cost 0\.50 USD") as stopped:
         budgets[0].reserve(ASKED)
 
     assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1

@@ -19,6 +19,7 @@ from ktdeval.values import (
     Parameters,
     check_output,
     dumps_pretty,
+    later,
     make_folder,
     to_plain,
     write_atomic,
@@ -311,18 +312,15 @@ def _write_nav(
     document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
 ) -> None:
     """Write the document of a judged NAV into a folder, and its tear sheet if it is daily."""
-    from ktdeval_judge.nav_sheet import (  # noqa: PLC0415 - pages need Jinja2, answers do not
-        has_sheet,
-        nav_sheet,
-    )
-
     make_folder(out)
     write_atomic(out / JUDGE, dumps_pretty(to_plain(document)))
-    if has_sheet(track):
-        page = nav_sheet(track, document.source, snapshot, document.notes)
-        write_atomic(out / TEAR_SHEET, page)
-    else:
+    # pages need Jinja2, answers do not
+    make_sheet = later("ktdeval_judge.nav_sheet:nav_sheet")()
+    page = make_sheet(track, document.source, snapshot, document.notes)
+    if page is None:
         (out / TEAR_SHEET).unlink(missing_ok=True)
+    else:
+        write_atomic(out / TEAR_SHEET, page)
 
 
 def _track(

@@ -10,7 +10,7 @@ from ktdeval_pages.tear_sheet.page import SheetFacts, make_tear_sheet
 from ktdeval_pages.tear_sheet.tracks import Track
 
 
-def has_sheet(track: NavTrack) -> bool:
+def _has_sheet(track: NavTrack) -> bool:
     """Whether an account has what a tear sheet needs: enough daily returns, and a whole number of
     days in a year.
     """
@@ -21,9 +21,14 @@ def has_sheet(track: NavTrack) -> bool:
 
 def nav_sheet(
     track: NavTrack, source: str, market: MarketSnapshot | None, notes: tuple[str, ...]
-) -> str:
-    """Return the page of a daily account as HTML; the same account gives the same bytes."""
-    assert track.a_year is not None, "see has_sheet"
+) -> str | None:
+    """Return the page of an account as HTML, None where it has too few daily returns; the same account
+    gives the same bytes.
+    """
+    if not _has_sheet(track):
+        return None
+
+    assert track.a_year is not None, "it has a sheet"
     benchmark = None
     no_benchmark = ""
     if isinstance(track.benchmark, str):

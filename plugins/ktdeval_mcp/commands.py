@@ -10,7 +10,7 @@ from string import Template
 import click
 
 from ktdeval.cli import example
-from ktdeval.values import load_yaml
+from ktdeval.values import later, load_yaml
 
 _FOLDER = Path(__file__).parent
 CLIENTS: dict[str, dict[str, str]] = load_yaml(_FOLDER / "clients.yaml")
@@ -27,8 +27,8 @@ def serve(context: click.Context) -> None:
     """
     import anyio
 
-    from ktdeval_mcp.server import serve_stdio
-
+    # imported when called, so that help needs no extra
+    serve_stdio = later("ktdeval_mcp.server:serve_stdio")()
     if sys.stdin.isatty():
         click.echo("waits for a client of MCP; see `ktdeval mcp config --help`", err=True)
 

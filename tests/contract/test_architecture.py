@@ -194,8 +194,6 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_compare/papers/table_command.py",
         "plugins/ktdeval_compare/transplants/transplant_command.py",
         "plugins/ktdeval_judge/command.py",
-        "plugins/ktdeval_judge/judging.py",  # a tear sheet is drawn for an account value alone
-        "plugins/ktdeval_mcp/commands.py",
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/plans/config.py",

@@ -30,6 +30,7 @@ HEAVY = {
     "datasets",
     "pyarrow",
     "jsonschema",
+    "rich",
     "exchange_calendars",
 }
 
@@ -64,6 +65,7 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
 
     assert {words: modules & HEAVY for words, modules in loaded.items() if modules & HEAVY} == {}
     assert "yaml" not in loaded["--help"], "help reads no task file"
+    assert "msgspec" not in loaded["--help"], "help reads no options"
     assert "zoneinfo" not in loaded["list_metrics"], "only the list of plugins makes venues"
 
 

@@ -47,7 +47,7 @@ from ktdeval_tables.json_tables import FoundTable, tables_in
 from ktdeval_tables.numbers import POINT
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections
-from ktdeval_tables.text_layout import BLANKS, find_layout
+from ktdeval_tables.text_layout import BLANKS, each_once, find_layout
 from ktdeval_tables.text_table import TableBody
 from ktdeval_tables.xml_tables import xml_tables
 
@@ -354,20 +354,11 @@ def _frame(header: Sequence[str], rows: Iterable[list[str]]) -> pd.DataFrame:
         parts.append(pd.DataFrame(batch, columns=places, dtype="str"))
     frame = pd.concat(parts, ignore_index=True)
     columns = {}
-    for place, name in zip(places, _each_once(header), strict=True):
+    for place, name in zip(places, each_once(header), strict=True):
         cells = frame[place].str.strip()
         if name.strip() or (cells != "").any():
             columns[name.strip()] = cells
     return pd.DataFrame(columns, index=frame.index)
-
-
-def _each_once(names: Sequence[str]) -> Iterator[str]:
-    """Yield names with a number behind repeated ones, as `close`, `close.1`."""
-    seen: dict[str, int] = {}
-    for name in names:
-        count = seen.get(name, 0)
-        yield f"{name}.{count}" if count else name
-        seen[name] = count + 1
 
 
 # ---- other kinds

@@ -130,7 +130,7 @@ def find_layout(
     sample = tuple(tuple(cells) for _, cells in rows[first:])
     return Layout(
         delimiter=delimiter,
-        header=_each_once(names),
+        header=_name_columns(names),
         header_line=number,
         first_line=first_line,
         title=_joined_lines(numbered[:place]),
@@ -295,7 +295,7 @@ def _without_header(
 
     return Layout(
         delimiter=delimiter,
-        header=_each_once(unread),
+        header=_name_columns(unread),
         header_line=0,
         first_line=number,
         decimal=decimal,
@@ -441,13 +441,17 @@ def _may_group(cells: Sequence[str]) -> bool:
     return not are_days and all(map(_GROUPED_BY_POINTS.fullmatch, pointed))
 
 
-def _each_once(names: Sequence[str]) -> tuple[str, ...]:
+def each_once(names: Sequence[str]) -> tuple[str, ...]:
     """Return names with a number after repeated ones, as pandas has them: close, close.1."""
     seen: Counter[str] = Counter()
     unique = []
-    for place, given in enumerate(names):
-        name = given or f"Unnamed: {place}"
+    for name in names:
         unique.append(f"{name}.{seen[name]}" if seen[name] else name)
         seen[name] += 1
 
     return tuple(unique)
+
+
+def _name_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names, each once, those that are empty as pandas has them: Unnamed: 0."""
+    return each_once([name or f"Unnamed: {place}" for place, name in enumerate(names)])

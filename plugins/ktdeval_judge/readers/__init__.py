@@ -111,13 +111,26 @@ def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str
             tables = [_named_table(file, tables, options.table)]
         files.append((file, tables))
 
-    headers = [table.header for _, tables in files for table in tables]
-    for role, column in options.roles.items():
-        is_there = any(column in header for header in headers)
-        if not is_there and not options.is_one_of_two:
-            shown = ", ".join(dict.fromkeys(name for header in headers for name in header))[:400]
-            raise DataError(f"{path}: --map {role}={column}: no such column; columns: {shown}")
+    if not options.is_one_of_two:
+        _check_named_columns(path, files, options)
     return files, tuple(reading.notes)
+
+
+def _check_named_columns(path: Path, files: FileTables, options: ReadOptions) -> None:
+    """Raise DataError where a column that the user names is in no table."""
+    named = {f"--map {role}={column}": column for role, column in options.roles.items()}
+    if options.flows and not Path(options.flows).is_file():
+        named[f"--flows {options.flows}"] = options.flows
+
+    columns: dict[str, None] = {}
+    for _, tables in files:
+        for table in tables:
+            columns.update(dict.fromkeys(table.header))
+
+    for option, column in named.items():
+        if column not in columns:
+            shown = ", ".join(columns)[:400]
+            raise DataError(f"{path}: {option}: no such column; columns: {shown}")
 
 
 def _named_table(file: Path, tables: Sequence[CellTable], name: str) -> CellTable:
@@ -444,7 +457,11 @@ def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
     if not options.flows or declared.values is None or not path.is_file():
         return declared
 
-    (table,) = read_cells(open_source(path), known_names(), options.reading)
+    tables = read_cells(open_source(path), known_names(), options.reading)
+    if len(tables) > 1:
+        raise DataError(f"--flows {path}: holds {len(tables)} tables; write a day and a flow a row")
+
+    table = tables[0]
     roles = assign_roles(table, {})
     column = next((name for role in ("flow", "amount") for name in roles.get(role, ())), None)
     if column is None:

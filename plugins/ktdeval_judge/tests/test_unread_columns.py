@@ -199,6 +199,18 @@ def test_a_nav_beside_its_cash_flows_is_refused(column: str, value: str, tmp_pat
     assert read(tmp_path, text.format(column, 0, 0, "")).values is not None
 
 
+def test_flows_that_are_no_column_and_no_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nav.csv"
+    path.write_text(NAV.format("deposit", 0, 48000, 0))
+    values = read_declared(path, ReadOptions(flows="deposit")).values
+    assert values is not None
+    assert values.iloc[1] == pytest.approx(100_000)
+
+    words = "--flows deposits: no such column; columns: date, nav, deposit"
+    with pytest.raises(DataError, match=words):
+        read_declared(path, ReadOptions(flows="deposits"))
+
+
 @pytest.mark.parametrize(
     ("profits", "is_read"),
     [

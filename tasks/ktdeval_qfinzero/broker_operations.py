@@ -63,7 +63,6 @@ def account_created(engine: Engine, done: CommandOutcome) -> answers.AccountCrea
     """A new account."""
     account = engine.state.accounts[done.id]
     return answers.AccountCreated(
-        as_of_ts=moment_text(engine.now_ns),
         account_id=done.id,
         account=show.account_shown(engine, account),
     )
@@ -72,16 +71,13 @@ def account_created(engine: Engine, done: CommandOutcome) -> answers.AccountCrea
 def get_account(engine: Engine, given: arguments.OneAccount) -> answers.AccountAnswer:
     """An account at the last prices: cash, equity, margin and buying power."""
     account = _account_by_id(engine, given.account_id)
-    return answers.AccountAnswer(
-        as_of_ts=moment_text(engine.now_ns), account=show.account_shown(engine, account)
-    )
+    return answers.AccountAnswer(account=show.account_shown(engine, account))
 
 
 def list_accounts(engine: Engine, given: arguments.Nothing) -> answers.Accounts:  # noqa: ARG001 - all functions of operations take both
     """All accounts of this workspace."""
     accounts = engine.state.accounts.values()
     return answers.Accounts(
-        as_of_ts=moment_text(engine.now_ns),
         accounts=[show.account_shown(engine, account) for account in accounts],
     )
 
@@ -96,9 +92,7 @@ def positions(engine: Engine, given: arguments.OneAccount) -> answers.Positions:
         if position.qty
     ]
 
-    return answers.Positions(
-        as_of_ts=moment_text(engine.now_ns), account_id=account.id, positions=open_positions
-    )
+    return answers.Positions(account_id=account.id, positions=open_positions)
 
 
 def orders(engine: Engine, given: arguments.OrdersQuery) -> answers.OrdersPage:
@@ -115,7 +109,6 @@ def orders(engine: Engine, given: arguments.OrdersQuery) -> answers.OrdersPage:
     rows, next_cursor = _page(chosen, given, lambda order: (order.seq,))
 
     return answers.OrdersPage(
-        as_of_ts=moment_text(engine.now_ns),
         account_id=account.id,
         orders=[show.order_shown(order) for order in rows],
         next_cursor=next_cursor,
@@ -134,7 +127,6 @@ def trades(engine: Engine, given: arguments.SessionRows) -> answers.TradesPage:
     rows, next_cursor = _page(chosen, given, lambda pair: (pair[0],))
 
     return answers.TradesPage(
-        as_of_ts=moment_text(engine.now_ns),
         account_id=account.id,
         trades=[show.trade_shown(trade) for _, trade in rows],
         next_cursor=next_cursor,
@@ -148,7 +140,6 @@ def history(engine: Engine, given: arguments.AccountRows) -> answers.HistoryPage
     rows, next_cursor = _page(closes, given, _number_of_day)
 
     return answers.HistoryPage(
-        as_of_ts=moment_text(engine.now_ns),
         account_id=account.id,
         history=[show.day_shown(close) for close in rows],
         next_cursor=next_cursor,
@@ -175,7 +166,6 @@ def session_changed(engine: Engine, done: CommandOutcome) -> answers.SessionAnsw
 def _session_answer(engine: Engine, session: Session) -> answers.SessionAnswer:
     account = engine.state.accounts[session.account_id]
     return answers.SessionAnswer(
-        as_of_ts=moment_text(engine.now_ns),
         session_id=session.id,
         account_id=session.account_id,
         session=show.session_shown(engine.state, session),
@@ -196,7 +186,6 @@ def describe_step(engine: Engine, done: CommandOutcome) -> answers.Stepped:
     events = [show.event_shown(event) for event in done.events if event.type != "CLOCK_MOVED"]
 
     return answers.Stepped(
-        as_of_ts=moment_text(engine.now_ns),
         session_id=session.id,
         clock=clock,
         events=events,
@@ -204,11 +193,10 @@ def describe_step(engine: Engine, done: CommandOutcome) -> answers.Stepped:
     )
 
 
-def summary(engine: Engine, given: arguments.OneSession) -> answers.SummaryAnswer:
+def summary(engine: Engine, given: arguments.OneSession) -> answers.SummaryShown:
     """Figures of a session so far: return, Sharpe ratio, drawdown, turnover, fees, rejections."""
     session = session_of(engine, given.session_id)
-    figures = msgspec.structs.asdict(show.summary_shown(engine, session))
-    return answers.SummaryAnswer(as_of_ts=moment_text(engine.now_ns), **figures)
+    return show.summary_shown(engine, session)
 
 
 def export(engine: Engine, given: arguments.ExportSession) -> answers.Export:
@@ -217,7 +205,6 @@ def export(engine: Engine, given: arguments.ExportSession) -> answers.Export:
     log = engine.log
     session = session_of(engine, given.session_id)
     answer = answers.Export(
-        as_of_ts=moment_text(engine.now_ns),
         session_id=session.id,
         format=given.format,
         session=show.session_shown(state, session),
@@ -264,7 +251,6 @@ def market(engine: Engine, given: arguments.OneSession) -> answers.Market:
             shown.append(show.bar_shown(engine.hours, instrument, bars, session.frequency))
 
     return answers.Market(
-        as_of_ts=moment_text(engine.now_ns),
         session_id=session.id,
         frequency=session.frequency,
         bars=shown,
@@ -290,7 +276,6 @@ def order_cancelled(engine: Engine, done: CommandOutcome) -> answers.OrderAnswer
 def _order_answer(engine: Engine, order_id: str) -> answers.OrderAnswer:
     order = show.order_shown(engine.state.orders[order_id])
     return answers.OrderAnswer(
-        as_of_ts=moment_text(engine.now_ns),
         order_id=order.order_id,
         client_order_id=order.client_order_id,
         status=order.status,
@@ -303,7 +288,6 @@ def order_placed(engine: Engine, done: CommandOutcome) -> answers.OrderPlaced:
     """An order that was sent, now or before."""
     order = show.order_shown(engine.state.orders[done.id])
     return answers.OrderPlaced(
-        as_of_ts=moment_text(engine.now_ns),
         order_id=order.order_id,
         client_order_id=order.client_order_id,
         status=order.status,
@@ -318,7 +302,6 @@ def order_modified(engine: Engine, done: CommandOutcome) -> answers.OrderModifie
     new = engine.state.orders[done.id]
     order = show.order_shown(new)
     return answers.OrderModified(
-        as_of_ts=moment_text(engine.now_ns),
         order_id=order.order_id,
         client_order_id=order.client_order_id,
         status=order.status,
@@ -334,7 +317,6 @@ def spread_placed(engine: Engine, done: CommandOutcome) -> answers.SpreadPlaced:
     first = engine.state.orders[done.id]
     legs = [show.order_shown(order) for order in engine.legs_of(first)]
     return answers.SpreadPlaced(
-        as_of_ts=moment_text(engine.now_ns),
         spread_id=first.spread_id,
         status=legs[0].status,
         reason=legs[0].reason,
@@ -348,7 +330,6 @@ def describe_exercise(engine: Engine, done: CommandOutcome) -> answers.Exercised
     assert isinstance(done.given, arguments.ExerciseOption)
     account_id = done.given.account_id
     return answers.Exercised(
-        as_of_ts=moment_text(engine.now_ns),
         account_id=account_id,
         contract=done.id,
         do_not_exercise=(account_id, done.id) in engine.state.do_not_exercise,
@@ -370,7 +351,7 @@ def borrow(engine: Engine, given: arguments.BorrowQuery) -> answers.Borrow:
         else:
             unknown.append(ticker)
 
-    return answers.Borrow(as_of_ts=moment_text(engine.now_ns), borrow=rows, unknown=unknown)
+    return answers.Borrow(borrow=rows, unknown=unknown)
 
 
 def _locate(engine: Engine, ticker: str) -> answers.BorrowShown:

@@ -19,7 +19,8 @@ from ktdeval.errors import PluginError
 from ktdeval.harness import in_words
 from ktdeval.values import JsonValue, near_matches
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
-from ktdeval_qfinzero.schemas import Arguments, Schema, schema_of
+from ktdeval_qfinzero.schemas import Arguments, AsOf, Schema, schema_of
+from ktdeval_qfinzero.timestamps import moment_text
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.client_workspace import Workspace
@@ -30,6 +31,7 @@ _LONGEST_NAME = 40  #: Characters of a member's name that an error shows
 _EXACT_INTEGERS = 2**53  #: From here on floats are not exact integers
 #: Of an integer; nobody needs more, and Python refuses to write much longer ones
 _LONGEST_BITS = 1024
+_AS_OF = "as_of_ts"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 Plain = Mapping[str, JsonValue]
@@ -117,10 +119,12 @@ class Operation:
     path: str
     summary: str  #: one line, which a model reads too
     takes: type[Arguments]
+    #: A field that is unset by default may be absent; one that may be null says so
     gives: type[msgspec.Struct]
     #: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError
     handler: Handler
     changes: bool = False  #: whether it changes the workspace
+    is_timed: bool = True  #: whether the moment of the clock, `as_of_ts`, begins its answer
 
     @property
     def family(self) -> str:
@@ -165,7 +169,17 @@ class Operation:
     @cached_property
     def result(self) -> Schema:
         """JSON Schema of the answer."""
-        return schema_of(self.gives)
+        schema = schema_of(self.gives)
+        if not self.is_timed:
+            return schema
+
+        properties = cast("Schema", schema["properties"])
+        required = cast("list[str]", schema.get("required", []))
+        return {
+            **schema,
+            "properties": {_AS_OF: schema_of(AsOf), **properties},
+            "required": [_AS_OF, *required],
+        }
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
@@ -207,8 +221,8 @@ class Operation:
         """Run it with arguments as written; plain JSON of its own. Raises ServiceError: the service
         refuses the call.
         """
-        answer: JsonValue = msgspec.to_builtins(self.handler(workspace, self.read(given)))
-        return answer
+        answer = msgspec.to_builtins(self.handler(workspace, self.read(given)))
+        return {_AS_OF: moment_text(workspace.clock.as_of_ns), **answer}
 
 
 Subject = TypeVar("Subject")

@@ -125,15 +125,7 @@ class Paged(Arguments, kw_only=True):
     cursor: Cursor | None = None
 
 
-class Answer(msgspec.Struct):
-    """An answer of an operation, as of the clock. A field that is unset by default may be absent;
-    one that may be null says so.
-    """
-
-    as_of_ts: AsOf  #: moment of the clock
-
-
-class Page(Answer, kw_only=True):
+class Page(msgspec.Struct, kw_only=True):
     """Part of a long answer. Own fields of a subclass come before the cursor, which is
     keyword-only.
     """

@@ -61,7 +61,9 @@ def hashes_of(operation: Operation) -> dict[str, str]:
         "summary": hash_of(operation.summary),
         "arguments": hash_of(operation.parameters),
         "answer": hash_of(meaning_of(operation.result)),
-        "fields": hash_of([field.encode_name for field in structs.fields(operation.gives)]),
+        "fields": hash_of(
+            ["as_of_ts", *(field.encode_name for field in structs.fields(operation.gives))]
+        ),
     }
 
 

@@ -176,7 +176,14 @@ def _refuse_use(*_: Any) -> Any:
 _OPEN = "Open a workspace: a clock and a broker of one's own."
 _DROP = "Drop a workspace with all it holds."
 OPENING: Final = Operation(
-    "workspaces.open", "POST", "/workspaces", _OPEN, types.OpenWorkspace, types.Opened, _refuse_use
+    "workspaces.open",
+    "POST",
+    "/workspaces",
+    _OPEN,
+    types.OpenWorkspace,
+    types.Opened,
+    _refuse_use,
+    is_timed=False,
 )
 DROPPING: Final = Operation(
     "workspaces.drop",
@@ -186,6 +193,7 @@ DROPPING: Final = Operation(
     types.DropWorkspace,
     types.Dropped,
     _refuse_use,
+    is_timed=False,
 )
 
 

@@ -24,7 +24,6 @@ from ktdeval_qfinzero.pmb.broker_types import AccountType, Rules
 from ktdeval_qfinzero.pmb.commands import MAX_ACCOUNTS
 from ktdeval_qfinzero.pmb.log import BrokerLogEntry
 from ktdeval_qfinzero.schemas import Arguments, Paged
-from ktdeval_qfinzero.timestamps import moment_text
 
 
 class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,7 +149,6 @@ def give_log(workspace: Workspace, given: Paged) -> types.LogPage:
     next_cursor = write_cursor(last) if last < len(lines) else None
 
     return types.LogPage(
-        as_of_ts=moment_text(workspace.clock.as_of_ns),
         lines=list(lines[first:last]),
         log_hash=log.last_hash,
         next_cursor=next_cursor,

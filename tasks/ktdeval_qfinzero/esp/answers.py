@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market
-from ktdeval_qfinzero.schemas import Answer, AsOf, make_description
+from ktdeval_qfinzero.schemas import make_description
 
 Status = Literal["scheduled", "occurred", "updated"]
 Change = Literal["announced", "changed", "released", "revised", "published"]
@@ -114,7 +114,7 @@ class Bucket(msgspec.Struct):
     events: list[EventShown]
 
 
-class Found(Answer, kw_only=True):
+class Found(msgspec.Struct, kw_only=True):
     """A page of what was asked for. Own fields of a subclass come before these."""
 
     unknown: Unknown
@@ -130,13 +130,7 @@ class EventsPage(Found):
     events: list[EventShown]
 
 
-class EventAnswer(EventShown):
-    """One event in full. The clock comes before the event's fields, which are keyword-only."""
-
-    as_of_ts: AsOf
-
-
-class StreamPage(Answer):
+class StreamPage(msgspec.Struct):
     """A page of the stream.
 
     events: What became known, oldest first, each event as it stood then.
@@ -159,7 +153,7 @@ class TriggersPage(Found):
     triggers: list[Trigger]
 
 
-class Timeline(Answer):
+class Timeline(msgspec.Struct):
     """Buckets of a window.
 
     total: Events of all buckets.
@@ -173,7 +167,7 @@ class Timeline(Answer):
     next_cursor: str | None
 
 
-class Article(Answer):
+class Article(msgspec.Struct):
     """An article with its whole text.
 
     id: Id.
@@ -227,7 +221,7 @@ class CalendarCovered(msgspec.Struct):
     last_time_utc: str | None
 
 
-class Coverage(Answer):
+class Coverage(msgspec.Struct):
     """Content of the calendars for some days.
 
     first_day: First day looked at.
@@ -253,7 +247,7 @@ class SourceShown(msgspec.Struct):
     age_minutes: int | None
 
 
-class Freshness(Answer):
+class Freshness(msgspec.Struct):
     """When each source last had something new.
 
     sources: One for each source.

@@ -57,7 +57,7 @@ def query_events(view: DatasetView, given: arguments.EventsQuery) -> answers.Eve
     return _page(view, _query_span(view, given), read_tags(given), given)
 
 
-def get_event(view: DatasetView, given: arguments.OneEvent) -> answers.EventAnswer:
+def get_event(view: DatasetView, given: arguments.OneEvent) -> answers.EventShown:
     """Get one event in full by its event id (the whole text of an article is at ESP.news.body)."""
     row: EventRow | NewsRow | None = None
     if given.event_id.isascii():
@@ -65,8 +65,7 @@ def get_event(view: DatasetView, given: arguments.OneEvent) -> answers.EventAnsw
     if row is None:
         raise not_found("event_id", "there is no such event as of the clock")
 
-    event = asdict(event_shown(row))
-    return answers.EventAnswer(as_of_ts=moment_text(view.as_of_ns), **event)
+    return event_shown(row)
 
 
 def economic_calendar(view: DatasetView, given: arguments.EconomicCalendar) -> answers.EventsPage:
@@ -104,7 +103,6 @@ def news_body(view: DatasetView, given: arguments.OneArticle) -> answers.Article
         raise not_found("news_id", "there is no such article as of the clock")
 
     return answers.Article(
-        as_of_ts=moment_text(view.as_of_ns),
         id=row.id,
         title=row.title,
         published_utc=moment_text(row.published_ns),
@@ -182,7 +180,6 @@ def _page(
     query = StoreQuery(span, tags, read_after(given.cursor), block=given.limit + 1)
     rows, next_cursor = page_of(event_rows(view, query), given.limit, row_key)
     return answers.EventsPage(
-        as_of_ts=moment_text(view.as_of_ns),
         events=[event_shown(row, given.view) for row in rows],
         unknown=unknown_tickers(view, tags.tickers),
         next_cursor=next_cursor,
@@ -212,7 +209,6 @@ def next_triggers(view: DatasetView, given: arguments.TriggersQuery) -> answers.
     ]
 
     return answers.TriggersPage(
-        as_of_ts=moment_text(view.as_of_ns),
         triggers=triggers,
         unknown=unknown_tickers(view, tags.tickers),
         next_cursor=next_cursor,
@@ -244,7 +240,6 @@ def timeline(view: DatasetView, given: arguments.TimelineQuery) -> answers.Timel
         next_cursor = write_cursor(*row_key(last_shown))
 
     return answers.Timeline(
-        as_of_ts=moment_text(view.as_of_ns),
         total=sum(bucket.count for bucket in buckets),
         buckets=buckets,
         unknown=unknown_tickers(view, tags.tickers),
@@ -392,7 +387,6 @@ def stream_events(view: DatasetView, given: arguments.StreamQuery) -> answers.St
     position = page[-1].key if more else max(after, (view.as_of_ns + 1, ""))
 
     return answers.StreamPage(
-        as_of_ts=moment_text(view.as_of_ns),
         events=[_update_shown(update, given.view) for update in page],
         unknown=unknown_tickers(view, tags.tickers),
         more=more,
@@ -428,7 +422,6 @@ def coverage(view: DatasetView, given: arguments.CoverageQuery) -> answers.Cover
         calendars.append(_describe_coverage(kind, list(rows)))
 
     return answers.Coverage(
-        as_of_ts=moment_text(view.as_of_ns),
         first_day=day_of(span.start_ns).isoformat(),
         last_day=day_of(span.end_ns - 1).isoformat(),
         calendars=calendars,
@@ -452,7 +445,7 @@ def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:
         sources.append(_source_shown(view, kind, latest_ns))
 
     sources.append(_source_shown(view, "news", _latest(view, articles_since)))
-    return answers.Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
+    return answers.Freshness(sources=sources)
 
 
 def _source_shown(view: DatasetView, source: str, latest_ns: int | None) -> answers.SourceShown:

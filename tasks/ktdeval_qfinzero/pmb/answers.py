@@ -19,7 +19,7 @@ from ktdeval_qfinzero.pmb.broker_types import (
     TimeInForce,
 )
 from ktdeval_qfinzero.pmb.state_events import EventType
-from ktdeval_qfinzero.schemas import Answer, AsOf, Day, Moment, Page, Unknown, make_description
+from ktdeval_qfinzero.schemas import Day, Moment, Page, Unknown, make_description
 
 MarginStatus = Literal["OK", "MARGIN_CALL"]
 Id = Annotated[str, make_description("Id.")]
@@ -306,7 +306,7 @@ Close = Annotated[DayShown, make_description("The account at a day's close.")]
 Held = Annotated[PositionShown, make_description("A position.")]
 
 
-class AccountAnswer(Answer, kw_only=True):
+class AccountAnswer(msgspec.Struct, kw_only=True):
     """An account. Own fields of a subclass come before it."""
 
     account: ShownAccount
@@ -318,7 +318,7 @@ class AccountCreated(AccountAnswer):
     account_id: Id
 
 
-class Accounts(Answer):
+class Accounts(msgspec.Struct):
     """All accounts.
 
     accounts: Accounts, oldest first.
@@ -327,7 +327,7 @@ class Accounts(Answer):
     accounts: list[ShownAccount]
 
 
-class Positions(Answer):
+class Positions(msgspec.Struct):
     """Positions of an account.
 
     positions: Positions by instrument id.
@@ -381,7 +381,7 @@ class Stepped(AccountAnswer):
     events: list[ShownEvent]
 
 
-class Market(Answer):
+class Market(msgspec.Struct):
     """Last bars of a session's universe.
 
     frequency: Length of the bars.
@@ -395,7 +395,7 @@ class Market(Answer):
     without_bar: list[Id]
 
 
-class WithOrder(Answer, kw_only=True):
+class WithOrder(msgspec.Struct, kw_only=True):
     """An order. Own fields of a subclass come before it."""
 
     order: ShownOrder
@@ -426,7 +426,7 @@ class OrderModified(OrderAnswer):
     new_order_id: Id
 
 
-class SpreadPlaced(Answer):
+class SpreadPlaced(msgspec.Struct):
     """A spread that was sent.
 
     orders: An order for each leg.
@@ -439,7 +439,7 @@ class SpreadPlaced(Answer):
     idempotent: Idempotent
 
 
-class Exercised(Answer):
+class Exercised(msgspec.Struct):
     """Outcome for contracts.
 
     do_not_exercise: Whether exercise at expiry is forbidden.
@@ -499,23 +499,7 @@ class SummaryShown(Figures):
     current_ts: Moment
 
 
-class SummaryAnswer(Figures):
-    """An answer with the fields of `SummaryShown`. It repeats them, because as_of_ts comes first
-    and structs can't inherit fields of two classes.
-
-    status: State of the session.
-    """
-
-    as_of_ts: AsOf
-    session_id: Id
-    account_id: Id
-    status: SessionStatus
-    start_ts: Moment
-    end_ts: Moment
-    current_ts: Moment
-
-
-class Export(Answer):
+class Export(msgspec.Struct):
     """Everything of a session.
 
     format: Form of the tables.
@@ -539,7 +523,7 @@ class Export(Answer):
     files: dict[str, str] | UnsetType = UNSET
 
 
-class Borrow(Answer):
+class Borrow(msgspec.Struct):
     """Locates of stocks.
 
     borrow: In the order asked for.

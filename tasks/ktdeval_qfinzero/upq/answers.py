@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.instruments import Right
-from ktdeval_qfinzero.schemas import Answer, Day, Moment, Page, Ticker, Unknown, make_description
+from ktdeval_qfinzero.schemas import Day, Moment, Page, Ticker, Unknown, make_description
 from ktdeval_qfinzero.upq.arguments import ListedClass
 
 DayStatus = Literal["complete", "incomplete", "no_session"]
@@ -266,7 +266,7 @@ class Curve(CurveKey, total=False):
     yield_30_year: float | None
 
 
-class Rates(Answer):
+class Rates(msgspec.Struct):
     """Yields of some days.
 
     rates: Curves by day.
@@ -288,7 +288,7 @@ class DividendShown(msgspec.Struct):
     declared_ts: Moment
 
 
-class Dividends(Answer):
+class Dividends(msgspec.Struct):
     """Dividends of some ex-days.
 
     dividends: Dividends by ticker, then by ex-day.
@@ -312,7 +312,7 @@ class SplitShown(msgspec.Struct):
     announced_ts: Moment
 
 
-class Splits(Answer):
+class Splits(msgspec.Struct):
     """Splits of some ex-days.
 
     splits: Splits by ticker, then by ex-day.
@@ -368,7 +368,7 @@ class Source(msgspec.Struct):
     instruments: int | UnsetType = UNSET
 
 
-class Freshness(Answer):
+class Freshness(msgspec.Struct):
     """How far each source reaches.
 
     sources: Source, such as stock_daily, option_minute or rates -> its newest row.

@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.rows import (
     group_bars,
 )
 from ktdeval_qfinzero.point_in_time_view import DatasetView
-from ktdeval_qfinzero.timestamps import MINUTE, moment_text
+from ktdeval_qfinzero.timestamps import MINUTE
 from ktdeval_qfinzero.upq import answers, arguments, rows_and_indicators
 from ktdeval_qfinzero.upq.adjustments import Adjustment, adjustments, factors
 from ktdeval_qfinzero.upq.argument_parsing import (
@@ -84,7 +84,6 @@ def stock_daily(view: DatasetView, given: arguments.StockDays) -> answers.StockD
     page = bar_rows(view, _query_of_days("stock", listed, given, given.adjust))
 
     return answers.StockDayPage(
-        as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.DayBar]", page.rows),
         unknown=_unlisted_tickers(asked, listed),
         adjustments=[_adjustment_shown(event) for event in page.applied],
@@ -99,7 +98,6 @@ def stock_minute(view: DatasetView, given: arguments.StockMinutes) -> answers.St
     page = bar_rows(view, _query_of_minutes("stock", listed, given, given.adjust))
 
     return answers.StockMinutePage(
-        as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.MinuteBar]", page.rows),
         unknown=_unlisted_tickers(asked, listed),
         adjustments=[_adjustment_shown(event) for event in page.applied],
@@ -116,7 +114,6 @@ def crypto_daily(view: DatasetView, given: arguments.Days) -> answers.DayPage:
     page = bar_rows(view, _query_of_days("crypto", listed, given))
 
     return answers.DayPage(
-        as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.DayBar]", page.rows),
         unknown=_unlisted_tickers(asked, listed),
         next_cursor=page.next_cursor,
@@ -132,7 +129,6 @@ def crypto_minute(view: DatasetView, given: arguments.Minutes) -> answers.Minute
     page = bar_rows(view, _query_of_minutes("crypto", listed, given))
 
     return answers.MinutePage(
-        as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.MinuteBar]", page.rows),
         unknown=_unlisted_tickers(asked, listed),
         next_cursor=page.next_cursor,

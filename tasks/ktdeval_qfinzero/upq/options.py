@@ -16,7 +16,7 @@ from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.point_in_time_view import DatasetView
-from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text, parse_day
+from ktdeval_qfinzero.timestamps import MINUTE, day_of, parse_day
 from ktdeval_qfinzero.upq import answers, arguments, rows_and_indicators
 from ktdeval_qfinzero.upq.argument_parsing import read_moments, read_names, span_of
 from ktdeval_qfinzero.upq.arguments import MAX_VALUED, TERMS, VALUES
@@ -75,7 +75,6 @@ def chain_query(view: DatasetView, given: arguments.ChainQuery) -> answers.Chain
     stocks = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
 
     return answers.Chain(
-        as_of_ts=moment_text(view.as_of_ns),
         underlying=underlying,
         date=day.isoformat(),
         day_status=_status_of(view, day),
@@ -110,7 +109,6 @@ def ticker_query(view: DatasetView, given: arguments.ContractQuery) -> answers.C
     rows = _option_rows(view, table, names, given)
 
     return answers.ContractBars(
-        as_of_ts=moment_text(view.as_of_ns),
         bars=cast("list[answers.ContractBar]", rows),
         unknown=[contract.symbol] if row is None else [],
         next_cursor=next_cursor,

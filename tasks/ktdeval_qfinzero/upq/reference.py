@@ -45,9 +45,7 @@ def rates_query(view: DatasetView, given: arguments.DaysOfRates) -> answers.Rate
     first, last = read_days(given.start, given.end)
     tenors = read_names(given.tenors, "tenors", tuple(TENOR_YEARS))
     curves = [_curve(row, tenors) for row in curves_of_days(view, first, last)]
-    return answers.Rates(
-        as_of_ts=moment_text(view.as_of_ns), rates=cast("list[answers.Curve]", curves)
-    )
+    return answers.Rates(rates=cast("list[answers.Curve]", curves))
 
 
 def _curve(row: RateRow, tenors: Sequence[str]) -> dict[str, Cell]:
@@ -76,7 +74,7 @@ def dividends_query(view: DatasetView, given: arguments.ExDays) -> answers.Divid
         for row in found
     ]
 
-    return answers.Dividends(as_of_ts=moment_text(view.as_of_ns), dividends=rows, unknown=unknown)
+    return answers.Dividends(dividends=rows, unknown=unknown)
 
 
 def splits_query(view: DatasetView, given: arguments.ExDays) -> answers.Splits:
@@ -93,7 +91,7 @@ def splits_query(view: DatasetView, given: arguments.ExDays) -> answers.Splits:
         for row in found
     ]
 
-    return answers.Splits(as_of_ts=moment_text(view.as_of_ns), splits=rows, unknown=unknown)
+    return answers.Splits(splits=rows, unknown=unknown)
 
 
 def _of_ex_days(
@@ -133,7 +131,6 @@ def symbols_list(view: DatasetView, given: arguments.SymbolsQuery) -> answers.Sy
     page, next_cursor = page_of(left, given.limit, _symbol_key)
 
     return answers.Symbols(
-        as_of_ts=moment_text(view.as_of_ns),
         symbols=[_symbol_shown(view, row) for row in page],
         next_cursor=next_cursor,
     )
@@ -173,7 +170,7 @@ def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:
     sources["dividends"] = _source_shown((row.declared_ns, row.ex_day) for row in dividends)
     sources["splits"] = _source_shown((row.announced_ns, row.ex_day) for row in splits)
 
-    return answers.Freshness(as_of_ts=moment_text(view.as_of_ns), sources=sources)
+    return answers.Freshness(sources=sources)
 
 
 def _listed_instruments(view: DatasetView) -> Instruments:

@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import conflict
 from ktdeval_qfinzero.operations import Catalogue, Operation, read_types
-from ktdeval_qfinzero.schemas import Answer, Arguments, make_description
-from ktdeval_qfinzero.timestamps import MINUTE, moment_text
+from ktdeval_qfinzero.schemas import Arguments, make_description
+from ktdeval_qfinzero.timestamps import MINUTE
 
 HOLD = threading.Event()
 HOLDING = threading.Semaphore(0)
@@ -22,7 +22,7 @@ HOLDING = threading.Semaphore(0)
 Name = Annotated[str, Meta(description="a name", max_length=20)]
 
 
-class Echo(Answer):
+class Echo(msgspec.Struct):
     given: dict[str, Any] | UnsetType = UNSET
 
 
@@ -48,30 +48,25 @@ class Nothing(Arguments):
     pass
 
 
-def now(workspace: Workspace) -> str:
-    return moment_text(workspace.clock.as_of_ns)
-
-
 def echo_get(workspace: Workspace, given: EchoGet) -> Echo:
     return Echo(
-        now(workspace),
         {name: value for name, value in msgspec.structs.asdict(given).items() if value is not None},
     )
 
 
 def echo_post(workspace: Workspace, given: EchoPost) -> Echo:
-    return Echo(now(workspace), msgspec.structs.asdict(given))
+    return Echo(msgspec.structs.asdict(given))
 
 
 def advance(workspace: Workspace, given: Advance) -> Echo:
     workspace.clock.advance(workspace.clock.as_of_ns + given.minutes * MINUTE)
-    return Echo(now(workspace))
+    return Echo()
 
 
 def wait(workspace: Workspace, given: Nothing) -> Echo:
     HOLDING.release()
     HOLD.wait()
-    return Echo(now(workspace))
+    return Echo()
 
 
 def crash(workspace: Workspace, given: Nothing) -> Echo:
@@ -83,7 +78,7 @@ def refuse(workspace: Workspace, given: Nothing) -> Echo:
 
 
 def nan(workspace: Workspace, given: Nothing) -> Echo:
-    return Echo(now(workspace), {"nan": float("nan")})
+    return Echo({"nan": float("nan")})
 
 
 def toy(

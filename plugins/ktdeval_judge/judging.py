@@ -53,6 +53,10 @@ from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_tables.options import Decimal
 
 USUAL_CASH = 1_000_000
+_ASSUMED_CASH = (
+    f"The file does not say what the account began with: {USUAL_CASH:,} is assumed, and returns are"
+    " shares of it; give the amount by --cash N"
+)
 MAX_UNFILLED = 10_000  #: in a document; the counts have all
 
 
@@ -116,7 +120,10 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
             " a folder of `ktdeval data make`, or --data synthetic for the embedded market"
         )
 
-    cash = settings.cash or _whole(declared.cash) or USUAL_CASH
+    cash = settings.cash or _whole(declared.cash)
+    is_cash_assumed = cash is None
+    if cash is None:
+        cash = USUAL_CASH
     rules = AccountRules(
         cash=cash,
         venue=settings.venue,
@@ -133,6 +140,9 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     )
     if settings.until is not None:
         made = _held_until(made, settings.until, snapshot)
+    # weights earn the same whatever the account holds
+    if is_cash_assumed and made.plan.form != "weight":
+        made = replace(made, notes=(*made.notes, _ASSUMED_CASH))
 
     config: dict[str, Any] = {"data": settings.data, "data_args": dict(settings.data_args)}
     if settings.out is not None:

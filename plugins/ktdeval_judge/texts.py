@@ -10,7 +10,7 @@ from pathlib import Path
 from ktdeval.cards import PARTS, count
 from ktdeval_judge.document import TEAR_SHEET, CleanPart, Figure, JudgeFile, NavReport, Unfilled
 from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
-from ktdeval_judge.nav_parts import PARTING
+from ktdeval_judge.nav_parts import PARTING, REMAINDER
 from ktdeval_judge.printed_figure import JudgedFigure, is_daily
 from ktdeval_judge.printed_figure_texts import share_words
 from ktdeval_judge.unfilled import REASONS
@@ -132,6 +132,11 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
             f"{both}: the claim trades at a price that was past when it decided (a look-ahead)."
             f" Quote {earned}."
         )
+    if nav.is_explained and nav.parting_cause == REMAINDER:
+        return (
+            f"{both}. They differ by at most {100 * nav.largest_gap:.2g} % of the account on any day,"
+            " which no known cause explains."
+        )
     if nav.is_explained:
         return f"{both}. The largest cause: {_cause_words(nav.parting_cause or '', nav)}."
     return f"{both}, and the known causes do not explain why."
@@ -184,7 +189,13 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
         only = ""
         if conditions:
             only = f", if {' and '.join(conditions)}"
-        yield f"This is evidence of skill{only}: {chance}."
+        if file.sharpe.low is not None and file.sharpe.low <= 0:
+            yield (
+                f"This is weak evidence of skill{only}: {chance}, but the 95 % interval of the Sharpe"
+                " ratio includes zero."
+            )
+        else:
+            yield f"This is evidence of skill{only}: {chance}."
         return
 
     yield f"This is not evidence of skill: {chance}, and {share_words(found.confidence)} is required."

@@ -22,9 +22,14 @@ def advice_on_codes(unknown: Sequence[str]) -> str:
     venues = {_venue_of(code) for code in unknown}
     if "" in venues:
         others = [code for code in unknown if not _venue_of(code)]
-        kinds = sorted({kind_of_security(code) or "not known" for code in others})
+        kinds = {kind_of_security(code) for code in others}
+        if "" in kinds:
+            return (
+                "correct the code column, or name rules that fit them (--venue us_equity, or --venue"
+                " unrestricted_usd without lots, limits and costs)"
+            )
         return (
-            f"no option helps: codes of no A-shares ({', '.join(kinds)}) trade at no built-in"
+            f"no option helps: codes of no A-shares ({', '.join(sorted(kinds))}) trade at no built-in"
             " venue; correct the code column, or give the bars of other assets"
         )
 

@@ -255,6 +255,12 @@ def executed(**changes: Any) -> JudgeFile:
             "compare luck",
         ),
         (
+            {"nav": claim(parting_cause="remainder", largest_gap=2e-4)},
+            "Executed, the decisions earn +20.00 %, not the claimed +30.00 %. They differ by at most"
+            " 0.02 % of the account on any day, which no known cause explains.",
+            "compare luck",
+        ),
+        (
             {"nav": claim(is_explained=False)},
             "Executed, the decisions earn +20.00 %, not the claimed +30.00 %, and the known causes"
             " do not explain why.",
@@ -293,6 +299,14 @@ def test_execution_look_ahead_and_costs_come_in_this_order() -> None:
     [
         (
             {"evidence": evidence(0.004)},
+            "This is evidence of skill, if no other strategy was tried:",
+        ),
+        (
+            {"evidence": evidence(0.004), "sharpe": Figure(value=2.2, low=-0.3, high=5.1)},
+            "This is weak evidence of skill, if no other strategy was tried:",
+        ),
+        (
+            {"evidence": evidence(0.004), "sharpe": Figure(value=2.2, low=0.3, high=5.1)},
             "This is evidence of skill, if no other strategy was tried:",
         ),
         (

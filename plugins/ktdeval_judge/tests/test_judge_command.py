@@ -71,6 +71,22 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
 
 
 @pytest.mark.slow
+def test_an_assumed_account_is_noted_where_returns_are_shares_of_it(
+    weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot
+) -> None:
+    column = int(np.flatnonzero(np.isfinite(market.close[-2:]).all(axis=0))[0])
+    trade = tmp_path / "trades.csv"
+    trade.write_text(
+        "date,ticker,side,shares,price\n"
+        f"{market.days[-1]},{market.codes[column]},buy,100,{market.open[-1, column]:.2f}\n"
+    )
+    note = "does not say what the account began with: 1,000,000 is assumed"
+    assert any(note in each for each in terminal.report("judge", trade, *MARKET)["notes"])
+    for own in ([trade, "--cash", "50000"], [weights]):
+        assert not any(note in each for each in terminal.report("judge", *own, *MARKET)["notes"])
+
+
+@pytest.mark.slow
 def test_a_claimed_nav_of_fills_at_the_close_of_the_decision_is_a_look_ahead(
     weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot
 ) -> None:

@@ -35,7 +35,7 @@ _SEARCH_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _HTML = "text/html"
-#: Line of `ktdeval judge` that names the folder of the run
+#: Line of `ktdeval judge` that names the folder of the judgement
 _RUN_LINE = re.compile(r"^folder +(\S.*)$", re.MULTILINE)
 
 

@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from ktdeval.errors import UsageError
+from ktdeval.errors import UsageError, wrap_os_error
 from ktdeval_mcp.answers import run_command
 
 PREFIX = "ktdeval://tear-sheet/"
+_OF_VALUES = "tear-sheet.html"  #: page of a judged account value, which has no run to draw it from
 
 
 def address_of(run: Path) -> str:
@@ -28,6 +29,11 @@ async def read_sheets(address: str) -> list[str]:
         raise UsageError(f"no resource {address}: tear sheets are {PREFIX} and a path, encoded")
 
     run = unquote(address.removeprefix(PREFIX))
+    page = Path(run) / _OF_VALUES
+    with wrap_os_error(f"{run}: can't read"):
+        if page.is_file():
+            return [page.read_text(encoding="utf-8")]
+
     with tempfile.TemporaryDirectory() as folder:
         words = ["view", "episodes", f"--out={folder}/pages", "--json", "--", run]
         output = await run_command(words)

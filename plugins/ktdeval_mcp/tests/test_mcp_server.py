@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -93,6 +94,19 @@ async def test_a_file_is_judged_and_its_tear_sheet_read(tmp_path: Path) -> None:
     assert contents.mime_type == "text/html"
     assert contents.text.startswith("<!doctype html>")
     assert "Worst drawdowns" in contents.text
+
+
+@pytest.mark.slow
+async def test_the_page_of_a_judged_account_value_is_read_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "tear-sheet.html").write_text("<!doctype html>of values", encoding="utf-8")
+
+    async with connected(tmp_path) as client:
+        page = await client.read_resource(f"ktdeval://tear-sheet/{quote(str(tmp_path), safe='')}")
+        with pytest.raises(MCPError) as too_long:
+            await client.read_resource(f"ktdeval://tear-sheet/{'x' * 5000}")
+
+    assert page.contents[0].text == "<!doctype html>of values"
+    assert "can't read" in str(too_long.value)
 
 
 @pytest.mark.slow

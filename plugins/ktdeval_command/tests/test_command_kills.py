@@ -78,6 +78,18 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def names_below(pid: int) -> list[str]:
+    """Return the names of a process's descendants."""
+    names = []
+    waiting = children(pid)
+    while waiting:
+        child = waiting.pop()
+        with suppress(OSError):  # it ended
+            names.append(Path(f"/proc/{child}/comm").read_text().strip())
+            waiting += children(child)
+    return names
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("step", NUMBERS)
@@ -129,23 +141,26 @@ def test_a_sandbox_that_is_killed_is_a_failure_of_its_step(
     if sandbox == "bwrap":
         request.getfixturevalue("bwrap")
         body = (place.folder / "trader.py").read_text()
-        # Inside, the folder of the test is not to be seen: each run pauses there.
-        at = f'if stage == "step 1 {stage}": time.sleep(600)\n    return'
+        # Inside, the folder of the test is not to be seen: the name of the process says that it pauses.
+        at = (
+            f'if stage == "step 1 {stage}":\n'
+            '        open("/proc/self/comm", "w").write("paused")\n'
+            "        time.sleep(600)\n"
+            "    return"
+        )
         (place.folder / "trader.py").write_text(
             body.replace("def pause(stage):\n", f"def pause(stage):\n    {at}\n")
         )
     else:
         (place.folder / f"pause at step 1 {stage}").touch()
 
-    calls = STAGES.index(stage) if stage != STAGES[-1] else 2
     with provider() as asked:
         words = place.command(*asked.words, steps=STEPS, sandbox=sandbox)
         process = start(*words, cwd=place.folder, environment=KEYS)
         if sandbox == "none":
             wait_for(mark.exists)
         else:
-            wait_for(lambda: len(asked.bodies) == 2 + calls)
-            time.sleep(1.0)
+            wait_for(lambda: "paused" in names_below(process.pid))
         killed = children(process.pid)
         left = [inside for child in killed for inside in children(child)]
         for child in (*killed, *left):  # without walls, a program outlives its supervisor

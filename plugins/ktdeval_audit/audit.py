@@ -35,6 +35,8 @@ class AuditReport:
 
     log: str
     kind: str
+    files: int  #: logs that were read
+    unread: tuple[str, ...]  #: why each other log of a folder can't be read, with its path
     market: str | None
     decisions: int
     texts: int
@@ -78,6 +80,8 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
     return AuditReport(
         log=clean(log.source),
         kind=log.kind,
+        files=log.files,
+        unread=tuple(clean(reason) for reason in log.unread),
         market=None if market is None else market.meta.name,
         decisions=len(days),
         texts=len(dated.texts),
@@ -167,7 +171,7 @@ def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
     """
     seen: Counter[tuple[str, ...]] = Counter()
     for finding in findings:
-        key = (finding.rule, finding.day, finding.excerpt, finding.why)
+        key = (finding.file, finding.rule, finding.day, finding.excerpt, finding.why)
         seen[key] += 1
         if seen[key] == 1:
             yield finding
@@ -182,12 +186,17 @@ def _notes(
     dated: DatedLog, market: MarketSnapshot | None, settings: AuditSettings
 ) -> Iterator[str]:
     if dated.undated:
-        first = clean(dated.undated[0].name)
+        first = clean(dated.undated[0].title)
         yield (
             f"{len(dated.undated)} decisions name no day and were not audited, such as {first};"
             " --day-field or --day-map gives it."
         )
 
+    if dated.by_folder:
+        yield (
+            f"{dated.by_folder} of {len(dated.days)} decisions name no day and were given that of"
+            " their folder."
+        )
     if market is None:
         yield "Prices, news and fills were not checked: --data names the market."
     elif str(market.days[-1]) <= str(dated.days[0]):

@@ -94,10 +94,10 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
     """Search an agent's log for what it could not have known on the day of each decision.
 
     LOG is a file of chat messages (JSON lines), of prompts with replies (also CSV), of the spans or
-    runs of a tracer, of a coding agent's session, or a run folder. Each prompt, tool result and
-    reason is held against the day of its decision: later dates, prices and news, names that a mask
-    hides, the model's training data.
-    The exit code is 0 without findings, 1 with some (--fail-on), 2 if the log can't be read.
+    runs of a tracer, of a coding agent's session, a run folder, or a folder with any of these. Each
+    prompt, tool result and reason is held against the day of its decision: later dates, prices and
+    news, names that a mask hides, the model's training data.
+    The exit code is 0 without findings, 1 with some (--fail-on), 2 if a log can't be read.
     """
     from ktdeval_audit.audit import AuditSettings, audit_log
     from ktdeval_audit.readers import read_log
@@ -126,6 +126,8 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
         for line in report_lines(report, every=options.every):
             click.echo(line)
 
+    if report.unread:
+        context.exit(2)
     if report.fails(options.fail_on):
         context.exit(1)
 

@@ -62,6 +62,7 @@ class DatedLog:
 
     texts: tuple[DatedText, ...]
     undated: tuple[LoggedDecision, ...]
+    by_folder: int = 0  #: decisions that have their day from the name of a folder
 
     @property
     def days(self) -> tuple[date, ...]:
@@ -80,15 +81,20 @@ def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None =
     by_name = _read_map(day_map) if day_map is not None else {}
     texts: list[DatedText] = []
     undated = []
+    by_folder = 0
     for decision in log.decisions:
         found = list(_date_texts(decision, day_field, by_name))
+        if not found and day_field is None and day_map is None:
+            found = list(_date_by_folder(decision))
+            by_folder += bool(found)
+
         texts += found
         if not found:
             undated.append(decision)
 
     if not texts:
         raise UsageError(_no_day(log, day_field, day_map))
-    return DatedLog(tuple(texts), tuple(undated))
+    return DatedLog(tuple(texts), tuple(undated), by_folder)
 
 
 def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
@@ -99,7 +105,7 @@ def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
     names = list(fields)
     known = f"; fields: {', '.join(names[:12])}" if names else ""
     if day_map is not None:
-        first = log.decisions[0].name
+        first = log.decisions[0].title
         return f"--day-map {day_map}: names no decision of the log, such as {first!r}"
     if day_field is not None:
         return f"--day-field {day_field!r}: no decision of {log.source} has it{known}"
@@ -112,7 +118,7 @@ def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
 def _date_texts(
     decision: LoggedDecision, day_field: str | None, by_name: Mapping[str, date]
 ) -> Iterator[DatedText]:
-    fixed = by_name.get(decision.name)
+    fixed = by_name.get(decision.title) or by_name.get(decision.file)
     if fixed is None and day_field is not None:
         fixed = _field_day(decision.fields, (day_field,), decision, strict=True)
     elif fixed is None and not by_name:
@@ -203,6 +209,14 @@ def _day_of(value: JsonValue) -> date | None:
     if len(named) != 1 or named[0].unit != "day" or named[0].start != 0:
         return None
     return named[0].first
+
+
+def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
+    """Yield texts with the day that names the nearest folder of the log's file, if one does."""
+    *folders, _ = decision.file.split("/")
+    days = [day for day in map(_day_of, folders) if day is not None]
+    for text in decision.texts if days else ():
+        yield DatedText(decision, text, days[-1])
 
 
 def _read_map(path: Path) -> dict[str, date]:

@@ -48,10 +48,16 @@ class Finding:
     decision: str  #: name of the decision; empty of a finding on the whole log
     place: str  #: message or span, and path in it
     line: int | None
+    file: str = ""  #: path in the folder of logs; empty where one file is the log
     day: str  #: ISO day on whose knowledge it was decided; empty of the whole log
     excerpt: str  #: short, without secrets
     why: str
     fix: str
+
+
+def path_of(finding: Finding, log: str) -> str:
+    """Return the path of the file that a finding stands in. `log`: path of the audited log."""
+    return f"{log.rstrip('/')}/{finding.file}" if finding.file else log
 
 
 def excerpt(text: str, start: int, end: int) -> str:

@@ -151,6 +151,7 @@ def _fill_finding(decision: LoggedDecision, fill: LogFill, day: date, why: str) 
         decision=clean(decision.name),
         place=clean(fill.place),
         line=fill.line,
+        file=clean(decision.file),
         day=str(day),
         excerpt=clean(f"{fill.code[:40]} {fill.price:g}").strip(),
         why=why,

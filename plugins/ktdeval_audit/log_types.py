@@ -40,11 +40,17 @@ class LoggedDecision:
     """Texts that led to one decision, or to several of one conversation, in their order."""
 
     name: str  #: id of the conversation, trace or sample
+    file: str = ""  #: path in the folder of logs; empty where one file is the log
     texts: tuple[LogText, ...]
     fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: metadata by dotted name
     models: tuple[str, ...] = ()  #: names of the models that were asked
     fills: tuple[LogFill, ...] = ()
     line: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Name of the decision among all of a folder."""
+        return f"{self.file}: {self.name}" if self.file else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +58,8 @@ class AgentLog:
     """A log as read."""
 
     kind: str  #: name of the reader
-    source: str  #: name of the file, for words
+    source: str  #: name of the file or folder, for words
     decisions: tuple[LoggedDecision, ...]
     notes: tuple[str, ...] = ()  #: what was left out, one sentence each
+    files: int = 1  #: logs that were read
+    unread: tuple[str, ...] = ()  #: why each other log of a folder can't be read, with its path

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ktdeval_audit.audit import AuditReport
-from ktdeval_audit.findings import LEVELS, RULES, Finding
+from ktdeval_audit.findings import LEVELS, RULES, Finding, path_of
 from ktdeval_audit.log_rules import CutoffFacts
 
 _MAX_SHOWN = 20
@@ -17,6 +17,7 @@ def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
     """Yield the report: the verdict, a line for each rule, then the findings, the worst first."""
     yield _verdict(report)
     yield _scope(report)
+    yield from _unread_lines(report, every=every)
     yield ""
     yield from _rule_lines(report)
     yield from _cutoff_lines(report.cutoffs)
@@ -40,7 +41,8 @@ def _verdict(report: AuditReport) -> str:
     counts = [(report.count(level), level) for level in LEVELS]
     parts = [f"{number} {level}{'s' if number > 1 else ''}" for number, level in counts if number]
     if not parts:
-        return "Nothing was found that the agent could not have known."
+        read = " in the logs that could be read" if report.unread else ""
+        return f"Nothing was found that the agent could not have known{read}."
     if not report.count("error"):
         return f"No error, but {' and '.join(parts)}."
     return f"The agent was shown what it could not have known: {', '.join(parts)}."
@@ -48,10 +50,24 @@ def _verdict(report: AuditReport) -> str:
 
 def _scope(report: AuditReport) -> str:
     market = f" against {report.market}" if report.market else ""
+    logs = f"{report.files} logs in " if report.files > 1 else ""
     return (
-        f"{report.decisions} decisions of {report.log} ({report.kind}),"
+        f"{report.decisions} decisions of {logs}{report.log} ({report.kind}),"
         f" {report.first_day} to {report.last_day}, {report.texts} texts{market}"
     )
+
+
+def _unread_lines(report: AuditReport, *, every: bool) -> Iterator[str]:
+    if not report.unread:
+        return
+
+    shown = report.unread if every else report.unread[:_MAX_SHOWN]
+    more = len(report.unread) - len(shown)
+    yield ""
+    yield f"{len(report.unread)} could not be read:"
+    yield from (f"  {reason}" for reason in shown)
+    if more:
+        yield f"  {more} more: --all names them"
 
 
 def _rule_lines(report: AuditReport) -> Iterator[str]:
@@ -86,9 +102,10 @@ def _cutoff_lines(facts: tuple[CutoffFacts, ...]) -> Iterator[str]:
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:
-    where = [finding.decision, finding.place]
+    where = [finding.file]
     if finding.line is not None:
-        where.insert(0, f"line {finding.line}")
+        where.append(f"line {finding.line}")
+    where += [finding.decision, finding.place]
     place = ", ".join(filter(None, where)) or "the whole log"
     yield f"{finding.level} [{finding.rule}] {place}"
     yield f"  {finding.why}"
@@ -105,8 +122,10 @@ def github_lines(report: AuditReport, path: str) -> Iterator[str]:
 
     Values are escaped as in actions/toolkit (packages/core/src/command.ts).
     """
+    for reason in report.unread:
+        yield f"::error title={_property('ktdeval audit: not read')}::{_data(reason)}"
     for finding in report.findings:
-        properties = [f"file={_property(path)}"]
+        properties = [f"file={_property(path_of(finding, path))}"]
         if finding.line is not None:
             properties.append(f"line={finding.line}")
         properties.append(f"title={_property(f'ktdeval audit: {finding.rule}')}")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from ktdeval import __version__
 from ktdeval.values import JsonObject, JsonValue, sha256_hex
 from ktdeval_audit.audit import AuditReport
-from ktdeval_audit.findings import RULES, Finding
+from ktdeval_audit.findings import RULES, Finding, path_of
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -26,18 +26,29 @@ def to_sarif(report: AuditReport, path: str) -> JsonObject:
 
     driver: JsonValue = {"name": "ktdeval audit", "version": __version__, "rules": rules}
     results: list[JsonValue] = [_result(finding, path) for finding in report.findings]
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-        ],
+    run: dict[str, JsonValue] = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
     }
+    if report.unread:
+        run["invocations"] = [_incomplete(report)]
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _incomplete(report: AuditReport) -> JsonObject:
+    """Return that logs could not be read, as section 3.20 of the standard has it."""
+    notices: list[JsonValue] = []
+    for reason in report.unread:
+        notices.append({"level": "error", "message": {"text": reason}})
+    return {"executionSuccessful": False, "toolExecutionNotifications": notices}
 
 
 def _fingerprint(finding: Finding) -> str:
     """Return what stays equal from one audit to the next, so that a host knows a finding again."""
-    parts = (finding.rule, finding.decision, finding.place, finding.day, finding.why)
+    parts = [finding.rule, finding.decision, finding.place, finding.day, finding.why]
+    if finding.file:
+        parts.insert(0, finding.file)
     return sha256_hex("\n".join(parts).encode())
 
 
@@ -49,7 +60,7 @@ def _result(finding: Finding, path: str) -> JsonValue:
     names = ".".join(filter(None, (finding.decision, finding.place)))
     location: dict[str, JsonValue] = {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(path)},
+            "artifactLocation": {"uri": quote(path_of(finding, path))},
             "region": {"startLine": finding.line or 1},
         }
     }

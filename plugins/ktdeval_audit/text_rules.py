@@ -168,6 +168,7 @@ def finding_at(
         decision=clean(dated.decision.name),
         place=clean(place_of(dated.decision, dated.text)),
         line=dated.text.line,
+        file=clean(dated.decision.file),
         day=str(dated.day),
         excerpt=excerpt(dated.text.text, *span),
         why=words[0],

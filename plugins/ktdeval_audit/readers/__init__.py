@@ -13,6 +13,7 @@ from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import run_folder
 from ktdeval_audit.readers.fields import text_paths
 from ktdeval_audit.readers.forms import CHAT, NAMES, form_named, form_of
+from ktdeval_audit.readers.log_folder import read_folder
 from ktdeval_audit.readers.records import read_decisions, read_named
 
 _SAMPLE = 20  # records whose keys are looked at
@@ -23,7 +24,7 @@ _DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 def read_log(
     path: Path, kind: str | None = None, named: Mapping[str, str] | None = None
 ) -> AgentLog:
-    """Return the log in a file, or of a run folder of the suite.
+    """Return the log in a file, of a run folder of the suite, or of all logs in a folder.
 
     `kind`: name of the form; None chooses by the keys of the records. `named`: paths of texts in each
     record by the option that names them (`--messages`, `--prompt`, `--response`). Raises UsageError:
@@ -32,9 +33,14 @@ def read_log(
     if kind is not None and kind not in NAMES:
         raise UsageError(f"--from {kind!r} is not a kind of log{near_matches(kind, NAMES)}")
 
-    if path.is_dir():
+    if not path.is_dir():
+        return _read_file(path, kind, named)
+    if kind == run_folder.name or run_folder.is_run(path):
         return run_folder.read(path)
+    return read_folder(path, lambda inner: read_log(inner, kind, named))
 
+
+def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) -> AgentLog:
     if kind == run_folder.name:
         raise UsageError(f"{path}: is not a run folder; name the folder that has manifest.json")
 

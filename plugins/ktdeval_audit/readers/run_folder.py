@@ -6,13 +6,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ktdeval.errors import DataError
 from ktdeval.harness import TranscriptEntry
-from ktdeval.runner import RunFolder
+from ktdeval.runner import MANIFEST, RunFolder
 from ktdeval.values import JsonValue
+from ktdeval_audit.log_files import objects_in, read_records
 from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.readers.texts import TextReader
 
 name = "ktdeval"
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder has the manifest of a run, perhaps a damaged one."""
+    if not (path / MANIFEST).is_file():
+        return False
+    try:
+        (record,) = read_records(path / MANIFEST)
+    except (DataError, ValueError):
+        return True
+    return any("episodes" in manifest for manifest in objects_in(record.value))
 
 
 def read(path: Path) -> AgentLog:

@@ -1,0 +1,169 @@
+"""A folder of logs is audited as one: bad files are named, none blocks the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from audit_play import conversation, day, write_lines
+from ktdeval.cli.main import cli
+from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval_audit.decision_days import date_log
+from ktdeval_audit.readers import read_log
+
+LEAK = conversation("", tool=f"It closed at 5 on {day(3)}.")
+UNDATED = {"messages": [{"role": "user", "content": "Decide."}]}
+
+
+def _run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["audit", *map(str, words)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three logs of two agents, the settings beside them, and what no reader should open."""
+    folder = tmp_path / "agents"
+    for name, record in {
+        "b/log/log.jsonl": LEAK,
+        "a/log.jsonl": conversation("Decide."),
+        "a/state.json": {"trade_date": day(), "market_report": "It rose."},
+        "a/config.json": {"rate": 5},
+        "a/position.jsonl": {"date": day(), "positions": {"CASH": 5.0}},
+        ".cache/log.jsonl": LEAK,
+        "notes.txt": LEAK,
+    }.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_lines(path, [record])
+    return folder
+
+
+def test_all_logs_of_a_folder_are_one_report_in_the_order_of_their_paths(folder: Path) -> None:
+    result = _run(folder)
+
+    lines = result.output.splitlines()
+    assert result.exit_code == 1
+    assert lines[0] == "The agent was shown what it could not have known: 1 error."
+    assert lines[1].startswith(
+        f"3 decisions of 3 logs in agents (chat, tradingagents), {day()} to {day()}, 8 texts"
+    )
+    assert (
+        "error [date-after] b/log/log.jsonl, line 1, conversation 0, messages[2]" in result.output
+    )
+    assert "2 files hold no text of a model, so are no logs: a/config.json, a/pos" in result.output
+    files = [each.file for each in read_log(folder).decisions]
+    assert files == ["a/log.jsonl", "a/state.json", "b/log/log.jsonl"]
+
+
+def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
+    (folder / "a/bad.jsonl").write_text('{"messages": []}\n{broken\n', encoding="utf-8")
+    (folder / "c.json").write_bytes(b"\x80\x04")
+    result = _run(folder)
+
+    assert result.exit_code == 2
+    assert "2 could not be read:" in result.output
+    assert f"  {folder}/a/bad.jsonl:2: is not JSON" in result.output
+    assert f"  {folder}/c.json: is a pickle, which can run code; write" in result.output
+    assert "1 error" in result.output
+
+    report = json.loads(_run(folder, "--json").output)
+    assert (report["errors"], report["files"], len(report["unread"])) == (1, 3, 2)
+    assert report["findings"][0]["file"] == "b/log/log.jsonl"
+    assert "::error title=ktdeval audit%3A not read::" in _run(folder, "--github").output
+
+
+def test_nothing_is_found_only_in_what_was_read(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [conversation("Decide.")])
+    (tmp_path / "b.jsonl").write_text("{", encoding="utf-8")
+    result = _run(tmp_path)
+
+    assert result.exit_code == 2
+    assert result.output.startswith(
+        "Nothing was found that the agent could not have known in the logs that could be read."
+    )
+
+
+def test_findings_in_a_folder_point_to_their_files(folder: Path, tmp_path: Path) -> None:
+    write_lines(folder / "a/log.jsonl", [LEAK])
+    _run(folder, "--sarif", tmp_path / "out.sarif")
+    (run,) = json.loads((tmp_path / "out.sarif").read_text(encoding="utf-8"))["runs"]
+
+    places = [each["locations"][0]["physicalLocation"] for each in run["results"]]
+    uris = [place["artifactLocation"]["uri"] for place in places]
+    assert uris == [f"{folder}/a/log.jsonl", f"{folder}/b/log/log.jsonl"]
+    prints = {each["partialFingerprints"]["finding/v1"] for each in run["results"]}
+    assert len(prints) == 2
+    assert "invocations" not in run
+    assert f"file={folder}/b/log/log.jsonl,line=1" in _run(folder, "--github").output
+
+
+def test_sarif_says_that_logs_could_not_be_read(folder: Path, tmp_path: Path) -> None:
+    (folder / "bad.json").write_text("{", encoding="utf-8")
+    _run(folder, "--sarif", tmp_path / "out.sarif")
+    (run,) = json.loads((tmp_path / "out.sarif").read_text(encoding="utf-8"))["runs"]
+
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert (
+        "bad.json:1: is not JSON" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "words"),
+    [
+        ({}, UsageError, r"has no log; name a folder with files \.jsonl"),
+        ({"a.txt": "{}"}, UsageError, "has no log"),
+        ({"a.json": '{"a": 1}'}, UsageError, "none of 1 files is a log; the first: .*no known log"),
+        ({"a.json": "{", "b.json": "{"}, DataError, r"can be read; the first: .*a\.json:1: is not"),
+    ],
+)
+def test_a_folder_without_a_readable_log_is_refused(
+    tmp_path: Path, files: dict[str, str], error: type[Exception], words: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    with pytest.raises(error, match=words):
+        read_log(tmp_path)
+
+
+def test_a_manifest_of_another_program_makes_no_run_folder(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"version": 3}', encoding="utf-8")
+    assert len(read_log(folder).decisions) == 3
+
+    (folder / "manifest.json").write_text('{"episodes": []}', encoding="utf-8")
+    with pytest.raises(StoreError, match="version none of a run folder"):
+        read_log(folder)
+
+
+# ---- days
+
+
+def test_the_nearest_folder_that_is_named_for_a_day_gives_it_to_what_names_none(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "2024-01-02/ACME/2024-03-05 15:00:00/run 7/log.jsonl"
+    path.parent.mkdir(parents=True)
+    write_lines(path, [UNDATED, conversation("")])
+
+    dated = date_log(read_log(tmp_path))
+
+    assert [str(each) for each in dated.days] == [day(), "2024-03-05"]
+    words = "1 of 2 decisions name no day and were given that of their folder."
+    assert words in _run(tmp_path).output
+
+
+def test_a_day_map_names_a_file_or_a_decision_of_it(folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "days.csv"
+    table.write_text(
+        "decision,day\na/log.jsonl,2024-01-04\nb/log/log.jsonl: conversation 0,2024-01-05\n",
+        encoding="utf-8",
+    )
+    dated = date_log(read_log(folder), day_map=table)
+
+    assert [str(each) for each in dated.days] == ["2024-01-04", "2024-01-05"]
+    assert [each.title for each in dated.undated] == ["a/state.json: conversation 0"]

@@ -9,7 +9,6 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from browser_pages import (
 )
 from chat_stub import ANSWER, ChatStub, chat_stub
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
-from ktdeval_qfinzero.access.pages.playground.chat_store import ChatStore
+from ktdeval_qfinzero.access.pages.chat_store import ChatStore
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.chat.task import ChatTask
 from playground_server import PlaygroundServer, playground_server
@@ -172,7 +171,7 @@ def _keep_a_sample(tab: Any) -> None:
 
 def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -> None:
     """Send a signal to end while a reply is under way, of a provider that refuses to stream: it is
-    waited for, and pages are told.
+    waited for.
     """
     stub.streams = False
     stub.hold(at=4)
@@ -180,19 +179,13 @@ def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -
 
     assert stub.held.wait(60)
 
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(server.events, chat)
-        server.process.terminate()
-        while server.call("POST", f"/playground/chats/{chat}/resume", {})[0] != 503:
-            time.sleep(0.02)  # until it has taken the signal
+    assert "refused: Unknown" in server.json(f"/playground/chats/{chat}")["coming"]
+    server.process.terminate()
+    while server.call("POST", f"/playground/chats/{chat}/resume", {})[0] != 503:
+        time.sleep(0.02)  # until it has taken the signal
 
-        stub.released.set()
-        events = coming.result()
+    stub.released.set()
 
-    notes = [event["message"] for event in events if event["kind"] == "note"]
-
-    assert "refused: Unknown parameter" in notes[0]
-    assert events[-1]["message"] == "stopped; resume it to go on"
     assert server.process.wait(60) == -signal.SIGTERM
 
 
@@ -225,13 +218,10 @@ def _check_as_the_command_line(terminal: Terminal, folder: Path, other: Path) ->
 
 @pytest.mark.exhaustive
 def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_path: Path) -> None:
-    bars = "date,code\n2025-01-02,A\n2025-01-03,A\n2025-01-08,A\n"
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "bars.csv").write_text(bars)
     (tmp_path / "empty").mkdir()
     script = "otherwise: [{call: upq_symbols_list, arguments: {}}, Done.]\n"
     (tmp_path / "talk.yaml").write_text(script)
-    words = ("--model", "builtin/script(file=talk.yaml)", "--watch", "data", "--watch", "empty")
+    words = ("--model", "builtin/script(file=talk.yaml)", "--watch", "empty")
 
     with playground_server(tmp_path, *words) as server:
         for width, scheme in ((1280, "dark"), (390, "light")):
@@ -243,12 +233,11 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
 
         with opened(chromium, server) as tab:
             go(tab, server, "/health")
-            wait_until(tab, "document.body.innerText.includes('initialize')")
-            tab.focus("summary:has-text('bars.csv')")
+            tab.focus("summary:has-text('crypto')")
             press(tab, "Enter")
-            label = "document.querySelector('details[open] svg[aria-label^=\"bars.csv\"]')"
-            assert "2 days no data" in tab.evaluate(f"{label}.getAttribute('aria-label')")
-            assert is_shown(tab, "empty: empty")
+            labels = "[...document.querySelectorAll('svg.heat')].map(one => one.ariaLabel).join()"
+            assert "1 days some instruments missing" in tab.evaluate(labels)
+            assert is_shown(tab, "not a dataset")
 
             go(tab, server, "/playground")
             tab.click("button:has-text('Begin')")
@@ -282,12 +271,9 @@ def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
         assert axe_violations(tab) == []
         tab.keyboard.type(TOKEN)
         press(tab, "Enter")
-        wait_until(tab, "document.body.innerText.includes('initialize')")
-        with tab.expect_download() as exported:
-            tab.click("button:has-text('Export as ICS')")
-
-        assert exported.value.suggested_filename == "economic-calendar.ics"
-
+        wait_until(tab, "document.body.innerText.includes('PMB.account.list')")
+        tab.click("button:has-text('Check the whole dataset')")
+        wait_until(tab, "document.querySelector('[aria-live]').innerText")
         assert TOKEN not in tab.url
         assert tab.evaluate("localStorage.length + sessionStorage.length") == 0
         go(tab, server, "/playground")  # which knows no token of another page

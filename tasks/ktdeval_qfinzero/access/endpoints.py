@@ -48,7 +48,7 @@ async def request_arguments(request: Request, operation: Operation) -> dict[str,
     if operation.method == "GET" and await request.body():
         raise invalid("arguments", "stand in the query, not in the body")
 
-    given = _query(request, operation) if operation.method == "GET" else await _body(request)
+    given = _query(request, operation) if operation.method == "GET" else await json_body(request)
     for name in operation.path_parameters:
         if name in given:
             raise invalid(name, "stands in the path already")
@@ -83,8 +83,8 @@ def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
     raise invalid(field, f"give `{field}` as {in_words(schema)}")
 
 
-async def _body(request: Request) -> dict[str, JsonValue]:
-    """Arguments of a POST: one JSON object, or nothing. `Bodies` has read and checked it."""
+async def json_body(request: Request) -> dict[str, JsonValue]:
+    """Fields of a POST: one JSON object, or nothing. `BoundedBodyReader` has read and checked it."""
     if request.query_params:
         raise invalid("arguments", "stand in the body, not in the query")
 

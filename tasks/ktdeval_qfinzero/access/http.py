@@ -36,10 +36,9 @@ from ktdeval_qfinzero.access.guarded_dispatch import (
     error_answer,
 )
 from ktdeval_qfinzero.access.mcp import McpEndpoint, make_refusal
+from ktdeval_qfinzero.access.pages.app import is_public, page_routes
 from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSettings
-from ktdeval_qfinzero.access.pages.playground.routes import Playground
-from ktdeval_qfinzero.access.pages.public import is_public
-from ktdeval_qfinzero.access.pages.routes import page_routes
+from ktdeval_qfinzero.access.pages.playground import Playground
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
 from ktdeval_qfinzero.operations import Catalogue, Operation

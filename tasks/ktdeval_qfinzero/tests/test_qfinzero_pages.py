@@ -5,14 +5,20 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ktdeval.harness import ReplyPiece
 from ktdeval.registry import load_plugins
-from ktdeval_qfinzero.access.pages.playground.chat_samples import add_sample, gold_calls, gold_task
-from ktdeval_qfinzero.access.pages.playground.chat_store import ChatHead, ChatStore, new_id
-from ktdeval_qfinzero.access.pages.playground.models import check_choice, offered_models
+from ktdeval_qfinzero.access.pages.chat_runs import RunUnderWay
+from ktdeval_qfinzero.access.pages.chat_samples import add_sample, gold_calls, gold_task
+from ktdeval_qfinzero.access.pages.chat_store import ChatHead, ChatStore, new_id
+from ktdeval_qfinzero.access.pages.models import check_choice, offered_models
+from ktdeval_qfinzero.access.pages.page_settings import PageSettings
+from ktdeval_qfinzero.access.pages.playground import MAX_CHARS, Playground, coming_text
+from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
@@ -62,7 +68,9 @@ def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
 def test_a_program_gets_json_in_place_of_pages(served: Served) -> None:
     index = json.loads(raw(served, "/", Accept="application/json")[2])
     assert index["pages"] == ["/health", "/playground"]
-    assert "folders" in json.loads(raw(served, "/health")[2])
+    (served_data,) = json.loads(raw(served, "/health")[2])
+    assert served_data["coverage"]
+    assert "builtin/chaos" in json.loads(raw(served, "/playground")[2])["models"]
 
 
 def test_a_request_of_another_site_or_for_another_name_is_refused(served: Served) -> None:
@@ -90,7 +98,7 @@ def test_a_request_of_another_site_or_for_another_name_is_refused(served: Served
         ("/playground/chats/..%2f..%2fx/turns", {"instruction": "x"}, "path"),
         ("/playground/chats/0123456789abcdef/turns", {"instruction": "x"}, "chat"),
         ("/playground/chats/0123456789abcdef/turns", {"instruction": "x" * 8001}, "instruction"),
-        ("/health/check", {"folder": 9}, "folder"),
+        ("/health/check", {"folder": "9"}, "folder"),
     ],
 )
 def test_what_a_browser_sends_is_checked(
@@ -102,35 +110,26 @@ def test_what_a_browser_sends_is_checked(
     assert answer.error["field"] == field
 
 
-@pytest.mark.parametrize("name", ["..%2fsettings.py", "health.html", "x"])
+@pytest.mark.parametrize("name", ["..%2fapp.py", "index.html", "x"])
 def test_files_of_the_server_are_not_reached_by_a_name(served: Served, name: str) -> None:
-    assert raw(served, f"/playground/assets/{name}")[0] == 404
+    assert raw(served, f"/assets/{name}")[0] == 404
 
 
-def test_every_component_is_probed_and_leaves_nothing_behind(served: Served) -> None:
+def test_every_service_is_called_and_leaves_nothing_behind(served: Served) -> None:
     before = len(served.workspaces)
-    probes = served.get("/health/probes").body
+    (data,) = served.get("/health/report").body
 
-    assert [probe["component"] for probe in probes] == ["UPQ", "ESP", "PMB", "MCP"]
-    assert all(probe["ok"] and probe["latency_ms"] > 0 for probe in probes)
+    assert [each["call"] for each in data["services"]] == [
+        "UPQ.health.freshness", "ESP.health.freshness", "PMB.account.list",
+    ]  # fmt: skip
+    assert all(not each["problem"] and each["latency_ms"] > 0 for each in data["services"])
     assert len(served.workspaces) == before
-
-
-def test_news_and_the_economic_calendar_are_searched(served: Served) -> None:
-    assert served.get("/health/news?q=zzzzzz").body["events"] == []
-    assert served.get("/health/news?start=x").error["field"] == "start_utc"
-
-    events = served.get("/health/calendar").body
-    exported = raw(served, "/health/calendar?format=ics")[2]
-
-    assert exported.count("BEGIN:VEVENT") == len(events) > 0
-    assert served.get("/health/calendar?format=pdf").error["field"] == "format"
 
 
 def test_only_models_without_files_and_addresses_of_the_browser_can_be_chosen() -> None:
     plugins = load_plugins()
     own = ("builtin/script(file=talk.yaml)",)
-    names = {model.name for model in offered_models(plugins, own)}
+    names = offered_models(plugins, own).keys()
 
     assert {own[0], "openai/", "builtin/chaos"} <= names
     assert not {"builtin/script", "replay/", "rl/policy"} & names
@@ -152,7 +151,7 @@ def test_a_turns_accepted_calls_become_an_item_that_tasks_read(tmp_path: Path) -
         ),
     ]
     expected = gold_calls(Workspace(small_dataset()), calls)
-    task = gold_task("mine", "planning", "Open an account.", expected, "chat")
+    task = gold_task("mine", "planning", "Open an account.", expected)
 
     add_sample(tmp_path, task)
 
@@ -170,7 +169,10 @@ def test_a_turns_accepted_calls_become_an_item_that_tasks_read(tmp_path: Path) -
     with pytest.raises(ServiceError, match="already"):
         add_sample(tmp_path, task)
 
-    assert gold_task("none", "calling", "Do what can't be done.", [], "chat").refuse
+    with pytest.raises(ServiceError, match="1 to 64 letters"):
+        add_sample(tmp_path, replace(task, id="../x"))
+
+    assert gold_task("none", "calling", "Do what can't be done.", []).refuse
 
 
 def test_the_number_of_chats_is_bounded(tmp_path: Path) -> None:
@@ -185,3 +187,69 @@ def test_the_number_of_chats_is_bounded(tmp_path: Path) -> None:
     store.create(head())
     with pytest.raises(ServiceError, match="there are 1 chats"):
         store.create(head())
+
+
+@pytest.fixture
+def playground(tmp_path: Path) -> Playground:
+    workspaces = Workspaces(small_dataset(), WorkspaceLimits(), lambda: 0.0)
+    return Playground(workspaces, PageSettings(chats=tmp_path / "chats"))
+
+
+def seen_of(pieces: list[ReplyPiece]) -> str:
+    """What is shown of a reply that has come so far."""
+    run = RunUnderWay()
+    for piece in pieces:
+        run.heard(None, piece)  # type: ignore[arg-type]  # of any episode
+
+    return coming_text(run.coming)
+
+
+def test_a_reply_is_seen_as_it_comes() -> None:
+    begun = [
+        ReplyPiece("text", "void "),
+        ReplyPiece("begun"),  # another attempt
+        ReplyPiece("text", "I look \ud83d"),
+        ReplyPiece("text", "\ude00 "),
+        ReplyPiece("call", "", 0, "get_"),
+        ReplyPiece("call", '{"a": ', 0, "bars"),
+    ]
+
+    assert seen_of(begun) == 'I look 😀 get_bars{"a": '
+    assert "come whole (not streamed" in seen_of([ReplyPiece("whole", "not streamed from here")])
+    assert len(seen_of([ReplyPiece("text", "涨" * 2 * MAX_CHARS)])) < MAX_CHARS + 40
+
+
+def test_a_secret_that_comes_letter_by_letter_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = "sk-0a1b2c3d4e5f6g7h8i9j"  # no real key
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    pieces: list[ReplyPiece] = []
+    shown = []
+
+    for letter in f"The key is {secret} as you know. ":
+        pieces.append(ReplyPiece("text", letter))
+        shown.append(seen_of(pieces))
+
+    assert not any(secret[:5] in text for text in shown)
+    assert shown[-1] == "The key is [OPENAI_API_KEY] as you know. "
+
+
+def test_a_chat_is_asked_seen_and_scored_and_its_turn_becomes_an_item(
+    playground: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "a-secret-of-some-length")
+    chat = playground.create("builtin/trivial", "")["id"]
+
+    assert playground.show(chat)["state"] == "new"
+    assert playground.chats() == [{"id": chat, "title": "", "model": "builtin/trivial"}]
+    with pytest.raises(ServiceError, match="some words"):
+        playground.ask(chat, " ")
+    with pytest.raises(ServiceError, match="no model is answering"):
+        playground.stop(chat)
+    with pytest.raises(ServiceError, match="no finished turn"):
+        playground.keep_sample(chat, "1", "planning", "mine", "Do it.")
+
+    playground.delete(chat)
+
+    assert playground.chats() == []

@@ -133,7 +133,6 @@ def _ingested_rows(path: Path) -> object:
 def _datasets() -> dict[str, Parser]:
     import pyarrow as pa
 
-    from ktdeval_qfinzero.access.pages.health.file_days import read_days
     from ktdeval_qfinzero.data.bar_files import read_block, read_group, read_index
     from ktdeval_qfinzero.data.sqlite_stores import EVERYTHING, open_calendars, open_news
     from ktdeval_qfinzero.data.tables import TABLES
@@ -174,12 +173,6 @@ def _datasets() -> dict[str, Parser]:
             (),
             unreadable,
         ),
-        "days of a csv": Parser(
-            of_file(read_days, "days.csv"),
-            (b"date,code\n2024-01-02,A\n20240103,B\n",),
-            ("ktdeval_qfinzero/access/pages/health/file_days.py",),
-        ),
-        "days of a parquet": Parser(of_file(read_days, "days.parquet"), (dated_parquet(),), ()),
     }
 
 
@@ -258,8 +251,8 @@ def _pages() -> dict[str, Parser]:
     return {
         "body of a page": Parser(
             _page_body,
-            (b'{"question":"x"}', b"{}"),
-            ("ktdeval_qfinzero/access/pages/http_answers.py",),
+            (b'{"instruction":"x"}', b"{}"),
+            ("ktdeval_qfinzero/access/endpoints.py",),
             (ServiceError,),
         )
     }
@@ -268,12 +261,18 @@ def _pages() -> dict[str, Parser]:
 def _page_body(data: bytes) -> object:
     from starlette.requests import Request
 
-    from ktdeval_qfinzero.access.pages.http_answers import body_of, text_in
+    from ktdeval_qfinzero.access.guarded_dispatch import check_json
+    from ktdeval_qfinzero.access.pages.app import read_texts
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": data, "more_body": False}
 
-    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", b"application/json")]}
-    given = asyncio.run(body_of(Request(scope, receive), "question"))
+    check_json(data or b"{}")  # as the server's reader of bodies does
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
 
-    return text_in(given, "question", 100)
+    return asyncio.run(read_texts(Request(scope, receive), "instruction"))

@@ -53,25 +53,6 @@ class PlaygroundServer:
         assert status < 400, text
         return json.loads(text)
 
-    def begin(self, model: str) -> str:
-        """Begin a chat; return its id."""
-        return str(self.json("/playground/chats", {"model": model})["id"])
-
-    def ask(self, chat: str, instruction: str) -> list[dict[str, Any]]:
-        """Ask and wait for the end; return the events."""
-        self.json(f"/playground/chats/{chat}/turns", {"instruction": instruction})
-        return self.events(chat)
-
-    def events(self, chat: str) -> list[dict[str, Any]]:
-        """Return all events of a chat's run, up to its end."""
-        _, headers, text = self.call("GET", f"/playground/chats/{chat}/events")
-
-        assert headers["content-type"].startswith("text/event-stream")
-
-        lines = [line for line in text.splitlines() if line.startswith("data: ")]
-
-        return [json.loads(line.removeprefix("data: ")) for line in lines]
-
     def kill(self) -> None:
         """End it without a warning."""
         self.process.kill()

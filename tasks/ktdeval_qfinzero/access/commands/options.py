@@ -91,7 +91,7 @@ class PageOptions:
         (),
         type=FilePath(),
         metavar="FOLDER",
-        help="further folder of data that the health page describes; may be repeated",
+        help="folder of another dataset that the health page describes; may be repeated",
     )
     chat_tokens: int = flag(
         DEFAULT_PAGES.max_tokens,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from ktdeval_qfinzero.access.commands.serve import ServeOptions
-    from ktdeval_qfinzero.access.pages.playground.runs import ChatRuns
+    from ktdeval_qfinzero.access.pages.chat_runs import ChatRuns
     from ktdeval_qfinzero.operations import Catalogue
 
 _TOKEN = re.compile(r"[!-~]{16,512}")

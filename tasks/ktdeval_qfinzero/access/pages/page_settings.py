@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-DEFAULT_CHATS = "ktdeval-chats"
-
 
 @dataclass(frozen=True)
 class PageSettings:
@@ -14,11 +12,11 @@ class PageSettings:
 
     data: Path | None = None
     seed: int = 0  #: of the embedded dataset
-    watched: tuple[Path, ...] = ()  #: further folders that the health page describes
-    chats: Path = Path(DEFAULT_CHATS)  #: folder of all chats
+    watched: tuple[Path, ...] = ()  #: folders of further datasets that the health page describes
+    chats: Path = Path("ktdeval-chats")  #: folder of all chats
     #: models with parameters that are offered, `PROVIDER/NAME(option=value,…)`
     models: tuple[str, ...] = ()
-    most_chats: int = 500  #: chats in the folder
+    max_chats: int = 500  #: chats in the folder
     max_running: int = 4  #: chats that a model answers at once
     max_tokens: int = 400_000  #: tokens of one chat, in and out
     max_cost: float | None = None  #: US dollars of one chat; None sets no limit

@@ -12,15 +12,15 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from msgspec import structs
 
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunConfig, RunFolder, split_model
-from ktdeval.task_api import AnswerRecord, EpisodeSpec
+from ktdeval.task_api import AnswerRecord
 from ktdeval.values import (
     Address,
     Value,
@@ -59,23 +59,22 @@ class ChatHead(Value, frozen=True):
     max_cost: float | None = None
 
 
-class _Conversation(Value, frozen=True):
-    as_of: str
-    instruction: str
-    content_id: str
-    data: Address | None
-    turns: tuple[dict[str, Any], ...]
-
-
 class RecordedTurn(Value, frozen=True):
     """One turn: what the user wrote, and what is recorded of its answer."""
 
     number: int  #: from 1
     task: str
     instruction: str
-    record: AnswerRecord | None  #: None while it is not recorded
+    record: AnswerRecord | None = None  #: None while it is not recorded
     exchanges: tuple[dict[str, Any], ...] = ()
-    is_complete: bool = False
+
+    @property
+    def answer(self) -> ChatAnswer | None:
+        """Recorded answer; None where the model gave none."""
+        record = self.record
+        if record is None or record.answer is None:
+            return None
+        return from_plain(dict(record.answer), ChatAnswer, record.sample)
 
 
 class ChatStore:
@@ -101,7 +100,7 @@ class ChatStore:
         if len(self.ids()) >= self._most:
             raise ServiceError(
                 "unavailable",
-                f"there are {self._most} chats; delete some in {self.folder} (--most-chats)",
+                f"there are {self._most} chats; delete some in {self.folder}",
             )
 
         path = self.folder / head.id
@@ -133,22 +132,29 @@ class ChatStore:
 
     def turns(self, chat_id: str) -> list[RecordedTurn]:
         """Return the turns of a chat, in order, as far as they are recorded."""
-        run = self._recorded_run(chat_id)
-        found = []
-        for number, path in enumerate(self._turn_files(chat_id), 1):
-            task = task_name(chat_id, number)
-            conversation = _read_turn(path, task)
+        path = self.run_of(chat_id)
+        run = RunFolder.load(path) if (path / "manifest.json").is_file() else None
+        turns = []
+        for number, instruction in enumerate(self.instructions(chat_id), 1):
             turn = RecordedTurn(
-                number=number, task=task, instruction=conversation.instruction, record=None
+                number=number, task=_task_name(chat_id, number), instruction=instruction
             )
-            found.append(_with_record(turn, run))
+            turns.append(turn if run is None else _with_record(turn, run))
 
-        return found
+        return turns
 
     def instructions(self, chat_id: str) -> list[str]:
-        """Return what the user wrote, turn by turn."""
-        files = enumerate(self._turn_files(chat_id), 1)
-        return [_read_turn(path, task_name(chat_id, number)).instruction for number, path in files]
+        """Return what the user wrote, turn by turn. Raises StoreError: a file is no turn's."""
+        texts = []
+        for number, path in enumerate(self._turn_files(chat_id), 1):
+            content = load_yaml(path)
+            try:
+                variant = content["variants"][_task_name(chat_id, number)]
+                texts.append(str(variant["conversation"]["instruction"]))
+            except (KeyError, TypeError) as error:
+                raise StoreError(f"{path}: is not the task file of a turn; restore it") from error
+
+        return texts
 
     def add_turn(self, chat_id: str, instruction: str) -> int:
         """Write a further turn, durably, and return its number. Raises ServiceError: the turn
@@ -156,7 +162,7 @@ class ChatStore:
         """
         head = self.head(chat_id)
         before = self.turns(chat_id)
-        if before and not before[-1].is_complete:
+        if before and before[-1].record is None:
             raise conflict("the turn before is not finished; resume it first")
         if len(before) >= MAX_TURNS:
             raise conflict(f"a chat has at most {MAX_TURNS} turns; begin another")
@@ -177,7 +183,7 @@ class ChatStore:
             "family": "qfinzero_chat",
             "version": "2",
             "summary": "One turn of a chat of the playground",
-            "variants": {task_name(chat_id, number): variant},
+            "variants": {_task_name(chat_id, number): variant},
         }
         path = self.path_of(chat_id) / f"turn-{number:02d}.yaml"
         write_atomic(path, yaml.safe_dump(content, sort_keys=False))
@@ -212,25 +218,13 @@ class ChatStore:
     def _turn_files(self, chat_id: str) -> list[Path]:
         return sorted(self.path_of(chat_id).glob("turn-[0-9][0-9].yaml"))
 
-    def _recorded_run(self, chat_id: str) -> RunFolder | None:
-        path = self.run_of(chat_id)
-        if not (path / "manifest.json").is_file():
-            return None
-        return RunFolder.load(path)
-
 
 def new_id() -> str:
     """Return the id of a new chat."""
     return secrets.token_hex(8)
 
 
-def now_text() -> str:
-    """Return the present moment."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def task_name(chat_id: str, number: int) -> str:
-    """Return the name of the task of a turn."""
+def _task_name(chat_id: str, number: int) -> str:
     return f"chat_{chat_id}_{number}"
 
 
@@ -238,54 +232,24 @@ def _read_made_time(path: Path) -> int:
     return (path / _CHAT).stat().st_mtime_ns
 
 
-def _read_turn(path: Path, task: str) -> _Conversation:
-    content = load_yaml(path)
-    try:
-        plain = content["variants"][task]["conversation"]
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{path}: is not the task file of {task}; restore it") from error
-    return from_plain(plain, _Conversation, str(path), StoreError)
-
-
-def _spec_of(run: RunFolder, task: str) -> EpisodeSpec | None:
+def _with_record(turn: RecordedTurn, run: RunFolder) -> RecordedTurn:
     for spec in run.manifest.specs:
-        if spec.task == task:
-            return spec
-    return None
+        if spec.task == turn.task and run.is_complete(spec):
+            (record,) = run.load_answers(spec)
+            (entry,) = run.load_transcript(spec)
+            return structs.replace(turn, record=record, exchanges=entry.exchanges)
 
-
-def _with_record(turn: RecordedTurn, run: RunFolder | None) -> RecordedTurn:
-    spec = None if run is None else _spec_of(run, turn.task)
-    if run is None or spec is None or not run.is_complete(spec):
-        return turn
-
-    (record,) = run.load_answers(spec)
-    (entry,) = run.load_transcript(spec)
-    return RecordedTurn(
-        number=turn.number,
-        task=turn.task,
-        instruction=turn.instruction,
-        record=record,
-        exchanges=entry.exchanges,
-        is_complete=True,
-    )
+    return turn
 
 
 def _as_past(turn: RecordedTurn) -> ChatTurn:
     """Return a recorded turn as the next ones are told of it."""
-    record = turn.record
-    if record is None or record.answer is None:
+    answer = turn.answer
+    if answer is None:
         return ChatTurn(instruction=turn.instruction, answer="")
 
-    answer = answer_of_record(record)
     calls = tuple(ChatCall(tool=each.tool, arguments=each.arguments) for each in answer.calls)
     return ChatTurn(instruction=turn.instruction, answer=answer.answer, calls=calls)
-
-
-def answer_of_record(record: AnswerRecord) -> ChatAnswer:
-    """Return the answer of a record that has one."""
-    assert record.answer is not None
-    return from_plain(dict(record.answer), ChatAnswer, record.sample)
 
 
 def _options_text(config: RunConfig) -> str:
@@ -298,8 +262,3 @@ def _options_text(config: RunConfig) -> str:
 
     changed["tasks"] = list(config.tasks)
     return yaml.safe_dump(changed, sort_keys=False)
-
-
-def short(text: str) -> str:
-    """Return the first words of a text."""
-    return " ".join(text.split())[:80]

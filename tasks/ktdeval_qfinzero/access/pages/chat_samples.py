@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,34 +24,23 @@ from ktdeval_qfinzero.suite.environment import make_calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
 
 _OWN_IDS: Final = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MAX_BYTES: Final = 16 << 20
 SUITES: Final[tuple[Suite, ...]] = ("calling", "planning")
 
 
-def gold_task(
-    item_id: str, suite: Suite, instruction: str, calls: Sequence[GoldCall], category: str
-) -> GoldTask:
+def gold_task(item_id: str, suite: Suite, instruction: str, calls: Sequence[GoldCall]) -> GoldTask:
     """Return an item. Without any call it is one to refuse."""
     expected = tuple(calls) or (GoldCall(REFUSE),)
     if suite == "planning":
         expected = tuple(
-            GoldCall(
-                call.tool,
-                call.endpoint,
-                call.method,
-                call.required,
-                call.optional,
-                call.times,
-                f"s{number}",
-            )
-            for number, call in enumerate(expected, 1)
+            replace(call, step_id=f"s{number}") for number, call in enumerate(expected, 1)
         )
 
     return GoldTask(
         id=item_id,
         suite=suite,
-        category=category,
+        category="chat",
         difficulty="medium",
         instruction=instruction,
         calls=expected,
@@ -88,28 +78,22 @@ def _gold_call(tool: str, arguments: dict[str, JsonValue]) -> GoldCall:
     return GoldCall(operation.name, operation.path, operation.method, required, times=times)
 
 
-def check_name(name: str, field: str) -> str:
-    """Return a name that may stand in a file's name. Raises ServiceError."""
-    if not _NAME.fullmatch(name):
-        raise invalid(field, "expected 1 to 64 letters, digits, `_`, `.` and `-`")
-    return name
-
-
 def add_sample(folder: Path, task: GoldTask) -> Path:
     """Append an item to the tasks file of its suite in a folder, and write the task file that asks
-    all of them; return the latter. Raises ServiceError: the id is there already, or the file is full.
+    all of them; return the latter. Raises ServiceError: the id is malformed or there already, or the
+    file is full.
     """
+    if not _ID.fullmatch(task.id):
+        raise invalid("item_id", "expected 1 to 64 letters, digits, `_`, `.` and `-`")
+
     make_folder(folder, "choose another --chats")
     rows = folder / f"{task.suite}.jsonl"
-    before = b""
-    if rows.exists():
-        before = read_plain(rows, _MAX_BYTES)
-
+    before = read_plain(rows, _MAX_BYTES) if rows.exists() else b""
     row = task_to_row(task)
     task_from_row(row, "the new item")  # what is written must be readable
     for line in before.decode().splitlines():
         if f'"id":{dumps_canonical(task.id)}' in line:
-            raise conflict(f"there is an item {task.id} already; choose another id", "id")
+            raise conflict(f"there is an item {task.id} already; choose another id", "item_id")
 
     content = before + dumps_canonical(row).encode() + b"\n"
     if len(content) > _MAX_BYTES:

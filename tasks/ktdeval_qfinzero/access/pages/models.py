@@ -5,38 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Final, Literal
+from typing import Final
 
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
 from ktdeval.runner import split_model
-from ktdeval.values import Value
 from ktdeval_qfinzero.errors import invalid
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}){1,4}")
 _KEY_FIELD: Final = "api_key_env"
 
 
-class OfferedModel(Value, frozen=True):
-    """A model, or a provider of models, of which one is named after the slash."""
-
-    name: str
-    kind: Literal["model", "provider"]
-    summary: str
-
-
-def offered_models(plugins: Plugins, own: Sequence[str]) -> list[OfferedModel]:
-    """Return what can be chosen: the server's own models with their parameters, then all models
-    that take no file of the server.
+def offered_models(plugins: Plugins, own: Sequence[str]) -> dict[str, str]:
+    """Return the summary of each model that can be chosen: the server's own models with their
+    parameters, then all that take no file of the server; a provider of models ends in a slash.
     """
-    offered = [
-        OfferedModel(name=text, kind="model", summary="offered by this server") for text in own
-    ]
+    offered = dict.fromkeys(own, "offered by this server")
     for name, spec in plugins.specs("models").items():
         if _is_remote(spec.params):
-            offered.append(OfferedModel(name=f"{name}/", kind="provider", summary=spec.summary))
+            offered[f"{name}/"] = spec.summary
         elif name.startswith("builtin/") and name != "builtin/script":
-            offered.append(OfferedModel(name=name, kind="model", summary=spec.summary))
+            offered[name] = spec.summary
 
     return offered
 

@@ -1,0 +1,118 @@
+"""Runs of chats on threads of this process, and what is seen of them so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ktdeval.calls import StopSignal
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import ModelRequest, Reply, ReplyPiece
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate_watched
+from ktdeval.task_api import EpisodeSpec
+from ktdeval.values import JsonValue
+from ktdeval_qfinzero.errors import ServiceError, conflict
+
+
+@dataclass
+class RunUnderWay:
+    """Run of a chat; it watches its model's calls. Its thread alone writes here, and lists only
+    grow, so that others may read.
+    """
+
+    stop: StopSignal = field(default_factory=StopSignal)
+    #: model calls so far, in the form of transcripts, without the question
+    exchanges: list[dict[str, JsonValue]] = field(default_factory=list)
+    coming: str = ""  #: text of the reply that is being received, with its calls
+    message: str = ""  #: why it did not finish
+    thread: threading.Thread | None = None
+    _seen: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, with its files closed."""
+        return self.thread is None or not self.thread.is_alive()
+
+    def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
+        """Keep what a request adds to the one before."""
+        new = request.messages[self._seen :] if self._seen else ()
+        self._seen = len(request.messages) + 1  # the reply stands among the next one's messages
+        self.exchanges.append({"sent": [message.to_json() for message in new]})
+
+    def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:  # noqa: ARG002 - one at a time
+        """Add to the coming reply."""
+        if piece.kind == "begun":
+            self.coming = ""
+        elif piece.kind == "whole":
+            self.coming = f"Replies of this model come whole ({piece.text}). "
+        else:
+            self.coming += piece.name + piece.text
+
+    def answered(self, spec: EpisodeSpec, reply: Reply) -> None:  # noqa: ARG002 - one at a time
+        """Keep a whole reply."""
+        self.exchanges[-1] = {**self.exchanges[-1], "reply": reply.to_json()}
+        self.coming = ""
+
+    def run(self, config: RunConfig) -> None:
+        """Run to the end, and keep why it did not finish."""
+        self.message = "the run failed, which is a defect; the server's log says more"
+        try:
+            result = evaluate_watched(config, load_plugins(), self.stop, self)
+            self.message = ""
+            if result.failed:
+                self.message = result.failed[0].error or "the turn did not finish"
+        except KeyboardInterrupt:
+            self.message = "stopped; resume it to go on"
+        except KtdevalError as error:
+            self.message = str(error)
+
+
+class ChatRuns:
+    """Runs by the ids of their chats. `max_running`: how many may run at once."""
+
+    def __init__(self, max_running: int) -> None:
+        self._max_running = max_running
+        self._lock = threading.Lock()
+        self._runs: dict[str, RunUnderWay] = {}
+        self._is_closed = False
+
+    def latest(self, chat_id: str) -> RunUnderWay:
+        """Return the last run of a chat in this process; one that never began without any."""
+        return self._runs.get(chat_id, RunUnderWay())
+
+    def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> None:
+        """Begin a run on a thread. `prepare`: gives its options, while no other run of the chat can
+        begin. Raises ServiceError: the chat runs already, or too many do; and what `prepare` raises.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise ServiceError("unavailable", "the server is ending; resume when it runs again")
+            if not self.latest(chat_id).is_over:
+                raise conflict("the model is answering in this chat already")
+            if self.under_way >= self._max_running:
+                raise ServiceError(
+                    "unavailable",
+                    f"{self._max_running} chats are being answered; wait for one of them",
+                )
+
+            run = RunUnderWay()
+            # A daemon, for a second signal ends the server at once.
+            run.thread = threading.Thread(target=run.run, args=(prepare(),), daemon=True)
+            self._runs[chat_id] = run
+            run.thread.start()
+
+    def stop_all(self) -> None:
+        """Begin no further run, and ask all to end between two calls; what they have recorded is
+        resumed later.
+        """
+        with self._lock:
+            self._is_closed = True
+            for run in self._runs.values():
+                run.stop.interrupt()
+
+    @property
+    def under_way(self) -> int:
+        """Runs that have not ended."""
+        return sum(not run.is_over for run in list(self._runs.values()))

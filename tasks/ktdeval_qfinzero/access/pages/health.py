@@ -1,0 +1,220 @@
+"""Health of data and services: what the services answer, and which days of which symbols have bars."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ktdeval.errors import DataError
+from ktdeval.values import JsonValue, Value
+from ktdeval_qfinzero.access.pages.page_settings import PageSettings
+from ktdeval_qfinzero.access.workspaces import Workspaces
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.client_workspace import Workspace
+from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.make_and_check import check_folder
+from ktdeval_qfinzero.data.rows import MomentSpan
+from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
+from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text
+from ktdeval_qfinzero.trading_hours import trading_hours
+
+_PROBES: Final = ("UPQ.health.freshness", "ESP.health.freshness", "PMB.account.list")
+_MAX_FINDINGS: Final = 200
+
+Days = npt.NDArray[np.datetime64]
+"""[n] ascending distinct days, datetime64[D]."""
+
+
+class ServiceState(Value, frozen=True):
+    """A service: whether a call of it was answered, with what, and how long that took."""
+
+    call: str
+    answer: JsonValue
+    problem: str  #: empty where it was answered
+    latency_ms: float
+
+
+class SymbolDays(Value, frozen=True):
+    """An instrument's days with bars; `missing`: sessions between them without."""
+
+    symbol: str
+    first: date
+    last: date
+    missing: int
+
+
+class DayShare(Value, frozen=True):
+    """A day: instruments with a bar, and those whose first and last day enclose it."""
+
+    day: date
+    have: int
+    due: int
+    is_session: bool
+
+
+class DayCoverage(Value, frozen=True):
+    """Daily bars of a kind of instrument against the sessions of a calendar."""
+
+    name: str
+    calendar: str
+    complete: float | None  #: share of bars that are there on sessions; None without a session
+    behind: int  #: sessions after the last day, up to today
+    days: tuple[DayShare, ...]
+    symbols: tuple[SymbolDays, ...]  #: those that lack the most sessions first
+
+
+class DataHealth(Value, frozen=True):
+    """State of one dataset."""
+
+    folder: str
+    problem: str  #: why it can't be read; the rest is then empty
+    name: str = ""
+    content_id: str = ""
+    is_synthetic: bool = False
+    as_of_ts: str = ""  #: latest moment that a clock may stand at
+    services: tuple[ServiceState, ...] = ()
+    coverage: tuple[DayCoverage, ...] = ()
+
+
+class Health:
+    """State of the served dataset and of those that are watched. `workspaces`: those of the server."""
+
+    def __init__(self, workspaces: Workspaces, settings: PageSettings) -> None:
+        self._workspaces = workspaces
+        folder = settings.data
+        if folder is None:
+            folder = generated_folder(cache_root(), SyntheticParams(seed=settings.seed))
+        # each once: the served one may be watched, too
+        self._folders = list(dict.fromkeys((folder, *settings.watched)))
+
+    def report(self) -> list[DataHealth]:
+        """Look at all datasets, the served one first; nothing is raised for what is wrong in them."""
+        return [self._served, *map(_watched_health, self._folders[1:])]
+
+    @cached_property
+    def _served(self) -> DataHealth:
+        dataset = self._workspaces.dataset
+        return data_health(self._folders[0], dataset, self._workspaces.limits.as_of_ns)
+
+    def check(self, folder: str) -> list[str]:
+        """Read a whole dataset, by its place in the report, and return what is wrong with it, errors
+        first. Raises ServiceError.
+        """
+        if not folder.isdecimal() or int(folder) >= len(self._folders):
+            raise invalid("folder", f"expected a number from 0 to {len(self._folders) - 1}")
+
+        found = check_folder(self._folders[int(folder)])
+        return [": ".join(finding) for finding in found[:_MAX_FINDINGS]]
+
+
+def _watched_health(folder: Path) -> DataHealth:
+    try:
+        return data_health(folder, open_dataset(folder), None)
+    except DataError as error:
+        return DataHealth(folder=str(folder), problem=str(error))
+
+
+def data_health(folder: Path, dataset: Dataset, as_of_ns: int | None) -> DataHealth:
+    """Call the services on a dataset and count its days, as of a moment; None: its end."""
+    info = dataset.info
+    if as_of_ns is None:
+        as_of_ns = day_start(info.last_day) + DAY
+
+    workspace = Workspace(dataset, as_of_ns)
+    return DataHealth(
+        folder=str(folder),
+        problem="",
+        name=info.name,
+        content_id=info.content_id,
+        is_synthetic=info.synthetic,
+        as_of_ts=moment_text(as_of_ns),
+        services=tuple(_probe_service(workspace, name) for name in _PROBES),
+        coverage=_coverage(workspace.view, info.calendar),
+    )
+
+
+def _probe_service(workspace: Workspace, name: str) -> ServiceState:
+    began = time.perf_counter()
+    answer: JsonValue = None
+    problem = ""
+    try:
+        answer = catalogue().call(workspace, name, {})
+    except (ServiceError, DataError) as error:
+        problem = str(error)
+
+    latency_ms = 1000 * (time.perf_counter() - began)
+    return ServiceState(call=name, answer=answer, problem=problem, latency_ms=latency_ms)
+
+
+def _coverage(view: DatasetView, calendar: str) -> tuple[DayCoverage, ...]:
+    """Count the daily bars of stocks and coins; a file that can't be read counts as no bar."""
+    groups: dict[str, dict[str, Days]] = {}
+    everything = MomentSpan(0, view.as_of_ns)
+    for row in view.symbols():
+        try:
+            bars = view.bars(row.asset_class, row.symbol, "day", everything)
+        except DataError:
+            continue
+
+        if len(bars):
+            days = bars.start_ns.astype("datetime64[ns]").astype("datetime64[D]")
+            groups.setdefault(row.asset_class, {})[row.symbol] = days
+
+    calendars = {"crypto": "24/7"}
+    return tuple(
+        coverage_of(name, calendars.get(name, calendar), days) for name, days in groups.items()
+    )
+
+
+def coverage_of(name: str, calendar: str, days_by_symbol: Mapping[str, Days]) -> DayCoverage:
+    """Return the coverage of instruments, each with at least one day. Raises DataError: there is no
+    such calendar.
+    """
+    every = trading_hours(calendar).days
+    with_data = np.unique(np.concatenate(list(days_by_symbol.values())))
+    first, last = with_data[0], with_data[-1]
+    sessions = every[(every >= first) & (every <= last)]
+    days = np.union1d(sessions, with_data)
+    is_session = np.isin(days, sessions)
+    have = np.zeros(len(days), np.int64)
+    due = np.zeros(len(days), np.int64)
+    symbols = []
+    for symbol, own in days_by_symbol.items():
+        is_due = (days >= own[0]) & (days <= own[-1])
+        is_there = np.isin(days, own)
+        have += is_there
+        due += is_due
+        missing = int((is_due & is_session & ~is_there).sum())
+        symbols.append(
+            SymbolDays(symbol=symbol, first=_date(own[0]), last=_date(own[-1]), missing=missing)
+        )
+
+    due_in_all = int(due[is_session].sum())
+    today = np.datetime64(datetime.now(UTC).date())
+    return DayCoverage(
+        name=name,
+        calendar=calendar,
+        complete=int(have[is_session].sum()) / due_in_all if due_in_all else None,
+        behind=int(((every > last) & (every <= today)).sum()),
+        days=tuple(
+            DayShare(day=_date(day), have=int(held), due=int(wanted), is_session=bool(regular))
+            for day, held, wanted, regular in zip(days, have, due, is_session, strict=True)
+        ),
+        symbols=tuple(sorted(symbols, key=lambda each: -each.missing)),
+    )
+
+
+def _date(day: np.datetime64) -> date:
+    plain: date = day.astype("datetime64[D]").astype(object)
+    return plain

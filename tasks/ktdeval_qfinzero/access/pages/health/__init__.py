@@ -1,1 +1,0 @@
-"""State of datasets and services: coverage by day, problems, probes, and the calendar's export."""

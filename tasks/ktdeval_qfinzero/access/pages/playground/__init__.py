@@ -1,1 +1,0 @@
-"""Chats with models that call the tools, each a run on disk."""

@@ -12,7 +12,7 @@ import csv
 import io
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -46,7 +46,7 @@ from ktdeval.values import (
 from ktdeval_tables.json_tables import FoundTable, tables_in
 from ktdeval_tables.numbers import POINT
 from ktdeval_tables.options import ReadingOptions
-from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections
+from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections, stacked_tables
 from ktdeval_tables.text_layout import BLANKS, each_once, find_layout
 from ktdeval_tables.text_table import TableBody
 from ktdeval_tables.xml_tables import xml_tables
@@ -260,7 +260,11 @@ def _text_tables(
     text = closed_by_rule(source.text)
     rows = _csv_rows(text, ",")
     if not is_sectioned(text):
-        return [_text_table(text, source, known, reading)]
+        parts = stacked_tables(text, known)
+        if len(parts) == 1:
+            return [_text_table(text, source, known, reading)]
+        found = [_text_table(part, source, known, reading) for part in parts]
+        return [replace(each, name=f"table {number}") for number, each in enumerate(found, 1)]
 
     tables = []
     facts: dict[str, str] = {}

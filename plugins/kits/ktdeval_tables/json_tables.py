@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from ktdeval.values import JsonValue, UnreadableError, WrittenNumber
 from ktdeval_tables.days import looks_like_day
@@ -16,6 +17,8 @@ Row = Mapping[str, JsonValue]
 MAX_LEVELS = 8  #: of lists and objects in which tables are looked for
 MAX_TABLES = 500
 _FLATTENED = 2  # levels of objects whose cells are cells of the row that holds them
+_KIND = "type"  # key of the kind of a line
+_MAX_KINDS = 20
 KEY = "key"  #: column of the keys of an object of rows
 
 
@@ -47,12 +50,35 @@ def tables_in(documents: Sequence[tuple[int, JsonValue]]) -> list[FoundTable]:
 
 
 def _of_lines(documents: Sequence[tuple[int, JsonValue]]) -> Iterator[FoundTable]:
-    rows = [value for _, value in documents]
-    for table in _tables(rows, "", {}, 0):
-        if len(table.rows) == len(documents):
-            table.lines = [line for line, _ in documents]
-            table.unit = "line"
-        yield table
+    for name, own in _by_kind(documents).items():
+        rows = [value for _, value in own]
+        for table in _tables(rows, name, {}, 0):
+            if len(table.rows) == len(own):
+                table.lines = [line for line, _ in own]
+                table.unit = "line"
+            yield table
+
+
+def _by_kind(
+    documents: Sequence[tuple[int, JsonValue]],
+) -> Mapping[str, list[tuple[int, JsonValue]]]:
+    """Return the lines of a log by their `type`, where kinds have few keys in common; else all under an
+    empty name.
+    """
+    kinds: dict[str, list[tuple[int, JsonValue]]] = {}
+    keys: dict[str, set[str]] = {}
+    for line, value in documents:
+        row = value if isinstance(value, Mapping) else {}
+        kind = row.get(_KIND)
+        if not isinstance(kind, str) or len(kinds) > _MAX_KINDS:
+            return {"": list(documents)}
+        kinds.setdefault(kind, []).append((line, value))
+        keys.setdefault(kind, set()).update(row)
+
+    for first, second in combinations(keys.values(), 2):
+        if 2 * len(first & second) >= len(first | second):
+            return {"": list(documents)}
+    return kinds if len(kinds) > 1 else {"": list(documents)}
 
 
 def _tables(value: JsonValue, name: str, above: Row, level: int) -> Iterator[FoundTable]:

@@ -214,10 +214,14 @@ def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
     several give other days.
     """
     fitting: dict[str, pd.Series] = {}
+    most = pd.Series(False, index=texts.index)
     for form in DAY_FORMATS:
         stamps = pd.to_datetime(texts, format=form, errors="coerce", utc="%z" in form)
-        if stamps.notna().all():
+        is_read = stamps.notna()
+        if is_read.all():
             fitting[form] = stamps
+        if is_read.sum() > most.sum():
+            most = is_read
 
     days = {form: tuple(stamps.dt.date) for form, stamps in fitting.items()}
     if len(set(days.values())) == 1:
@@ -228,6 +232,13 @@ def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
         named = " or ".join(f"--date-format {form!r}" for form in list(fitting)[:2])
         raise CellFault(
             row, f"{texts[row][:40]!r} can mean two days; say how days are written: {named}"
+        )
+
+    if ordered.isna().all() and 2 * most.sum() > len(texts):
+        row = int(texts.index[~most][0])
+        other = texts[most].iloc[0]
+        raise CellFault(
+            row, f"{texts[row][:40]!r} is no date as {other[:40]!r} is; write it as that"
         )
 
     wrong = ordered.isna()

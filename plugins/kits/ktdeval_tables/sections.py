@@ -1,13 +1,15 @@
-"""Texts that hold several tables one below the other: statements of Interactive Brokers, and tables
-between two lines of `====`.
+"""Texts that hold several tables one below the other: statements of Interactive Brokers, tables
+between two lines of `====`, and tables with empty lines between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+import re
+from collections.abc import Collection, Iterator, MutableMapping
 from dataclasses import dataclass, field
 
 from ktdeval.values import UnreadableError
+from ktdeval_tables.names import squeeze_name
 
 _RULE = "==="
 _ROW_KINDS = ("Header", "Data")
@@ -15,6 +17,9 @@ _FLEX_MARKS = ("HEADER", "DATA", "BOF", "BOA", "BOS", "EOS", "EOA", "EOF", "MSG"
 _FLEX_FIRST = "ClientAccountID"
 _FACTS = ["Field Name", "Field Value"]
 _HEAD = 40  # lines that are looked at
+_PARAGRAPH = re.compile(r"(?:\A\s*|\n[ \t,]*\n)([^\n]*[A-Za-z][^\n]*)")  # its first line
+_MIN_NAMES = 3  # of columns that are known in the header of a table among several
+_NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
 
 
 @dataclass
@@ -40,6 +45,31 @@ def closed_by_rule(text: str) -> str:
             "its table has no closing line of =====; write the file whole", text.count("\n")
         )
     return f"\n{text[:end].partition(chr(10))[2]}\n"
+
+
+def stacked_tables(text: str, known: Collection[str]) -> list[str]:
+    """Return the tables of a text that stand below each other, each at its lines. A header is a line of
+    names, three of them known, at the start or below an empty line, and unlike the others; with fewer
+    than two the text is one table.
+    """
+    starts: list[int] = []
+    seen: list[list[str]] = []
+    for found in _PARAGRAPH.finditer(text):
+        names = [cell.strip('" ') for cell in found[1].split(",")]
+        count = sum(squeeze_name(name) in known for name in names)
+        if count >= _MIN_NAMES and names not in seen and not any(map(_NUMBER.fullmatch, names)):
+            starts.append(found.start(1))
+            seen.append(names)
+
+    if len(starts) < 2:
+        return [text]
+    starts[0] = 0
+    ends = [*starts[1:], len(text)]
+    tables = []
+    for start, end in zip(starts, ends, strict=True):
+        above = text.count("\n", 0, start)
+        tables.append("\n" * above + text[start:end])
+    return tables
 
 
 def is_sectioned(text: str) -> bool:

@@ -27,6 +27,7 @@ _GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
 _COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
+_WORDS = re.compile(r"[^\W\d]+\s\w")  # at the start of a footer
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
 _BETWEEN = re.compile(r"[:|_. ]")  # a field and an asset in one name, as `Close_AAPL`, `BTC:open`
@@ -67,6 +68,14 @@ class Layout:
             return self._is_count(words, line)
 
         return bool(_SPOKEN.search(words))
+
+    def is_apart(self, line: str) -> bool:
+        """Whether a line below an empty one has words in the place of a row, such as `Date downloaded
+        04/06/2019, 6:29 PM`: fewer cells than half of the columns, the first in words.
+        """
+        cells = [cell for cell in split(line, self.delimiter) if cell]
+        is_narrow = self.delimiter != BLANKS and 0 < len(cells) < len(self.header) / 2
+        return is_narrow and bool(_WORDS.match(cells[0])) and not looks_like_day(cells[0])
 
     def _is_count(self, words: str, line: str) -> bool:
         """Whether the only cell of a line counts rows: it is no day, nor a code of a cut row."""

@@ -278,7 +278,7 @@ class TableBody(io.TextIOBase):
         """Return the end of a table without the words below its rows."""
         lines = text.split("\n")
         kept = len(lines)
-        while kept > 1 and (not lines[kept - 1].strip() or self.layout.is_footer(lines[kept - 1])):
+        while kept > 1 and self._is_no_row(lines[kept - 2], lines[kept - 1]):
             kept -= 1
 
         self._check_last_row(lines[kept - 1])
@@ -288,6 +288,12 @@ class TableBody(io.TextIOBase):
 
         self.footer.extend(left_out)
         return "\n".join(lines[:kept]) + "\n"
+
+    def _is_no_row(self, before: str, line: str) -> bool:
+        """Whether the last line is empty or a footer. `before`: the line above it."""
+        if not line.strip() or self.layout.is_footer(line):
+            return True
+        return not before.strip() and self.layout.is_apart(line)
 
     def _check_last_row(self, line: str) -> None:
         """Raise UnreadableError where the last row lacks cells: the file may be cut off."""

@@ -25,14 +25,18 @@ from ktdeval_judge.readers.programs import (
     Program,
     ProgramTable,
     check_program,
+    column_named,
     index_column,
     kept_rows,
     needed_columns,
     programs,
     programs_of,
+    with_parts,
+    without_cancelled,
 )
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import (
+    NO_COLUMN,
     assign_roles,
     known_names,
     near_name,
@@ -52,8 +56,6 @@ _BY_NAME = (
     "status", "profit", "flow", "return",
 )  # fmt: skip
 """Roles that a program's table may also have by the names of its columns."""
-_FLEX = "FlexStatement"  # tag of each statement of a Flex query
-_FLEX_TRADES = ("Trade", "TradeConfirm", "Order")
 _LEVELS = 0.2  #: least account value that may be a ratio
 _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
     "ratings": read_ratings,
@@ -128,7 +130,7 @@ def _check_named_columns(path: Path, files: FileTables, options: ReadOptions) ->
             columns.update(dict.fromkeys(table.header))
 
     for option, column in named.items():
-        if column not in columns:
+        if column not in columns and column != NO_COLUMN:
             shown = ", ".join(columns)[:400]
             raise DataError(f"{path}: {option}: no such column; columns: {shown}")
 
@@ -180,7 +182,10 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
     together: list[RoleTable] = []
     for file, tables in files:
         chosen = [(table, program.table_of(table)) for table in tables]
-        if not program.form and all(entry is None for _, entry in chosen):
+        faults = [entry.fault for _, entry in chosen if entry is not None]
+        if faults and all(faults):
+            raise DataError(f"{file}: {faults[0]}")
+        if not program.form and not faults:
             chosen = [(table, program.nearest_table(table)) for table in tables]
         else:
             broken = program.broken_table_of
@@ -188,7 +193,7 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
         for table, entry in chosen:
             if program.form:
                 together.append(_program_table(file, table, program, entry, options))
-            elif entry is not None:
+            elif entry is not None and not entry.fault:
                 role_table = _program_table(file, table, program, entry, options)
                 parts.append(_read_entry(name, program, entry, role_table))
 
@@ -229,13 +234,15 @@ def _program_table(
         raise DataError(f"{file}: has no rows; export a period with trading days")
 
     columns = needed_columns(entry, found)
-    roles = {}
+    roles: dict[str, tuple[str, ...]] = {}
     for role, written in entry.roles.items():
         if near_name(written) in columns:
             roles[role] = (columns[near_name(written)],)
-    kept = kept_rows(entry, found, columns)
+    kept = with_parts(entry, kept_rows(entry, found, columns), columns)
     given = {role: (column,) for role, column in resolve_given(table, options.roles).items()}
-    return replace(kept, roles=_all_roles(entry, kept, {**roles, **given}))
+    roles = _all_roles(entry, kept, {**roles, **kept.roles, **given})
+    named = {role: names for role, names in roles.items() if names != (NO_COLUMN,)}
+    return without_cancelled(entry, replace(kept, roles=named))
 
 
 def _all_roles(
@@ -260,8 +267,6 @@ def _all_roles(
 
 def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTable) -> Declared:
     """Return what a table of a program declares."""
-    if entry.code_in:
-        table = _with_codes(table, entry.code_in)
     options = FormOptions(
         program=name, decided=entry.decided, cash=entry.cash, signed_fees=entry.signed_fees
     )
@@ -276,20 +281,11 @@ def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTab
         starts = [float(table.numbers_in(column).iloc[row]) for column in entry.start]
         start = math.fsum(starts)
         declared = replace(declared, cash=start)
-    if entry.checked_side and entry.checked_side in table.table.header:
-        _check_side(table, entry.checked_side)
+    side = column_named(table.table, entry.checked_side)
+    if side is not None:
+        _check_side(table, side)
     source = f"{table.path.name} {table.table.name}".rstrip()
     return replace(declared, source=source, notes=(*program.notes, *entry.notes, *table.notes))
-
-
-def _with_codes(table: RoleTable, pattern: str) -> RoleTable:
-    """Return a table with the codes that its names of assets hold."""
-    column = table.column("code")
-    names = table.texts("code")
-    codes = names.str.extract(f"^{pattern}$")[0].fillna(names)
-    return replace(
-        table, table=replace(table.table, cells=table.table.cells.assign(**{column: codes}))
-    )
 
 
 def _check_side(table: RoleTable, column: str) -> None:
@@ -308,11 +304,6 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
     """Return what the tables of a file declare together; those of no form are passed over. Raises
     DataError: none has a form.
     """
-    names = {table.name for table in tables}
-    if _FLEX in names and names.isdisjoint(_FLEX_TRADES):
-        raise DataError(
-            f"{file}: a Flex statement without trades; add the section Trades to its query"
-        )
     parts = []
     others = []
     for table in tables:
@@ -342,12 +333,13 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
 
 def _plain_form(table: RoleTable, options: ReadOptions) -> str:
     """Return the form of a table; empty: none."""
-    if is_wide(table) and "nav" not in options.roles and "return" not in options.roles:
+    given = {role: column for role, column in options.roles.items() if column != NO_COLUMN}
+    if is_wide(table) and "nav" not in given and "return" not in given:
         return "wide"
     if "date" not in table.roles and "entry date" not in table.roles:
         raise table.lacks("date")
 
-    form = form_of(table, options.roles)
+    form = form_of(table, given)
     return form or _form_of_only_column(table)
 
 

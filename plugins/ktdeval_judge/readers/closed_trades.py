@@ -156,5 +156,8 @@ def _check_profits(
     if is_other.sum() > _HALF * is_closed.sum():
         row = int(is_other.to_numpy().argmax())
         words = f"{profits.iloc[row]:g}, and the shares and prices give {gross.iloc[row]:g}"
-        advice = "contracts with a multiplier, or another currency: write shares and prices of the account"
+        advice = (
+            "contracts with a multiplier, or another currency: write shares and prices of the account; if"
+            " the profits are wrong, leave them out: --map profit=-"
+        )
         table.refuse(row, table.column("profit"), f"{words}: {advice}")

@@ -36,6 +36,7 @@ _ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # of one asset, as pandas writes an array
 _TIERS = ("buy", "overweight", "hold", "underweight", "sell")
 _LABEL = re.compile(r"rating[^\n]{0,200}?[:\-][\s*]*([A-Za-z]+)", re.IGNORECASE)
 _PROPOSAL = re.compile(r"final transaction proposal[\s:*]*([A-Za-z]+)", re.IGNORECASE)
+_MARKS = ("*:.,", "*:.,()[]")  # around a word; TradingAgents itself looks for the first
 _SIZES = (
     "Ratings say no size. Each asset of the logs has an equal share of the account: Buy fills it, Sell"
     " empties it, Overweight goes half of the way up, Underweight half of the way down. A day on which"
@@ -308,6 +309,11 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
     first = tables[0]
     first.note(_SIZES)
     unrated = sum(not rating for rating in ratings.values())
+    if unrated == len(ratings):
+        raise DataError(
+            f"{first.path}: final_trade_decision names none of {', '.join(_TIERS)}: write its rating, as"
+            " Rating: Buy"
+        )
     if unrated:
         first.note(f"Decisions without a rating, read as Hold as TradingAgents does: {unrated}.")
     return {"decisions": targets_of(_books(ratings), "weight", first.path)}
@@ -315,7 +321,7 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
 
 def rating_of(text: str) -> str:
     """Return the rating in a decision: after the word rating, or in a final transaction proposal, else
-    the first word that is one; empty: none.
+    the first word that is one, at last in brackets; empty: none.
     """
     for pattern in (_LABEL, _PROPOSAL):
         for line in text.splitlines():
@@ -323,10 +329,12 @@ def rating_of(text: str) -> str:
             if found and found[1].lower() in _TIERS:
                 return found[1].lower()
 
-    for word in text.lower().split():
-        bare = word.strip("*:.,")
-        if bare in _TIERS:
-            return bare
+    words = text.lower().split()
+    for marks in _MARKS:
+        for word in words:
+            bare = word.strip(marks)
+            if bare in _TIERS:
+                return bare
     return ""
 
 

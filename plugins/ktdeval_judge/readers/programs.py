@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ from ktdeval_tables.cell_tables import CellTable
 
 PLAIN = "plain"  #: name of what no program wrote
 _INDEX_NAMES = ("", "index", "date", "datetime", "day", "timestamp")
-_ANY = "*"  # value of `keep`: any that is not empty
 
 
 class ProgramTable(Value):
@@ -45,7 +46,9 @@ class ProgramTable(Value):
     start: tuple[str, ...] = ()
     signed_fees: bool = False
     checked_side: str = ""
-    code_in: str = ""
+    cancelled: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    fault: str = ""
     notes: tuple[str, ...] = ()
 
     def is_of(self, table: CellTable) -> bool:
@@ -175,9 +178,66 @@ def kept_rows(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str])
 
 
 def _is_kept(cells: pd.Series, kept: tuple[str, ...] | str) -> pd.Series:
-    if kept == _ANY:
-        return cells != ""
+    if isinstance(kept, str):
+        return cells.str.fullmatch(kept, case=False)
     return cells.str.lower().isin([value.lower() for value in kept])
+
+
+def with_parts(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]) -> RoleTable:
+    """Return a table with a column for each part of a cell that has a role, and these roles."""
+    cells = table.table.cells
+    roles = {}
+    for name, pattern in entry.parts.items():
+        column = columns[near_name(name)]
+        whole = re.compile(f"^(?:{pattern})$", re.IGNORECASE)
+        parts = cells[column].str.extract(whole).fillna("")
+        for role in whole.groupindex:
+            title = f"{role} in {column}"
+            cells = cells.assign(**{title: parts[role]})
+            roles[role] = (title,)
+    return replace(table, table=replace(table.table, cells=cells), roles=roles)
+
+
+def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
+    """Return a table without trades that were cancelled and the rows that cancel them. Raises DataError:
+    a row cancels a trade that the table lacks, or no trade is left.
+    """
+    side = column_named(table.table, entry.checked_side)
+    if not entry.cancelled or side is None:
+        return table
+
+    texts = table.table.cells[side]
+    is_cancelling = texts.str.fullmatch(entry.cancelled)
+    if not is_cancelling.any():
+        return table
+
+    trades = pd.DataFrame(
+        {
+            "code": table.codes(),
+            "day": table.texts("date"),
+            "shares": table.numbers("shares").abs(),
+            "price": table.numbers("price"),
+            "side": texts.str.partition(" ")[0],
+        }
+    )
+    keys = list(trades)
+    trades["place"] = trades.assign(kind=is_cancelling).groupby([*keys, "kind"]).cumcount()
+    is_paired = trades.duplicated([*keys, "place"], keep=False)
+    is_alone = is_cancelling & ~is_paired
+    if is_alone.any():
+        words = "cancels a trade that is not in the file; export the period of that trade too"
+        table.refuse(int(is_alone.to_numpy().argmax()), side, words)
+    if is_paired.all():
+        raise DataError(f"{table.place}: each trade was cancelled; export a period with others")
+    table.note(f"Left out: {int(is_cancelling.sum())} trades that were cancelled later.")
+    return table.where(~is_paired)
+
+
+def column_named(table: CellTable, name: str) -> str | None:
+    """Return the column whose near name is that of a name; None: there is none, or no name."""
+    wanted = near_name(name)
+    found = (column for column in table.header if wanted and near_name(column) == wanted)
+    return next(found, None)
 
 
 def index_column(table: CellTable) -> str | None:

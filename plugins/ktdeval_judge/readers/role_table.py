@@ -21,6 +21,7 @@ from ktdeval_tables.numbers import parse_figures
 
 _SHOWN = 40  # characters of a cell
 _MAX_CODE = 40
+_COMMA_NUMBER = r"[-+]?[0-9]+,[0-9]+"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,11 @@ class RoleTable:
         bad |= np.isinf(numbers)
         if not may_lack:
             bad |= numbers.isna()
+        has_comma = bad & cells.str.fullmatch(_COMMA_NUMBER)
+        if has_comma.any():
+            row = int(has_comma.to_numpy().argmax())
+            words = f"expected a number, was {cells.iloc[row][:_SHOWN]!r}"
+            self.refuse(row, column, f"{words}; if its comma is that of decimals: --decimal comma")
         self.check(~bad, column, "expected a number, was")
         return numbers
 

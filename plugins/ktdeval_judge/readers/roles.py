@@ -2,7 +2,7 @@
 words of many programs.
 
 A role is a field of the judge, such as `date`, `code`, `exit price`. A weak name means its role only
-where no other column has it. `--map ROLE=COLUMN` precedes all names.
+where no other column has it. `--map ROLE=COLUMN` precedes all names, and `ROLE=-` says that no column has it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _CURRENCY = re.compile(
     r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
 )
 _CLOSE_PRICE = "closeprice"  # of the market, or of a trade beside the price at which it was opened
+NO_COLUMN = "-"  #: what a user names where no column has a role
 _SPELLINGS = 3  # of a column: in full, without brackets, without a currency
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
@@ -84,7 +85,9 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
     """Return role -> columns. `given`: role -> column, which precede the names. Raises DataError: two
     columns have one role and say different things.
     """
-    roles: dict[str, tuple[str, ...]] = {role: (column,) for role, column in given.items()}
+    roles: dict[str, tuple[str, ...]] = {
+        role: (column,) for role, column in given.items() if column != NO_COLUMN
+    }
     free = [column for column in table.header if column not in given.values()]
     spelled = {column: _spellings(column) for column in free}
     if "date" not in roles and table.header and table.header[0] == "" and _are_days(table, ""):
@@ -112,7 +115,7 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
 
 
 def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that a user names by role, of those that a table has. Raises UsageError:
+    """Return the columns that a user names by role, of those that a table has, or `-`. Raises UsageError:
     there is no such role.
     """
     given = {}
@@ -123,7 +126,7 @@ def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]
             shown = [name.replace(" ", "_") for name in role_names()]
             hint = near_matches(written, shown) or f"; roles: {', '.join(shown)}"
             raise UsageError(f"--map: {written[:40]!r} is not a role{hint}")
-        if column in table.header:
+        if column in table.header or column == NO_COLUMN:
             given[role] = column
     return given
 

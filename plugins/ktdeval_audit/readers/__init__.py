@@ -11,10 +11,10 @@ from ktdeval_audit.decision_days import FIELDS, LATE_FIELDS
 from ktdeval_audit.log_files import LogRecord, objects_in, read_records
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import run_folder
+from ktdeval_audit.readers.decisions import read_decisions, read_named
 from ktdeval_audit.readers.fields import text_paths
 from ktdeval_audit.readers.forms import CHAT, NAMES, form_named, form_of
 from ktdeval_audit.readers.log_folder import read_folder
-from ktdeval_audit.readers.records import read_decisions, read_named
 
 _SAMPLE = 20  # records whose keys are looked at
 _MAX_KEYS = 12

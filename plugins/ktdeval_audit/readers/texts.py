@@ -140,6 +140,8 @@ class TextReader:
             yield from self.results(value, place)
         elif part == "shown":
             yield from self.texts(value, "tool", place)
+        elif part == "system":  # which some programs repeat in the reply
+            yield from self.texts(value, "prompt", place)
         elif part == "reply":
             # what stands beside a message of the user or of the system was printed by a program
             said: Role = "tool" if "tool" in roles or own == "prompt" else "reply"

@@ -202,6 +202,64 @@ def test_a_late_date_is_found_in_the_form_of_each_program(tmp_path: Path, record
     assert (found.level, found.day) == ("error", "2024-03-06")
 
 
+PAGE_EXPORT = {
+    "trace": {
+        "id": "t1",
+        "name": "desk",
+        "input": '{"question": "Today is 2024-03-06."}',
+        "output": '{"content": "BUY"}',
+    },
+    "observations": [
+        {
+            "id": "o2",
+            "traceId": "t1",
+            "type": "TOOL",
+            "startTime": "2024-03-09T10:00:02Z",
+            "output": "as of 2024-03-05",
+        },
+        {
+            "id": "o1",
+            "traceId": "t1",
+            "type": "GENERATION",
+            "startTime": "2024-03-09T10:00:01Z",
+            "input": [{"role": "user", "content": "Today is 2024-03-06."}],
+            "output": {"instructions": "You trade.", "role": "assistant", "content": "BUY"},
+        },
+    ],
+}
+
+
+def test_a_page_export_of_langfuse_is_one_trace(tmp_path: Path) -> None:
+    log = _read(tmp_path, PAGE_EXPORT)
+
+    assert [each.name for each in log.decisions] == ["trace t1"]
+    assert texts_of(log) == [
+        ("prompt", "Today is 2024-03-06."),
+        ("prompt", "You trade."),
+        ("reply", "BUY"),
+        ("tool", "as of 2024-03-05"),
+    ]
+
+
+def test_a_trace_without_texts_in_its_spans_has_those_of_its_root(tmp_path: Path) -> None:
+    bare = [{"id": "o", "traceId": "t1", "type": "SPAN", "input": None, "output": None}]
+    (decision,) = _read(tmp_path, {**PAGE_EXPORT, "observations": bare}).decisions
+
+    assert [(text.role, text.text) for text in decision.texts] == [
+        ("prompt", "Today is 2024-03-06."),
+        ("reply", "BUY"),
+    ]
+
+
+def test_states_of_several_days_in_one_object_are_no_columns_of_a_table(tmp_path: Path) -> None:
+    state = {"company_of_interest": "ACME", "market_report": "It rose.", "news_report": "None."}
+    days = {f"2024-03-0{day}": {**state, "trade_date": f"2024-03-0{day}"} for day in (5, 6)}
+    log = _read(tmp_path, days)
+
+    assert log.kind == "tradingagents"
+    assert _days(log) == ["2024-03-05"] * 2 + ["2024-03-06"] * 2
+
+
 def test_the_advice_of_a_refusal_reads_the_log(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "log.jsonl", [{"day": "2024-03-06", "shown": "as of 2024-03-08", "said": "BUY"}]

@@ -38,6 +38,7 @@ def _agent_logs() -> dict[str, Parser]:
     modules = (
         "ktdeval_audit/log_files.py",
         "ktdeval_audit/readers/records.py",
+        "ktdeval_audit/readers/decisions.py",
         "ktdeval_audit/readers/fields.py",
     )
     return {

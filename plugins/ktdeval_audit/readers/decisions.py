@@ -1,0 +1,248 @@
+"""Decisions in the items of a log, whichever program wrote them.
+
+Spans of a trace, and messages of a thread, are one decision. A record that holds a conversation is
+one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from ktdeval.values import JsonValue
+from ktdeval_audit.log_files import LogRecord
+from ktdeval_audit.log_types import LogFill, LoggedDecision, LogText, Role
+from ktdeval_audit.readers.fields import first_at, flat_fields, recorded_fills, values_at
+from ktdeval_audit.readers.forms import LogForm
+from ktdeval_audit.readers.records import Item, find_items, is_event
+from ktdeval_audit.readers.spans import Span, read_span, trace_texts
+from ktdeval_audit.readers.texts import REPEATS, TextReader, read_each_once
+from ktdeval_audit.readers.words import holds_messages, is_message, kind_of, plain_word
+
+_THREADS = (
+    "conversation_id",
+    "thread_id",
+    "session_id",
+    "sessionId",
+    "episode_id",
+    "trace_id",
+    "run_id",
+)
+_NAMES = ("id", "custom_id", "trajectory_id", *_THREADS)
+_MODEL_HOLDERS = (
+    "",
+    "request.",
+    "body.",
+    "kwargs.",
+    "params.",
+    "input.",
+    "inputs.",
+    "response.",
+    "completion.",
+    "output.",
+    "result.",
+    "metadata.",
+    "message.",
+    "messages.",
+    "payload.",
+    "agent.",
+    "steps.",
+    "subagent_trajectories.steps.",
+    "eval.",
+    "extra.invocation_params.",
+    "serialized.kwargs.",
+    "attributes.gen_ai.response.",
+    "attributes.gen_ai.request.",
+    "attributes.llm.",
+)
+_MODEL_NAMES = ("model", "model_name", "modelVersion")
+_MODELS = (
+    *(f"{holder}{name}" for holder in _MODEL_HOLDERS for name in _MODEL_NAMES),
+    "extra.metadata.ls_model_name",
+    "metadata.ls_model_name",
+)
+_SYNTHETIC = "<synthetic>"  # Claude Code's own words on an error, of no model
+_UNNAMED = "conversation "  # begins the name of a record that has none
+
+
+@dataclass
+class LogReading:
+    """Decisions of a log, and what was left out."""
+
+    decisions: list[LoggedDecision] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
+    """Return the decisions of a log, in the order in which they begin."""
+    items = list(find_items(records, form))
+    reading = LogReading()
+    if form.has_spans:
+        found = _read_traces(items, form)
+    else:
+        found = _read_conversations(items, form, reading.notes)
+
+    for decision in found:
+        if decision.texts:
+            reading.decisions.append(decision)
+    return reading
+
+
+def _read_traces(items: Sequence[Item], form: LogForm) -> Iterator[LoggedDecision]:
+    """Yield each trace with its spans, by the time at which they began."""
+    traces: dict[str, list[Span]] = {}
+    wrappers: dict[str, dict[str, JsonValue]] = {}
+    for item in items:
+        span = read_span(item.value, item.line)
+        traces.setdefault(span.trace, []).append(span)
+        wrappers.setdefault(span.trace, {}).update(item.fields)
+
+    for trace, spans in traces.items():
+        spans.sort(key=lambda span: span.start)
+        fields = wrappers[trace]
+        for span in spans:
+            fields |= span.fields()
+
+        nested = [Item(span.value, span.line, {}) for span in spans]
+        yield _as_decision(f"{form.title}{trace}", nested, list(trace_texts(spans)), fields)
+
+
+def _read_conversations(
+    items: Sequence[Item], form: LogForm, notes: list[str]
+) -> Iterator[LoggedDecision]:
+    """Yield each record that holds a conversation, and each thread of messages; then add to the notes
+    what could not be read.
+    """
+    threads: dict[str | int, list[Item]] = {}
+    thread = ""
+    for number, item in enumerate(items):
+        if _is_fragment(item.value):
+            thread = _text_at(item.value, _THREADS) or thread
+            threads.setdefault(thread, []).append(item)
+        else:
+            threads[number] = [item]
+
+    said: dict[str, None] = {}
+    without_text: Counter[str] = Counter()
+    for key, members in threads.items():
+        texts: list[LogText] = []
+        for number, item in enumerate(members):
+            reader = TextReader(item.line, item.value.get("attachments"))
+            found = list(reader.texts(item.value, None, f"message {number}" if members[1:] else ""))
+            texts += found
+            said |= dict.fromkeys(reader.notes)
+            if not found and kind_of(item.value) not in REPEATS:
+                without_text[_kind_without_text(item.value)] += 1
+
+        name = _record_name(members[0], key) if isinstance(key, int) else key or "conversation"
+        fields = _fields_of(members[0], form) if len(members) == 1 else {}
+        yield _as_decision(f"{form.title}{name}", members, texts, fields)
+
+    notes += said
+    if without_text:
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(without_text.items()))
+        notes.append(f"Records without a text were left out: {counts}.")
+
+
+def _is_fragment(value: Mapping[str, JsonValue]) -> bool:
+    """Whether a record is a part of a conversation: a message, an event, or new messages."""
+    if any(plain_word(key) == "newmessages" for key in value):
+        return True
+    if holds_messages(value):
+        return False
+    return is_message(value) or is_event(value) or isinstance(value.get("type"), str)
+
+
+def _record_name(item: Item, number: int) -> str:
+    return _text_at(item.value, _NAMES) or f"{_UNNAMED}{number}"
+
+
+def _fields_of(item: Item, form: LogForm) -> dict[str, JsonValue]:
+    own: JsonValue = dict(item.value)
+    prefix = ""
+    if form.fields_at:
+        own = first_at(own, (form.fields_at,))
+        prefix = f"{form.fields_at}."
+    return {**item.fields, **flat_fields(own, prefix)}
+
+
+def _as_decision(
+    name: str, members: Sequence[Item], texts: Sequence[LogText], fields: Mapping[str, JsonValue]
+) -> LoggedDecision:
+    fills: list[LogFill] = []
+    for item in members:
+        fills += recorded_fills(item.value, "record", item.line)
+    return LoggedDecision(
+        name=name,
+        texts=read_each_once(texts),
+        fields=fields,
+        models=_models_of(members),
+        fills=tuple(fills),
+        line=members[0].line,
+    )
+
+
+def _models_of(members: Sequence[Item]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    holders = [holder for item in members for holder in (item.value, item.fields)]
+    for holder, path in product(holders, _MODELS):
+        for found in values_at(dict(holder), path):
+            if isinstance(found, str) and found != _SYNTHETIC:
+                names[found] = None
+    return tuple(names)
+
+
+def _text_at(value: JsonValue, paths: Sequence[str]) -> str:
+    found = first_at(value, paths)
+    return str(found)[:80] if isinstance(found, str | int) else ""
+
+
+def _kind_without_text(value: Mapping[str, JsonValue]) -> str:
+    words = [str(value[key]) for key in ("type", "subtype") if isinstance(value.get(key), str)]
+    return "/".join(words)[:40] or "of another kind"
+
+
+# ---- where the user names the fields
+
+
+def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogReading:
+    """Return each record as a decision, with the texts at the paths of `--messages`, `--prompt` and
+    `--response`.
+    """
+    reading = LogReading()
+    for record in records:
+        for value, paths in _split(record.value, named):
+            reader = TextReader(record.line)
+            texts: list[LogText] = []
+            for option, path in paths.items():
+                role: Role = "reply" if option == "--response" else "prompt"
+                for found in values_at(value, path):
+                    texts += reader.whole(found, role, path)
+
+            if texts and isinstance(value, Mapping):
+                item = Item(value, record.line, {})
+                name = _record_name(item, len(reading.decisions))
+                reading.decisions.append(_as_decision(name, [item], texts, flat_fields(value)))
+    return reading
+
+
+def _split(
+    value: JsonValue, named: Mapping[str, str]
+) -> Iterator[tuple[JsonValue, dict[str, str]]]:
+    """Yield each object that the paths are in, with the rest of the paths: the items of a list, also
+    of one that all paths go through.
+    """
+    if isinstance(value, list):
+        for item in value:
+            yield from _split(item, named)
+        return
+
+    heads = {path.partition(".")[0] for path in named.values()}
+    rests = {option: path.partition(".")[2] for option, path in named.items()}
+    inner = first_at(value, tuple(heads)) if len(heads) == 1 and all(rests.values()) else None
+    if isinstance(inner, list):
+        yield from _split(inner, rests)
+    else:
+        yield value, dict(named)

@@ -115,6 +115,7 @@ from ktdeval.values.tables.text_encoding import (
     at_line as at_line,
     cell_count as cell_count,
     encodings as encodings,
+    encodings_of as encodings_of,
     first_bytes as first_bytes,
     first_lines as first_lines,
     marked_encoding as marked_encoding,

@@ -18,6 +18,7 @@ GB18030 = "gb18030"
 _HEAD = 2**17  # bytes at the start of a file, by which its layout is told
 _BOMS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TEXTS = (".csv", ".txt", ".tsv", ".gz")
+_MIN_SHARE = 0.9  # of the zeros, at the one place of each two bytes where UTF-16 has them
 
 LONGEST_LINE = 1 << 24  #: characters of a line, or of a cell; a filing has a few millions
 HAS_NUL = "has a NUL character, as no text has; write the file again"
@@ -98,16 +99,24 @@ def encodings(file: Path) -> tuple[str, ...]:
     if other:
         raise ValueError(f"by its first bytes it is {other}")
 
-    marked = _read_mark(head)
+    return encodings_of(head)
+
+
+def encodings_of(data: bytes) -> tuple[str, ...]:
+    """Return the encodings that a text may have by its first bytes, the likeliest first."""
+    marked = _read_mark(data)
     if marked:
         return (marked,)
 
     # Without a mark, UTF-16 of plain letters has a zero in every other byte.
-    start = head[:400]
+    start = data[:400]
     zeros = start.count(0)
     if zeros > len(start) // 4:
-        before_letters = start[::2].count(0)
-        return ("utf-16-be",) if before_letters > zeros // 2 else ("utf-16-le",)
+        share_before_letters = start[::2].count(0) / zeros
+        if share_before_letters > _MIN_SHARE:
+            return ("utf-16-be",)
+        if share_before_letters < 1.0 - _MIN_SHARE:
+            return ("utf-16-le",)
 
     return (UTF8, GB18030)
 

@@ -7,15 +7,11 @@ broker's statement; JSON and XML one for each list of objects in them.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,51 +19,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktdeval.errors import DataError
 from ktdeval.values import (
-    GB18030,
-    LARGEST_JSON,
-    PARQUET,
-    SIGNATURE_BYTES,
-    UTF8,
-    JsonValue,
     LineGuard,
     UnreadableError,
     cell_count,
     csv_reader,
-    is_workbook,
     open_parquet,
-    open_unpacked,
-    other_kind,
-    read_exact_json,
-    refuse_half_pairs,
     sheet_as_text,
 )
 from ktdeval_tables.json_tables import FoundTable, tables_in
 from ktdeval_tables.numbers import POINT
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections, stacked_tables
-from ktdeval_tables.text_layout import BLANKS, each_once, find_layout
-from ktdeval_tables.text_table import TableBody
+from ktdeval_tables.table_sources import UNREADABLE, TableSource, unreadable
+from ktdeval_tables.text_layout import BLANKS, each_once
+from ktdeval_tables.text_table import table_in_text
 from ktdeval_tables.xml_tables import xml_tables
 
-Kind = Literal["text", "json", "parquet", "workbook", "xml"]
 Lines = npt.NDArray[np.int64]
 
-MAX_BYTES = 256 << 20  #: of a file
 MAX_ROWS = 2_000_000
-PICKLE_ADVICE = (
-    "is a pickle, which can run code when it is opened, and is never read; open it where it was"
-    " written and save it by .to_csv(...) or .to_parquet(...)"
-)
-_PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
-_PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
-_LEAST_SHARE = 0.1  # of the zeros, at the other places
 _BATCH = 10_000  # rows that become columns together
 _INDEX = "__index_level_0__"  # of a frame whose index has no name
-_XML_STARTS = (b"<?xml", b"<Flex")
-_MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, OverflowError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,74 +62,6 @@ class CellTable:
         return tuple(map(str, self.cells.columns))
 
 
-@dataclass(frozen=True, eq=False)
-class TableSource:
-    """A file that was read."""
-
-    path: Path
-    kind: Kind
-    data: bytes  #: unpacked; nothing of Parquet and of workbooks, which have readers of their own
-
-    @cached_property
-    def text(self) -> str:
-        """The file as text, with ends of lines of one kind. Raises DataError: it is none."""
-        text = _decode(self.path, self.data)
-        try:
-            LineGuard().check(text)
-        except UnreadableError as error:
-            raise _unreadable(self.path, error) from error
-        return text.replace("\r\n", "\n").replace("\r", "\n")
-
-    @cached_property
-    def documents(self) -> Sequence[tuple[int, JsonValue]]:
-        """JSON values with their lines: one, or that of each line; numbers as they are written.
-        Raises DataError: the file is not JSON.
-        """
-        if len(self.text) > LARGEST_JSON:
-            raise DataError(f"{self.path}: has more than {LARGEST_JSON} bytes of JSON; write parts")
-        try:
-            return ((1, _exact_json(self.text)),)
-        except ValueError as error:
-            lines = [pair for pair in enumerate(self.text.split("\n"), 1) if pair[1].strip()]
-            first_error = error
-
-        if len(lines) < 2 or _is_broken(lines[0][1]):
-            words = " ".join(str(first_error).split())[:120]
-            raise DataError(
-                f"{self.path}: is not valid JSON: {words}; write the file again, to its end"
-            )
-        return [(number, _json_of_line(self.path, number, line)) for number, line in lines]
-
-
-def open_source(path: Path) -> TableSource:
-    """Read a file. Raises DataError: it is missing, a folder, empty, too large, a pickle, or of a
-    kind that holds no table.
-    """
-    if path.is_dir():
-        raise DataError(f"{path}: is a folder; name the file in it")
-
-    try:
-        with open_unpacked(path) as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: can't read: {error.strerror}") from error
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from error
-
-    if data.startswith(_PICKLE_STARTS) or path.suffix.lower() in _PICKLE_SUFFIXES:
-        raise DataError(f"{path}: {PICKLE_ADVICE}")
-    if not data:
-        raise DataError(f"{path}: is empty; write a header and one row a decision")
-    if len(data) > MAX_BYTES:
-        raise DataError(
-            f"{path}: at most {MAX_BYTES:,} bytes are read: write it as Parquet, or in parts"
-        )
-
-    kind = _kind_of(path, data)
-    has_reader = kind in ("parquet", "workbook")
-    return TableSource(path, kind, b"" if has_reader else data)
-
-
 def read_cells(
     source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> list[CellTable]:
@@ -167,88 +72,14 @@ def read_cells(
         if source.kind == "parquet":
             return [_parquet_table(source.path)]
         if source.kind == "json":
-            return [_as_cells(found) for found in tables_in(source.documents)]
+            return _json_tables(source)
         if source.kind == "xml":
             return [_as_cells(found) for found in xml_tables(source.data)]
         if source.kind == "workbook":
             return [_text_table(sheet_as_text(source.path, reading.note), source, known, reading)]
         return _text_tables(source, known, reading)
-    except _UNREADABLE as error:
-        raise _unreadable(source.path, error) from error
-
-
-# ---- kinds of files
-
-
-def _kind_of(path: Path, data: bytes) -> Kind:
-    head = data[:SIGNATURE_BYTES]
-    if head.startswith(PARQUET) or (path.suffix.lower() == ".parquet" and b"\0" in head):
-        return "parquet"
-    if is_workbook(path, head):
-        return "workbook"
-    if head.lstrip(codecs.BOM_UTF8).lstrip().startswith(_XML_STARTS):
-        return "xml"
-
-    other = other_kind(head)
-    if other.startswith("JSON") or _looks_like_json(head):
-        return "json"
-    if other:
-        raise DataError(f"{path}: can't read: by its first bytes it is {other}")
-    return "text"
-
-
-def _looks_like_json(head: bytes) -> bool:
-    return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
-
-
-def _decode(path: Path, data: bytes) -> str:
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return data.decode(encoding)
-
-    start = data[:400]
-    zeros = start.count(0)
-    if zeros > len(start) // 4:
-        # without a mark, UTF-16 of plain letters has a zero in every other byte
-        share = start[::2].count(0) / zeros
-        if not _LEAST_SHARE < share < 1.0 - _LEAST_SHARE:
-            return data.decode("utf-16-be" if share > _LEAST_SHARE else "utf-16-le", "replace")
-
-    for encoding in (UTF8, GB18030):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise DataError(f"{path}: not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8")
-
-
-def _exact_json(text: str) -> JsonValue:
-    value = read_exact_json(text)
-    refuse_half_pairs(value)
-    return value
-
-
-def _is_broken(line: str) -> bool:
-    """Whether the first line of a text is no JSON value of its own."""
-    try:
-        _exact_json(line)
-    except ValueError:
-        return True
-    return False
-
-
-def _json_of_line(path: Path, number: int, line: str) -> JsonValue:
-    try:
-        return _exact_json(line)
-    except ValueError as error:
-        words = f"not valid JSON: {str(error)[:80]}; write one object a line"
-        raise DataError(f"{path}: line {number}: {words}") from error
-
-
-def _unreadable(path: Path, error: Exception) -> DataError:
-    if isinstance(error, UnreadableError) and error.line:
-        return DataError(f"{path}: {error}")
-    return DataError(f"{path}: can't read: {' '.join(str(error).split())[:300]}")
+    except UNREADABLE as error:
+        raise unreadable(source.path, error) from error
 
 
 # ---- text
@@ -257,6 +88,7 @@ def _unreadable(path: Path, error: Exception) -> DataError:
 def _text_tables(
     source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> list[CellTable]:
+    LineGuard().check(source.text)
     text = closed_by_rule(source.text)
     rows = _csv_rows(text, ",")
     if not is_sectioned(text):
@@ -278,32 +110,22 @@ def _text_tables(
 def _text_table(
     text: str, source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> CellTable:
-    head = text[: 1 << 17].split("\n")
     # A reader that knows closes takes a table of codes for their prices.
     names = set(known) - {"close"}
-    layout = find_layout(head, names, reading.columns, str(source.path))
-    body = TableBody(io.StringIO(text), layout)
-    rows = _csv_rows(body.read(), layout.delimiter)
-    if layout.header_line:
+    table = table_in_text(text, source.path, names, reading)
+    rows = _csv_rows(table.body_text(), table.layout.delimiter)
+    if table.layout.header_line:
         next(rows, None)
 
-    if layout.title:
-        reading.note(
-            f"line {layout.header_line} is the header; above it stands: {layout.title[:80]}"
-        )
-    if body.footer:
-        reading.note(f"words at the end are not a row of data: {' '.join(body.footer)[:80]}")
-
-    header = ["" if name.startswith("Unnamed: ") else name for name in layout.header]
+    header = ["" if name.startswith("Unnamed: ") else name for name in table.layout.header]
     lines: list[int] = []
     cells = _frame(header, _whole_rows(rows, len(header), lines))
-    decimal = layout.decimal if reading.decimal == "auto" else reading.decimal
     return CellTable(
         cells=cells,
         lines=np.array(lines, dtype=np.int64),
         unit="line",
-        title=layout.title,
-        decimal=decimal,
+        title=table.layout.title,
+        decimal=table.layout.decimal,
         is_ended=source.kind != "text" or source.text.endswith("\n"),
     )
 
@@ -366,6 +188,13 @@ def _frame(header: Sequence[str], rows: Iterable[list[str]]) -> pd.DataFrame:
 
 
 # ---- other kinds
+
+
+def _json_tables(source: TableSource) -> list[CellTable]:
+    found = tables_in(source.documents)
+    if not found:
+        raise UnreadableError("holds no list of objects, and no columns of one length")
+    return [_as_cells(table) for table in found]
 
 
 def _as_cells(found: FoundTable) -> CellTable:

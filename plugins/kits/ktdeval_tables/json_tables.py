@@ -11,11 +11,12 @@ from itertools import combinations
 
 from ktdeval.values import JsonValue, UnreadableError, WrittenNumber
 from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.headerless_bars import NUMBER
 
 Row = Mapping[str, JsonValue]
 
 MAX_LEVELS = 8  #: of lists and objects in which tables are looked for
-MAX_TABLES = 500
+MAX_TABLES = 20_000
 _FLATTENED = 2  # levels of objects whose cells are cells of the row that holds them
 _KIND = "type"  # key of the kind of a line
 _MAX_KINDS = 20
@@ -34,16 +35,14 @@ class FoundTable:
 
 
 def tables_in(documents: Sequence[tuple[int, JsonValue]]) -> list[FoundTable]:
-    """Return the tables in JSON values with their lines. Raises UnreadableError: there is none, or
-    there are too many.
+    """Return the tables in JSON values with their lines. Raises UnreadableError: there are too
+    many.
     """
     if len(documents) == 1:
         found = list(_tables(documents[0][1], "", {}, 0))
     else:
         found = list(_of_lines(documents))
 
-    if not found:
-        raise UnreadableError("holds no list of objects, and no columns of one length")
     if len(found) > MAX_TABLES:
         raise UnreadableError(f"holds more than {MAX_TABLES} tables; write the one that counts")
     return found
@@ -108,7 +107,7 @@ def _of_list(values: Sequence[JsonValue], name: str, above: Row) -> Iterator[Fou
         return
 
     names = [str(place) for place in range(widths.pop())]
-    if all(_is_word(cell) for cell in lists[0]) and len(lists) > 1:
+    if _are_names(lists[0]) and len(lists) > 1:
         names = [str(cell) for cell in lists.pop(0)]
     yield _table(name, [dict(zip(names, each, strict=True)) for each in lists], above)
 
@@ -178,22 +177,40 @@ def _are_lists(value: JsonValue) -> bool:
 
 
 def _of_split(value: Row) -> list[Row]:
-    """Return the rows of a frame that pandas wrote as columns, index and data; none of another."""
-    names = value.get("columns")
-    data = value.get("data")
-    if not isinstance(names, list) or not isinstance(data, list):
-        return []
-
+    """Return the rows of a table that has names of columns beside rows that are lists, such as a
+    frame that pandas wrote as columns, index and data; none of another.
+    """
+    names = _names_beside(value)
     index = value.get("index")
     rows: list[Row] = []
-    for place, cells in enumerate(data):
-        if not isinstance(cells, list) or len(cells) != len(names):
+    for place, cells in enumerate(_lists_in(value)):
+        if len(cells) != len(names):
             return []
         row = dict(zip(map(str, names), cells, strict=True))
         if isinstance(index, list) and place < len(index):
             row = {"": index[place], **row}
         rows.append(row)
     return rows
+
+
+def _names_beside(value: Row) -> Sequence[JsonValue]:
+    """Return the names of columns that an object has; none without them."""
+    names = value.get("columns")
+    if isinstance(names, list):
+        return names
+
+    for item in value.values():
+        if isinstance(item, list) and item and _are_names(item):
+            return item
+    return ()
+
+
+def _lists_in(value: Row) -> Sequence[Sequence[JsonValue]]:
+    """Return the first list of lists of an object; none without one."""
+    for item in value.values():
+        if isinstance(item, list) and _are_lists(item):
+            return item
+    return ()
 
 
 def _by_day(value: Row) -> Iterator[Row]:
@@ -251,10 +268,14 @@ def _is_column(item: JsonValue) -> bool:
     return not any(isinstance(cell, Mapping | list) for cell in item)
 
 
-def _is_word(cell: JsonValue) -> bool:
-    return (
-        isinstance(cell, str) and not isinstance(cell, WrittenNumber) and not looks_like_day(cell)
-    )
+def _are_names(cells: Sequence[JsonValue]) -> bool:
+    """Whether all cells are words, neither numbers nor days."""
+    for cell in cells:
+        if not isinstance(cell, str) or isinstance(cell, WrittenNumber):
+            return False
+        if NUMBER.fullmatch(cell) or looks_like_day(cell):
+            return False
+    return True
 
 
 def _singles(value: Row) -> Row:

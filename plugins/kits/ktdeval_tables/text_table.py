@@ -24,20 +24,20 @@ from ktdeval.values import (
     UnreadableError,
     cell_count,
     encodings,
-    first_bytes,
     first_lines,
-    is_workbook,
     open_text,
     sheet_as_text,
 )
-from ktdeval_tables.json_text import is_json, json_as_text
+from ktdeval_tables.document_bars import bars_as_text
 from ktdeval_tables.numbers import MISSING, POINT, to_numbers
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.table_sources import open_source, source_kind
 from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
 
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")
 _BLOCK = 2**18  # characters
+_HEAD = 2**17  # characters that tell a layout
 _TAIL = 2**11  # characters at the end of a file in which a footer may stand
 TICKER = "Ticker"
 
@@ -90,6 +90,17 @@ class TextTable:
                     "not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8",
                 ) from error
             return replace(self, encoding=GB18030).read(wanted)
+
+    def body_text(self) -> str:
+        """Return the text without what stands around its rows; lines keep their numbers. Raises
+        UnreadableError: a line is too long, or the last row is cut off.
+        """
+        with self.open(self.encoding) as text:
+            body = TableBody(text, self.layout)
+            rows = body.read()
+
+        self._note_what_is_left_out(body)
+        return rows
 
     def _read(self, wanted: WantedColumns) -> pd.DataFrame:
         with self.open(self.encoding) as text:
@@ -311,23 +322,14 @@ class TableBody(io.TextIOBase):
 
 
 def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> TextTable:
-    """Open a text file or workbook as a table. `known`: names of columns, squeezed. Raises
+    """Open a text file, workbook or document as a table. `known`: names of columns, squeezed. Raises
     DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
     """
-    content = ""
-    if is_workbook(file, first_bytes(file)):
-        content = sheet_as_text(file, reading.note)
-    elif is_json(file):
-        content = json_as_text(file)
-    if content:
-        layout = find_layout(content.splitlines(), known, reading.columns, str(file))
-        return TextTable(
-            file,
-            _apply_decimal_option(layout, reading),
-            "utf-8",
-            lambda _: io.StringIO(content),
-            reading,
-        )
+    kind = source_kind(file)
+    if kind == "workbook":
+        return table_in_text(sheet_as_text(file, reading.note), file, known, reading)
+    if kind in ("json", "xml"):
+        return table_in_text(bars_as_text(open_source(file)), file, known, reading)
 
     for encoding in encodings(file):
         try:
@@ -335,20 +337,26 @@ def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> T
         except UnicodeDecodeError:
             continue
 
-        layout = find_layout(lines, known, reading.columns, str(file))
-        return TextTable(
-            file,
-            _apply_decimal_option(layout, reading),
-            encoding,
-            partial(open_text, file),
-            reading,
-        )
+        layout = _find_layout(lines, file, known, reading)
+        return TextTable(file, layout, encoding, partial(open_text, file), reading)
 
     raise ValueError("not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8")
 
 
-def _apply_decimal_option(layout: Layout, reading: ReadingOptions) -> Layout:
-    """Return a layout with the decimal mark that the user names."""
+def table_in_text(
+    text: str, file: Path, known: Collection[str], reading: ReadingOptions
+) -> TextTable:
+    """Return the table in the text of a file; else as `open_table`."""
+    lines = text[:_HEAD].split("\n")
+    layout = _find_layout(lines, file, known, reading)
+    return TextTable(file, layout, "utf-8", lambda _: io.StringIO(text), reading)
+
+
+def _find_layout(
+    lines: Sequence[str], file: Path, known: Collection[str], reading: ReadingOptions
+) -> Layout:
+    """Return the layout of a table, with the decimal mark that the user names."""
+    layout = find_layout(lines, known, reading.columns, str(file))
     return layout if reading.decimal == "auto" else replace(layout, decimal=reading.decimal)
 
 

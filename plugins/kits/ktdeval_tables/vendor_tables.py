@@ -4,8 +4,6 @@ codes and flags in its cells.
 
 from __future__ import annotations
 
-import io
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
@@ -17,19 +15,15 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import categories, parse_code, with_places
 from ktdeval.values import (
     GZIP,
-    PARQUET,
     ZIP,
     first_bytes,
     is_workbook,
     near_matches,
     open_parquet,
-    other_kind,
-    table_kind,
 )
 from ktdeval_tables.aliases import aliases_of
 from ktdeval_tables.codes import code_in_name, code_in_title
 from ktdeval_tables.days import looks_like_day
-from ktdeval_tables.json_text import is_json
 from ktdeval_tables.missing_columns import FileHeader, may_be_count, no_columns
 from ktdeval_tables.names import (
     UNITS,
@@ -41,8 +35,8 @@ from ktdeval_tables.names import (
 )
 from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
-from ktdeval_tables.text_layout import find_layout
-from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table
+from ktdeval_tables.table_sources import UNREADABLE, kind_of, source_kind
+from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table, table_in_text
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
 _OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
@@ -76,7 +70,6 @@ _KEPT = "keep "  # before a column that rows are chosen by, where fields are nam
 _INDEX = "__index_level_0__"  # of a frame without a name of its index
 _ROWS = 2**20  # of a text file read at once
 _MAX_NAMED = 3  # assets in a note
-_UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 _PACKED = "unpack it first"
 _OTHER = "save it as .csv or .parquet"
 _UNPACK = {
@@ -137,16 +130,8 @@ def _is_table(path: Path) -> bool:
         return False
 
     head = first_bytes(path)
-    if head.startswith((PARQUET, GZIP)) or is_workbook(path, head):
-        return True
-
-    other = other_kind(head)
-    if other.startswith("JSON"):
-        return True
-    if other and not head.startswith(ZIP):
-        raise DataError(f"{path}: can't read: by its first bytes it is {other}")
-
-    return False
+    is_packed = head.startswith((GZIP, ZIP)) and not is_workbook(path, head)
+    return head.startswith(GZIP) or (not is_packed and kind_of(path, head) != "text")
 
 
 def stem(path: Path) -> str:
@@ -339,7 +324,7 @@ def _open(
         known.update(names_of(field, aliases_of(reading)))
 
     try:
-        if not is_json(file) and table_kind(file, has_json=False) == "parquet":
+        if source_kind(file) == "parquet":
             if reading.columns:
                 raise UsageError(
                     f"{file}: --columns applies to files without a header, and this one has names; use"
@@ -349,7 +334,7 @@ def _open(
             return _by_asset(file, known, reading) or _ParquetFile(file)
 
         return open_table(file, known, reading)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
 
 
@@ -363,11 +348,8 @@ def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable
         frame = table.read().to_pandas()
 
     has_index = not isinstance(frame.index, pd.RangeIndex)
-    content = frame.to_csv(index=has_index)
-    layout = find_layout(content.splitlines(), known, (), str(file))
-    if not layout.tickers:
-        return None
-    return TextTable(file, layout, "utf-8", lambda _: io.StringIO(content), reading)
+    table = table_in_text(frame.to_csv(index=has_index), file, known, reading)
+    return table if table.layout.tickers else None
 
 
 def _code_of(
@@ -499,7 +481,7 @@ def _read_columns(
         kept = {
             field: series if field in text else to_numbers(series, file) for field, series in named
         }
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
 
     # Arrow does not return freed memory to the system by itself.

@@ -51,6 +51,11 @@ def by_day(symbol: str, names: dict[str, str]) -> dict[str, object]:
     return {"Meta Data": {"2. Symbol": symbol}, "Time Series (Daily)": series}
 
 
+def attributes(row: dict[str, object]) -> str:
+    """Attributes of an element of XML."""
+    return " ".join(f'{name}="{value}"' for name, value in row.items())
+
+
 ALPHA = {
     name: f"{place}. {name}"
     for place, name in enumerate(("open", "high", "low", "close", "volume"), 1)
@@ -60,6 +65,9 @@ STAMPS = [int(pd.Timestamp(day).timestamp() * 1000) for day in DAYS]
 NAMES = ("volume", "close", "low", "high", "open", "date")
 REVERSED = [[row[name] for name in NAMES] for row in bars()]
 LISTS = [[stamp, *list(row.values())[1:]] for stamp, row in zip(STAMPS, bars(), strict=True)]
+COLUMNS = {name: [row[name] for row in bars()] for name in NAMES}
+ELEMENTS = "".join(f'<bar symbol="AAPL" {attributes(row)}/>' for row in bars())
+XML = f'<?xml version="1.0"?><bars>{ELEMENTS}</bars>'
 
 JSON_FORMS = {
     "bars by day": (json.dumps(by_day("AAPL", ALPHA)), ()),
@@ -74,6 +82,16 @@ JSON_FORMS = {
     "lists of ccxt": (json.dumps(LISTS), ("--code", "AAPL")),
     "lists in an answer": (json.dumps({"code": 0, "data": LISTS}), ("--code", "AAPL")),
     "tables by their assets": (json.dumps({"bars": {"AAPL": bars(), "MSFT": bars()}}), ()),
+    "columns of one length": (json.dumps(COLUMNS), ("--code", "AAPL")),
+    "rows of XML": (XML, ()),
+    "tables beside what is said of them": (
+        json.dumps({"status": "ok", "AAPL": {"meta": {}, "values": bars()}}),
+        (),
+    ),
+    "names beside lists, under other keys": (
+        json.dumps({"code": 0, "data": {"fields": [*NAMES], "items": REVERSED}}),
+        ("--code", "AAPL"),
+    ),
     "names beside lists": (json.dumps({"columns": [*NAMES], "data": REVERSED}), ("--code", "AAPL")),
 }
 

@@ -43,8 +43,9 @@ from ktdeval_judge.readers.roles import (
     resolve_given,
 )
 from ktdeval_judge.readers.wide import is_wide
-from ktdeval_tables.cell_tables import PICKLE_ADVICE, CellTable, open_source, read_cells
+from ktdeval_tables.cell_tables import CellTable, read_cells
 from ktdeval_tables.moments import Clock
+from ktdeval_tables.table_sources import PICKLE_ADVICE, open_source
 
 Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
 FileTables = list[tuple[Path, list[CellTable]]]

@@ -17,7 +17,7 @@ from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
-from ktdeval_tables import cell_tables
+from ktdeval_tables import cell_tables, table_sources
 from trading_market import make_market
 
 MARKET = make_market(
@@ -220,7 +220,7 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
 def test_a_file_too_large_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cell_tables, "MAX_BYTES", 10)
+    monkeypatch.setattr(table_sources, "MAX_BYTES", 10)
     path = tmp_path / "large.csv"
     path.write_text(HEAD + ROW)
     assert "at most 10 bytes are read" in refusal(path)

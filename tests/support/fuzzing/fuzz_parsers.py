@@ -357,8 +357,9 @@ def _tables() -> dict[str, Parser]:
     from ktdeval.task_api.sample_files import read_samples
     from ktdeval.values import sheet_as_text
     from ktdeval_board.exchange.lm_eval_import import import_results
-    from ktdeval_tables.json_text import json_as_text
+    from ktdeval_tables.document_bars import bars_as_text
     from ktdeval_tables.options import ReadingOptions
+    from ktdeval_tables.table_sources import open_source
     from ktdeval_tables.text_table import open_table
 
     table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
@@ -382,12 +383,12 @@ def _tables() -> dict[str, Parser]:
             (ValueError,),  # `read_table`, which calls it, makes a DataError of it
         ),
         "market json": Parser(
-            of_file(json_as_text, "bars.json"),
+            of_file(lambda path: bars_as_text(open_source(path)), "bars.json"),
             (
                 b'{"symbol":"A","data":[[1735171200000,1,2,0.5,1.5,100]]}',
                 b'{"Meta":{"2. Symbol":"A"},"Daily":{"2024-01-02":{"4. close":"1.5"}}}',
             ),
-            ("ktdeval_tables/json_text.py",),
+            ("ktdeval_tables/document_bars.py", "ktdeval_tables/json_tables.py"),
             (ValueError,),  # as for a market csv
         ),
         "market xlsx": Parser(

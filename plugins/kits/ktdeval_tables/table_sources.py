@@ -1,0 +1,175 @@
+"""Files that hold tables: of which kind each is, its text, its JSON. A file is opened once."""
+
+from __future__ import annotations
+
+import codecs
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from ktdeval.errors import DataError
+from ktdeval.values import (
+    LARGEST_JSON,
+    PARQUET,
+    SIGNATURE_BYTES,
+    JsonValue,
+    UnreadableError,
+    encodings_of,
+    is_workbook,
+    open_unpacked,
+    other_kind,
+    read_exact_json,
+    refuse_half_pairs,
+)
+
+Kind = Literal["text", "json", "parquet", "workbook", "xml"]
+
+MAX_BYTES = 256 << 20  #: of a file
+PICKLE_ADVICE = (
+    "is a pickle, which can run code when it is opened, and is never read; open it where it was"
+    " written and save it by .to_csv(...) or .to_parquet(...)"
+)
+UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, OverflowError)
+"""Errors of a file that can't be read."""
+
+_PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
+_PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
+_XML_STARTS = (b"<?xml", b"<Flex")
+_JSON_STARTS = (b"{", b"[")
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource:
+    """A file that was read."""
+
+    path: Path
+    kind: Kind
+    data: bytes  #: unpacked; nothing of Parquet and of workbooks, which have readers of their own
+
+    @cached_property
+    def text(self) -> str:
+        """The file as text, with ends of lines of one kind. Raises DataError: it is none."""
+        for encoding in encodings_of(self.data):
+            try:
+                text = self.data.decode(encoding)
+            except UnicodeDecodeError:
+                continue
+            return text.replace("\r\n", "\n").replace("\r", "\n")
+
+        raise DataError(
+            f"{self.path}: not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8"
+        )
+
+    @cached_property
+    def documents(self) -> Sequence[tuple[int, JsonValue]]:
+        """JSON values with their lines: one, or that of each line; numbers as they are written.
+        Raises DataError: the file is not JSON.
+        """
+        if len(self.text) > LARGEST_JSON:
+            raise DataError(f"{self.path}: has more than {LARGEST_JSON} bytes of JSON; write parts")
+        try:
+            return ((1, _exact_json(self.text)),)
+        except ValueError as error:
+            lines = [pair for pair in enumerate(self.text.split("\n"), 1) if pair[1].strip()]
+            first_error = error
+
+        if len(lines) < 2 or _is_broken(lines[0][1]):
+            words = " ".join(str(first_error).split())[:120]
+            raise DataError(
+                f"{self.path}: is not valid JSON: {words}; write the file again, to its end"
+            )
+        return [(number, _json_of_line(self.path, number, line)) for number, line in lines]
+
+
+def open_source(path: Path) -> TableSource:
+    """Read a file. Raises DataError: it is missing, a folder, empty, too large, a pickle, or of a
+    kind that holds no table.
+    """
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; name the file in it")
+
+    try:
+        with open_unpacked(path) as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: can't read: {error.strerror}") from error
+    except UNREADABLE as error:
+        raise unreadable(path, error) from error
+
+    if data.startswith(_PICKLE_STARTS) or path.suffix.lower() in _PICKLE_SUFFIXES:
+        raise DataError(f"{path}: {PICKLE_ADVICE}")
+    if not data:
+        raise DataError(f"{path}: is empty; write a header and one row a decision")
+    if len(data) > MAX_BYTES:
+        raise DataError(
+            f"{path}: at most {MAX_BYTES:,} bytes are read: write it as Parquet, or in parts"
+        )
+
+    kind = kind_of(path, data[:SIGNATURE_BYTES])
+    has_reader = kind in ("parquet", "workbook")
+    return TableSource(path, kind, b"" if has_reader else data)
+
+
+def source_kind(path: Path) -> Kind:
+    """Return the kind of a file, packed or not, by its first bytes. Raises DataError: it holds no
+    table; OSError, EOFError, zlib.error: it can't be read.
+    """
+    with open_unpacked(path) as stream:
+        return kind_of(path, stream.read(SIGNATURE_BYTES))
+
+
+def kind_of(path: Path, head: bytes) -> Kind:
+    """Return the kind of a file by its first bytes. Raises DataError: it holds no table."""
+    if head.startswith(PARQUET):
+        return "parquet"
+    if is_workbook(path, head):
+        return "workbook"
+
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    if start.startswith(_XML_STARTS):
+        return "xml"
+
+    other = other_kind(head)
+    if other.startswith("JSON") or start.startswith(_JSON_STARTS):
+        return "json"
+    if other:
+        raise DataError(f"{path}: can't read: by its first bytes it is {other}")
+
+    is_damaged_parquet = path.suffix.lower() == ".parquet" and b"\0" in head
+    return "parquet" if is_damaged_parquet else "text"
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """Return the error for a file that can't be read, by one of `UNREADABLE`."""
+    if isinstance(error, UnreadableError) and error.line:
+        return DataError(f"{path}: {error}")
+    return DataError(f"{path}: can't read: {' '.join(str(error).split())[:300]}")
+
+
+def _exact_json(text: str) -> JsonValue:
+    value = read_exact_json(text)
+    if "\\u" in text:
+        refuse_half_pairs(value)
+    return value
+
+
+def _is_broken(line: str) -> bool:
+    """Whether the first line of a text is no JSON value of its own."""
+    try:
+        _exact_json(line)
+    except ValueError:
+        return True
+    return False
+
+
+def _json_of_line(path: Path, number: int, line: str) -> JsonValue:
+    try:
+        return _exact_json(line)
+    except ValueError as error:
+        words = f"not valid JSON: {str(error)[:80]}; write one object a line"
+        raise DataError(f"{path}: line {number}: {words}") from error

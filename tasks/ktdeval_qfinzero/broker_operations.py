@@ -165,9 +165,9 @@ def session_changed(engine: Engine, done: CommandOutcome) -> answers.SessionAnsw
 
 def _session_answer(engine: Engine, session: Session) -> answers.SessionAnswer:
     account = engine.state.accounts[session.account_id]
-    return answers.SessionAnswer(
-        session_id=session.id,
-        account_id=session.account_id,
+    return show.view(
+        answers.SessionAnswer,
+        session,
         session=show.session_shown(engine.state, session),
         account=show.account_shown(engine, account),
     )
@@ -177,12 +177,8 @@ def describe_step(engine: Engine, done: CommandOutcome) -> answers.Stepped:
     """Outcome of a step."""
     session = engine.state.sessions[done.id]
     account = engine.state.accounts[session.account_id]
-    clock = answers.ClockShown(
-        prev_ts=moment_text(done.before_ns),
-        current_ts=moment_text(engine.now_ns),
-        frequency=session.frequency,
-        status=session.status,
-    )
+    before, now = moment_text(done.before_ns), moment_text(engine.now_ns)
+    clock = show.view(answers.ClockShown, session, prev_ts=before, current_ts=now)
     events = [show.event_shown(event) for event in done.events if event.type != "CLOCK_MOVED"]
 
     return answers.Stepped(
@@ -275,54 +271,27 @@ def order_cancelled(engine: Engine, done: CommandOutcome) -> answers.OrderAnswer
 
 def _order_answer(engine: Engine, order_id: str) -> answers.OrderAnswer:
     order = show.order_shown(engine.state.orders[order_id])
-    return answers.OrderAnswer(
-        order_id=order.order_id,
-        client_order_id=order.client_order_id,
-        status=order.status,
-        reason=order.reason,
-        order=order,
-    )
+    return show.view(answers.OrderAnswer, order, order=order)
 
 
 def order_placed(engine: Engine, done: CommandOutcome) -> answers.OrderPlaced:
     """An order that was sent, now or before."""
     order = show.order_shown(engine.state.orders[done.id])
-    return answers.OrderPlaced(
-        order_id=order.order_id,
-        client_order_id=order.client_order_id,
-        status=order.status,
-        reason=order.reason,
-        idempotent=not done.events,
-        order=order,
-    )
+    return show.view(answers.OrderPlaced, order, idempotent=not done.events, order=order)
 
 
 def order_modified(engine: Engine, done: CommandOutcome) -> answers.OrderModified:
     """An order that replaced another."""
-    new = engine.state.orders[done.id]
-    order = show.order_shown(new)
-    return answers.OrderModified(
-        order_id=order.order_id,
-        client_order_id=order.client_order_id,
-        status=order.status,
-        reason=order.reason,
-        old_order_id=new.replaces,
-        new_order_id=new.id,
-        order=order,
-    )
+    order = show.order_shown(engine.state.orders[done.id])
+    ids = {"old_order_id": order.replaces, "new_order_id": order.order_id}
+    return show.view(answers.OrderModified, order, order=order, **ids)
 
 
 def spread_placed(engine: Engine, done: CommandOutcome) -> answers.SpreadPlaced:
     """A spread that was sent, now or before."""
     first = engine.state.orders[done.id]
     legs = [show.order_shown(order) for order in engine.legs_of(first)]
-    return answers.SpreadPlaced(
-        spread_id=first.spread_id,
-        status=legs[0].status,
-        reason=legs[0].reason,
-        orders=legs,
-        idempotent=not done.events,
-    )
+    return show.view(answers.SpreadPlaced, legs[0], orders=legs, idempotent=not done.events)
 
 
 def describe_exercise(engine: Engine, done: CommandOutcome) -> answers.Exercised:

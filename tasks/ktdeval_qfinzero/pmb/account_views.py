@@ -9,17 +9,18 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET
 
 from ktdeval.values import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.pmb import answers, arguments
 from ktdeval_qfinzero.pmb.broker_types import (
     Account,
+    Bar,
     CashKind,
     Frequency,
     Instrument,
@@ -46,6 +47,13 @@ on a billion dollars.
 """
 
 
+#: (end of a shown name, end of the attribute that has it), in the order looked for
+_UNITS: Final = (("", "_e4"), ("_price", "_e4"), ("_ts", "_ns"), ("", "_ns"), ("", ""))
+_BAR_FIELDS: Final = ("open", "high", "low", "close", "volume")
+
+Shown = TypeVar("Shown", bound=msgspec.Struct)
+
+
 def dollars(amount_e4: int) -> float:
     """Ten-thousandths of a dollar as dollars."""
     return round(amount_e4 / E4, 4)
@@ -54,6 +62,44 @@ def dollars(amount_e4: int) -> float:
 def maybe_dollars(amount_e4: int | None) -> float | None:
     """Dollars, or null."""
     return None if amount_e4 is None else dollars(amount_e4)
+
+
+def _source_of(kind: type, name: str) -> str:
+    """Return the attribute of a kind of value that a field shows: money (`cash` of `cash_e4`,
+    `stop_price` of `stop_e4`), a moment (`end_ts` of `end_ns`), one of the same name, or the id.
+    """
+    for shown, stored in _UNITS:
+        attribute = name.removesuffix(shown) + stored
+        if name.endswith(shown) and hasattr(kind, attribute):
+            return attribute
+    return "id"
+
+
+def view(shape: type[Shown], value: Any, /, **own: Any) -> Shown:
+    """Show a value in the form of an answer, with money in dollars and moments as texts; what it
+    lacks is null, or absent where it may be. `own`: fields that are not the value's.
+    """
+    fields = shape.__struct_fields__
+    optional = fields[len(fields) - len(shape.__struct_defaults__) :]
+    for name in fields:
+        if name not in own:
+            source = _source_of(type(value), name)
+            shown = _in_words(source, getattr(value, source))
+            if shown not in (None, "") or name not in optional:
+                own[name] = None if shown == "" else shown
+
+    return shape(**own)
+
+
+def _in_words(attribute: str, value: Any) -> Any:
+    """Return a value of an attribute in dollars, as a moment or as calls name it."""
+    if isinstance(value, Instrument):
+        return name_instrument(value)
+    if attribute.endswith("_e4"):
+        return maybe_dollars(value)
+    if attribute.endswith("_ns"):
+        return None if value is None else moment_text(value)
+    return value
 
 
 def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
@@ -67,20 +113,16 @@ def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
     values = [position.value_e4(marks[position.instrument.id]) for position in held]
     cost_e4 = sum(position.cost_e4 for position in held)
     realized_e4 = sum(position.realized_e4 for position in account.positions.values())
-    open_orders = [
-        order for order in engine.state.working.values() if order.account_id == account.id
-    ]
     due = account.margin_call_due
     runs = session is not None and session.account_id == account.id
 
-    return answers.AccountShown(
-        account_id=account.id,
+    return view(
+        answers.AccountShown,
+        account,
         account_type=account.type,
         base_currency=engine.reference.dataset.info.currency,
         opened_at=moment_text(account.opened_ns),
         session_id=session.id if session is not None and runs else None,
-        initial_cash=dollars(account.initial_cash_e4),
-        cash=dollars(account.cash_e4),
         unsettled_cash=dollars(account.cash_e4 - account.settled_e4(today)),
         equity=dollars(margin.equity_e4),
         long_value=dollars(sum(value for value in values if value > 0)),
@@ -93,14 +135,14 @@ def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
         margin_call_due=None if due is None else due.isoformat(),
         realized_pnl=dollars(realized_e4),
         unrealized_pnl=dollars(sum(values) - cost_e4),
-        fees=dollars(account.fees_e4),
-        interest=dollars(account.interest_e4),
-        borrow_fees=dollars(account.borrow_fees_e4),
-        dividends=dollars(account.dividends_e4),
         total_pnl=dollars(margin.equity_e4 - account.initial_cash_e4),
         num_positions=len(held),
-        num_open_orders=len(open_orders),
+        num_open_orders=_count_working(engine.state, "account_id", account.id),
     )
+
+
+def _count_working(state: BrokerState, name: str, own_id: str) -> int:
+    return sum(getattr(order, name) == own_id for order in state.working.values())
 
 
 def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
@@ -109,14 +151,13 @@ def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
     units = position.qty * instrument.multiplier
     value_e4 = position.value_e4(mark_e4)
 
-    return answers.PositionShown(
+    return view(
+        answers.PositionShown,
+        position,
         instrument_id=instrument.id,
-        instrument=name_instrument(instrument),
-        qty=position.qty,
         avg_price=round(position.cost_e4 / units / E4, 6),
         mark_price=dollars(mark_e4),
         market_value=dollars(value_e4),
-        cost=dollars(position.cost_e4),
         unrealized_pnl=dollars(value_e4 - position.cost_e4),
         realized_pnl=dollars(position.realized_e4),
     )
@@ -135,86 +176,31 @@ def order_shown(order: Order) -> answers.OrderShown:
     if order.filled_qty:
         avg_fill_price = round(order.filled_value_e4 / order.filled_qty / E4, 6)
 
-    return answers.OrderShown(
-        order_id=order.id,
-        client_order_id=order.client_order_id or None,
-        account_id=order.account_id,
-        session_id=order.session_id,
-        instrument=name_instrument(order.instrument),
-        side=order.side,
-        order_type=order.order_type,
-        qty=order.qty,
-        limit_price=maybe_dollars(order.limit_e4),
-        stop_price=maybe_dollars(order.stop_e4),
-        time_in_force=order.time_in_force,
-        expire_ts=None if order.expire_ns is None else moment_text(order.expire_ns),
-        created_at=moment_text(order.accepted_ns),
-        status=order.status,
-        triggered=order.triggered,
-        filled_qty=order.filled_qty,
-        open_qty=order.open_qty,
-        avg_fill_price=avg_fill_price,
-        reason=order.reason or None,
-        replaces=order.replaces or None,
-        replaced_by=order.replaced_by or None,
-        spread_id=order.spread_id or None,
-        forced=order.forced,
-        take_profit_price=maybe_dollars(order.take_profit_e4) or UNSET,
-        stop_loss_price=maybe_dollars(order.stop_loss_e4) or UNSET,
-        parent_id=order.parent_id or UNSET,
-        oco_id=order.oco_id or UNSET,
-    )
+    created_at = moment_text(order.accepted_ns)
+    return view(answers.OrderShown, order, created_at=created_at, avg_fill_price=avg_fill_price)
 
 
 def trade_shown(trade: Trade) -> answers.TradeShown:
     """An execution."""
-    return answers.TradeShown(
-        trade_id=trade.id,
-        ts=moment_text(trade.ts_ns),
-        order_id=trade.order_id,
-        account_id=trade.account_id,
-        session_id=trade.session_id,
-        instrument=name_instrument(trade.instrument),
-        side=trade.side,
-        qty=trade.qty,
-        price=dollars(trade.price_e4),
-        value=dollars(abs(trade.value_e4)),
-        fee=dollars(trade.fee_e4),
-    )
+    return view(answers.TradeShown, trade, value=dollars(abs(trade.value_e4)))
 
 
 def day_shown(close: DayClosed) -> answers.DayShown:
     """An account at the close of a day."""
-    return answers.DayShown(
-        date=close.day,
-        session_id=close.session_id or None,
-        cash=dollars(close.cash_e4),
-        equity=dollars(close.equity_e4),
-        long_value=dollars(close.long_value_e4),
-        short_value=dollars(close.short_value_e4),
-        maintenance_requirement=dollars(close.maintenance_e4),
-    )
+    required = dollars(close.maintenance_e4)
+    return view(answers.DayShown, close, date=close.day, maintenance_requirement=required)
 
 
 def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
     """A session: its clock, state and rules."""
-    open_orders = [order for order in state.working.values() if order.session_id == session.id]
-    universe = arguments.Universe(stocks=list(session.stocks), options=list(session.options))
-
-    return answers.SessionShown(
-        session_id=session.id,
-        account_id=session.account_id,
-        frequency=session.frequency,
-        start_ts=moment_text(session.start_ns),
-        end_ts=moment_text(session.end_ns),
+    return view(
+        answers.SessionShown,
+        session,
         current_ts=moment_text(session.clock_ns),
-        status=session.status,
-        universe=universe,
+        universe=arguments.Universe(stocks=list(session.stocks), options=list(session.options)),
         execution_config=session.rules,
-        start_equity=dollars(session.start_equity_e4),
-        end_equity=maybe_dollars(session.end_equity_e4),
         num_orders=session.accepted + session.rejected,
-        num_open_orders=len(open_orders),
+        num_open_orders=_count_working(state, "session_id", session.id),
         num_rejected=session.rejected,
         num_refused_commands=session.refused,
         margin_call_count=session.margin_calls,
@@ -223,12 +209,7 @@ def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
 
 def event_shown(event: Event) -> answers.EventShown:
     """An event: money in dollars, moments as texts, names without their units."""
-    return answers.EventShown(
-        seq=event.seq,
-        ts=moment_text(event.ts_ns),
-        type=event.type,
-        data=_in_dollars(msgspec.to_builtins(event.data)),
-    )
+    return view(answers.EventShown, event, data=_in_dollars(msgspec.to_builtins(event.data)))
 
 
 def bar_shown(
@@ -243,16 +224,15 @@ def bar_shown(
         end_ns = hours.close_of(day_of(start_ns))
         start_ns = start_ns if row is None else int(hours.open_ns[row])
 
-    return answers.BarShown(
+    figures = [int(bars.price_e4(name)[0]) for name in _BAR_FIELDS[:-1]]
+    figures.append(int(bars.volume[0]))
+    return view(
+        answers.BarShown,
+        Bar(*figures),
         instrument_id=instrument.id,
         instrument=name_instrument(instrument),
         start_ts=moment_text(start_ns),
         end_ts=moment_text(end_ns),
-        open=dollars(int(bars.open_e4[0])),
-        high=dollars(int(bars.high_e4[0])),
-        low=dollars(int(bars.low_e4[0])),
-        close=dollars(int(bars.close_e4[0])),
-        volume=int(bars.volume[0]),
     )
 
 
@@ -278,37 +258,18 @@ def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     converted: dict[str, JsonValue] = {}
     for name, value in data.items():
         if name == "order" and isinstance(value, Mapping):
-            converted[name] = _order_in_dollars(value)
+            order = _in_dollars(value)
+            converted[name] = {"order_id" if own == "id" else own: order[own] for own in order}
         elif name == "bar" and isinstance(value, list):
-            converted[name] = _bar_in_dollars(value)
-        elif name.endswith("_e4"):
-            amount = dollars(value) if isinstance(value, int) else None
-            converted[name.removesuffix("_e4")] = amount
-        elif name.endswith("_ns"):
-            moment = moment_text(value) if isinstance(value, int) else None
-            converted[f"{name.removesuffix('_ns')}_ts"] = moment
+            prices = map(dollars, value[:-1])
+            converted[name] = dict(zip(_BAR_FIELDS, (*prices, value[-1]), strict=True))
         else:
-            converted[name] = value
+            shown = name.removesuffix("_e4")
+            if name.endswith("_ns"):
+                shown = f"{name.removesuffix('_ns')}_ts"
+            converted[shown] = _in_words(name, value)
 
     return converted
-
-
-def _order_in_dollars(order: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    converted: dict[str, JsonValue] = {}
-    for name, value in _in_dollars(order).items():
-        converted["order_id" if name == "id" else name] = value
-    return converted
-
-
-def _bar_in_dollars(bar: Sequence[int]) -> dict[str, JsonValue]:
-    open_e4, high_e4, low_e4, close_e4, volume = bar
-    return {
-        "open": dollars(open_e4),
-        "high": dollars(high_e4),
-        "low": dollars(low_e4),
-        "close": dollars(close_e4),
-        "volume": volume,
-    }
 
 
 # ---- figures of a session: sums are exact, only ratios of them are floats
@@ -339,16 +300,8 @@ def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
         dividends_e4=paid["DIVIDEND"],
     )
     figures = msgspec.structs.asdict(summarise(facts))
-
-    return answers.SummaryShown(
-        session_id=session.id,
-        account_id=session.account_id,
-        status=session.status,
-        start_ts=moment_text(session.start_ns),
-        end_ts=moment_text(session.end_ns),
-        current_ts=moment_text(session.clock_ns),
-        **figures,
-    )
+    current_ts = moment_text(session.clock_ns)
+    return view(answers.SummaryShown, session, current_ts=current_ts, **figures)
 
 
 def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
@@ -442,17 +395,11 @@ def summarise(facts: SessionFacts) -> answers.Figures:
         else:
             defined[name] = figure
 
-    return answers.Figures(
-        start_equity=dollars(facts.start_equity_e4),
+    return view(
+        answers.Figures,
+        facts,
         final_equity=dollars(equity[-1]),
-        fees_paid=dollars(facts.fees_paid_e4),
-        interest=dollars(facts.interest_e4),
-        borrow_fees=dollars(facts.borrow_fees_e4),
-        dividends=dollars(facts.dividends_e4),
         num_days=len(facts.closes_e4),
-        num_orders=facts.num_orders,
-        num_trades=facts.num_trades,
-        margin_call_count=facts.margin_call_count,
         undefined=undefined,
         **defined,
     )

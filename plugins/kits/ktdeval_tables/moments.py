@@ -32,6 +32,7 @@ _WEEKDAY = r"[ ,，]*(?:星期|周)?[一二三四五六日天]$"
 _FEW = 3  # cells that tell which zone's midnights they are
 _FIRST_YEAR, _LAST_YEAR = 1900, 2199
 _NO_TIME = pd.Timedelta(0)
+_ZONED = "%z"  # of a format: its stamps have an offset
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,9 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
     if clock.format:
         stamps = _by_format(texts, clock.format)
         if stamps is not None:
-            is_moment = pd.Series(clock.format in UNIX_UNITS, index=texts.index)
-            return _local(stamps, is_moment, clock)
+            has_offsets = _ZONED in clock.format
+            is_moment = pd.Series(has_offsets or clock.format in UNIX_UNITS, index=texts.index)
+            return _local(stamps, is_moment, clock, _written(texts, clock.format))
 
     is_unix = texts.str.fullmatch(_UNIX)
     if is_unix.all():
@@ -90,8 +92,10 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
 
     stamps, offsets = _ordered(texts)
     if stamps.isna().any():
-        found = _by_usual_formats(texts, stamps)
-        return _local(found, found.isna(), clock)
+        form = _usual_format(texts, stamps)
+        found = _parsed(texts, form)
+        is_moment = pd.Series(_ZONED in form, index=texts.index)
+        return _local(found, is_moment, clock, _written(texts, form))
 
     moments = stamps - offsets.fillna(_NO_TIME)
     return _local(moments, offsets.notna(), clock, stamps)
@@ -197,7 +201,7 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
         parts["year"] = (pd.to_numeric(parts["year"]) + 1911).astype("string")
         stamps = _assembled(parts)
     else:
-        stamps = pd.to_datetime(texts, format=form, errors="coerce")
+        stamps = _parsed(texts, form)
 
     if stamps is None or stamps.isna().all():
         return None
@@ -209,14 +213,33 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
     return stamps.astype("datetime64[ns]")
 
 
-def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
-    """Return stamps of the only usual format that fits all texts. Raises CellFault: none does, or
-    several give other days.
+def _parsed(texts: pd.Series, form: str) -> pd.Series:
+    """Return stamps of a format of strptime, those with an offset in UTC; NaT for others, and beyond
+    the years that tables have.
+    """
+    stamps = pd.to_datetime(texts, format=form, errors="coerce", utc=_ZONED in form)
+    if _ZONED in form:
+        stamps = stamps.dt.tz_localize(None)
+    is_of_our_time = stamps.dt.year.between(_FIRST_YEAR, _LAST_YEAR)
+    return stamps.where(is_of_our_time).astype("datetime64[ns]")
+
+
+def _written(texts: pd.Series, form: str) -> pd.Series | None:
+    """Return stamps with an offset as they are written, without it; None: the format has no offset."""
+    if _ZONED not in form:
+        return None
+    bare = texts.str.replace(f"{_OFFSET}$", "", regex=True)
+    return _parsed(bare, form.replace(_ZONED, "").strip())
+
+
+def _usual_format(texts: pd.Series, ordered: pd.Series) -> str:
+    """Return the only usual format that fits all texts. Raises CellFault: none does, or several give
+    other days.
     """
     fitting: dict[str, pd.Series] = {}
     most = pd.Series(False, index=texts.index)
     for form in DAY_FORMATS:
-        stamps = pd.to_datetime(texts, format=form, errors="coerce", utc="%z" in form)
+        stamps = _parsed(texts, form)
         is_read = stamps.notna()
         if is_read.all():
             fitting[form] = stamps
@@ -225,7 +248,7 @@ def _by_usual_formats(texts: pd.Series, ordered: pd.Series) -> pd.Series:
 
     days = {form: tuple(stamps.dt.date) for form, stamps in fitting.items()}
     if len(set(days.values())) == 1:
-        return next(iter(fitting.values())).astype("datetime64[ns]")
+        return next(iter(fitting))
 
     if fitting:
         row = texts.index[0]

@@ -6,6 +6,7 @@ All times are UTC. Equity is sampled at midnight of the algorithm, which is the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -83,12 +84,25 @@ def _equity(
     by_day = numbers.groupby(days.to_numpy()).last()
     if table.sessions:
         by_day = by_day[by_day.index.isin(table.sessions)]
-    start = facts.get("statisticsstartequity", "")
     index = pd.Index(by_day.index, name="day", dtype="int64")
     return {
         "values": pd.Series(by_day.to_numpy(dtype="float64"), index=index, name="value"),
-        "cash": float(start) if start else capital,
+        "cash": _start_equity(table, facts) or capital,
     }
+
+
+def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
+    """Return the first cash of the statistics; None: they have none. Raises DataError: it is not one."""
+    written = facts.get("statisticsstartequity", "")
+    if not written:
+        return None
+
+    start = float(pd.to_numeric(written, errors="coerce"))
+    if not 0 < start < math.inf:
+        raise DataError(
+            f"{table.path}: Start Equity: expected a number above zero, was {written[:40]!r}"
+        )
+    return start
 
 
 # ---- orders

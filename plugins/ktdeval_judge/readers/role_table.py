@@ -64,7 +64,9 @@ class RoleTable:
         return self.numbers_in(self.column(role), may_lack=may_lack)
 
     def numbers_in(self, column: str, *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a column, as of `numbers`."""
+        """Return the cells of a column, as of `numbers`. Raises DataError: there is no such column too."""
+        if column not in self.table.cells:
+            raise DataError(f"{self.place}: lacks the column {column}; {self.shown}")
         cells = self.table.cells[column]
         numbers, bad = parse_figures(cells, self.table.decimal)
         bad |= np.isinf(numbers)

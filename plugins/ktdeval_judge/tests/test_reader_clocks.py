@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval_judge.readers import ReadOptions, read_declared
-from ktdeval_tables.moments import Clock, parse_moments
+from ktdeval_tables.moments import CellFault, Clock, parse_moments
 from program_files import FILES
 
 
@@ -38,6 +38,37 @@ def day(text: str, zone: str = "", *, is_label: bool = True) -> int:
 )
 def test_a_stamp_is_a_day_of_the_market(text: str, zone: str, expected: int) -> None:
     assert day(text, zone) == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "zone", "expected"),
+    [
+        ("%Y-%m-%dT%H:%M:%S%z", "2025-03-14T22:30:00Z", "Australia/Sydney", 20250315),
+        ("%Y-%m-%dT%H:%M:%S%z", "2025-03-14T00:30:00+0000", "America/New_York", 20250313),
+        ("%d/%m/%Y %H:%M:%S %z", "14/03/2025 23:30:00 +05:30", "Asia/Tokyo", 20250315),
+        # without a zone of the market: the day as it is written
+        ("%Y-%m-%dT%H:%M:%S%z", "2025-03-15T01:00:00+05:30", "", 20250315),
+        ("%d/%m/%Y", "14/03/2025", "Asia/Tokyo", 20250314),
+        ("unix_s", "1741991400", "Australia/Sydney", 20250315),
+    ],
+)
+def test_a_stamp_of_a_named_format_is_a_day_of_the_market(
+    form: str, text: str, zone: str, expected: int
+) -> None:
+    moment = parse_moments(pd.Series([text], dtype="str"), Clock(format=form, zone=zone))[0]
+    assert int(f"{moment:%Y%m%d}") == expected
+
+
+def test_offsets_of_several_spellings_are_moments() -> None:
+    texts = ["2025-03-03 22:30:00+00:00", "2025-03-04 22:30:00+0"]
+    moments = parse_moments(pd.Series(texts, dtype="str"), Clock(zone="Asia/Tokyo"))
+    assert list(moments.dt.strftime("%m-%d %H:%M")) == ["03-04 07:30", "03-05 07:30"]
+
+
+@pytest.mark.parametrize("text", ["-1-03-11T13:30:00.123456Z", "0001-01-01", "12025-01-01"])
+def test_a_stamp_beyond_the_years_of_markets_is_no_date(text: str) -> None:
+    with pytest.raises(CellFault, match="is not a date"):
+        parse_moments(pd.Series([text], dtype="str"), Clock())
 
 
 def test_midnight_utc_is_a_session_s_label_or_a_moment_by_program() -> None:

@@ -102,6 +102,8 @@ CASES: list[tuple[str, Change, str]] = [
     ("ai_hedge_fund/backtest.json", cut, "is not valid JSON: "),
     ("ai_hedge_fund_v1/backtest.json", swap('"quantity": 1000', '"quantity": "all"'),
      "results: row 2: column decisions.009005.SZ.quantity: expected a number, was 'a"),
+    ("ai_hedge_fund_v1/backtest.json", swap('"009005.SZ": {', '"009005.SX": {'),
+     "results: lacks the column executed_trades.009005.SX; its columns: date"),
     ("ai_hedge_fund_v1/backtest.json", cut, "is not valid JSON: "),
     # TradingAgents
     (LOG, swap('"trade_date"', '"day"'), 'has no column of days (date, datetime, timestamp)'),
@@ -110,6 +112,8 @@ CASES: list[tuple[str, Change, str]] = [
     # LEAN
     ("lean/result.json", swap("1740978000", '"noon"'),
      "charts.Strategy Equity.series.Equity.values: row 1: column 0: 'noon' is not a"),
+    ("lean/result.json", swap('"Start Equity": "1000000"', '"Start Equity": "10000m0"'),
+     "Start Equity: expected a number above zero, was '10000m0'"),
     ("lean/result.json", cut, "is not valid JSON: "),
     ("lean_events/backtest-order-events.json", swap('"fillPrice"', '"at"'),
      "row 1: column fillPrice: expected a number, was empty"),

@@ -178,6 +178,11 @@ def stated_day(text: str) -> date | None:
     return None
 
 
+def own_day(decision: LoggedDecision) -> date | None:
+    """Return the day that a field of a decision holds; None where no known field holds one."""
+    return _field_day(decision.fields, (*FIELDS, *LATE_FIELDS), decision)
+
+
 def _field_day(
     fields: Mapping[str, JsonValue],
     names: Sequence[str],

@@ -1,17 +1,18 @@
 """Decisions in the items of a log, whichever program wrote them.
 
 Spans of a trace, and messages of a thread, are one decision. A record that holds a conversation is
-one.
+one, with the requests after it that repeat it and go on.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from ktdeval.values import JsonValue
+from ktdeval_audit.decision_days import own_day
 from ktdeval_audit.log_files import LogRecord
 from ktdeval_audit.log_types import LogFill, LoggedDecision, LogText, Role
 from ktdeval_audit.readers.fields import first_at, flat_fields, recorded_fills, values_at
@@ -85,7 +86,11 @@ def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
         found = _read_conversations(items, form, reading.notes)
 
     for decision in found:
-        if decision.texts:
+        if not decision.texts:
+            continue
+        if reading.decisions and _continues(decision, reading.decisions[-1]):
+            reading.decisions[-1] = _join(reading.decisions[-1], decision)
+        else:
             reading.decisions.append(decision)
     return reading
 
@@ -166,6 +171,28 @@ def _fields_of(item: Item, form: LogForm) -> dict[str, JsonValue]:
         own = first_at(own, (form.fields_at,))
         prefix = f"{form.fields_at}."
     return {**item.fields, **flat_fields(own, prefix)}
+
+
+def _continues(decision: LoggedDecision, before: LoggedDecision) -> bool:
+    """Whether a record is the next request of the conversation before it: it repeats all that was sent
+    in that one, and adds to it.
+    """
+    if not (before.name.startswith(_UNNAMED) and decision.name.startswith(_UNNAMED)):
+        return False
+
+    sent = [text.text for text in decision.texts if text.role != "reply"]
+    sent_before = [text.text for text in before.texts if text.role != "reply"]
+    repeats = bool(sent_before) and sent[: len(sent_before)] == sent_before
+    return repeats and len(sent) > len(sent_before) and own_day(decision) == own_day(before)
+
+
+def _join(before: LoggedDecision, decision: LoggedDecision) -> LoggedDecision:
+    return replace(
+        before,
+        texts=read_each_once((*before.texts, *decision.texts)),
+        models=tuple(dict.fromkeys((*before.models, *decision.models))),
+        fills=(*before.fills, *decision.fills),
+    )
 
 
 def _as_decision(

@@ -251,6 +251,52 @@ def test_a_trace_without_texts_in_its_spans_has_those_of_its_root(tmp_path: Path
     ]
 
 
+def _call(*messages: tuple[str, str], output: str = "", **fields: object) -> dict[str, object]:
+    """A call as TradingAgents writes it into `llm_calls.json`."""
+    return {
+        "serialized": {"kwargs": {"model_name": "gpt-5.4-mini"}, "name": "ChatOpenAI"},
+        "messages": [{"type": kind, "content": text, "tool_calls": []} for kind, text in messages],
+        "output": output,
+        "usage": {"total_tokens": len(output)},
+        **fields,
+    }
+
+
+SYSTEM = ("SystemMessage", "You trade.")
+ASKED = ("HumanMessage", "Today is 2024-03-06. Decide on ACME.")
+SHOWN = ("ToolMessage", "as of 2024-03-05")
+
+
+def test_calls_that_repeat_the_messages_before_them_are_one_decision(tmp_path: Path) -> None:
+    path = tmp_path / "llm_calls.json"
+    calls = [_call(SYSTEM, ASKED, output="quote()"), _call(SYSTEM, ASKED, SHOWN, output="BUY")]
+    path.write_text(json.dumps(calls), encoding="utf-8")
+    log = read_log(path)
+
+    assert texts_of(log) == [
+        ("prompt", "You trade."),
+        ("prompt", "Today is 2024-03-06. Decide on ACME."),
+        ("reply", "quote()"),
+        ("tool", "as of 2024-03-05"),
+        ("reply", "BUY"),
+    ]
+    assert [each.models for each in log.decisions] == [("gpt-5.4-mini",)]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        _call(SYSTEM, ASKED, output="SELL"),
+        _call(SYSTEM, ("HumanMessage", "Today is 2024-03-07."), SHOWN),
+        _call(SYSTEM, ASKED, SHOWN, trade_date="2024-03-07"),
+        _call(SYSTEM, ASKED, SHOWN, id="another"),
+    ],
+    ids=["asked again", "another prompt", "another day", "an id of its own"],
+)
+def test_other_calls_are_decisions_of_their_own(tmp_path: Path, later: object) -> None:
+    assert len(_read(tmp_path, _call(SYSTEM, ASKED, output="BUY"), later).decisions) == 2
+
+
 def test_states_of_several_days_in_one_object_are_no_columns_of_a_table(tmp_path: Path) -> None:
     state = {"company_of_interest": "ACME", "market_report": "It rose.", "news_report": "None."}
     days = {f"2024-03-0{day}": {**state, "trade_date": f"2024-03-0{day}"} for day in (5, 6)}

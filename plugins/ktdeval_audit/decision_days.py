@@ -43,6 +43,9 @@ _SAYS = (
     r'(?:current_date|today|trade_date|day)": ?)',
     r"(?:as of|on the close of|close of|up to|before)",
 )
+"""What precedes a day that a prompt names: clear words, a line or key of a date, and weak words, which
+may as well name the day of a report.
+"""
 _PHRASES = tuple(re.compile(phrase, re.IGNORECASE) for phrase in _SAYS)
 _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
 
@@ -132,30 +135,35 @@ def _date_texts(
 
 
 def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[DatedText]:
-    """Yield texts with the day that the latest prompt named; those before the first have its day."""
-    current: date | None = None
-    waiting: list[LogText] = []
-    for text in decision.texts:
-        named = None
-        if day_field is not None:
-            named = _field_day(text.fields, (day_field,), decision)
-        elif text.role == "prompt":
-            named = _field_day(text.fields, FIELDS, decision) or stated_day(text.text)
+    """Yield texts with the day that the latest prompt stated in the clearest words of the decision;
+    those before the first have its day.
+    """
+    stated = [_stated_day(decision, text, day_field) for text in decision.texts]
+    clearest = min((words for words, _ in filter(None, stated)), default=None)
+    days = [found[1] if found and found[0] == clearest else None for found in stated]
+    current = next(filter(None, days), None)
+    if current is None and day_field is None:
+        current = _field_day(decision.fields, LATE_FIELDS, decision)
+    if current is None:
+        return
 
-        current = named or current
-        if current is None:
-            waiting.append(text)
-            continue
-
-        for earlier in waiting:
-            yield DatedText(decision, earlier, current)
-        waiting = []
+    for text, day in zip(decision.texts, days, strict=True):
+        current = day or current
         yield DatedText(decision, text, current)
 
-    late = _field_day(decision.fields, LATE_FIELDS, decision)
-    if current is None and day_field is None and late is not None:
-        for text in waiting:
-            yield DatedText(decision, text, late)
+
+def _stated_day(
+    decision: LoggedDecision, text: LogText, day_field: str | None
+) -> tuple[int, date] | None:
+    """Return the day that a text of a decision states, after the number of the words that state it."""
+    if day_field is not None:
+        day = _field_day(text.fields, (day_field,), decision)
+        return (0, day) if day else None
+    if text.role != "prompt":
+        return None
+
+    day = _field_day(text.fields, FIELDS, decision)
+    return (0, day) if day else _day_in_words(text.text)
 
 
 def stated_day(text: str) -> date | None:
@@ -163,18 +171,24 @@ def stated_day(text: str) -> date | None:
 
     Example: `stated_day("Today is Tuesday, March 5, 2024.")` is 5 March 2024.
     """
+    found = _day_in_words(text)
+    return found[1] if found else None
+
+
+def _day_in_words(text: str) -> tuple[int, date] | None:
+    """Return the day that a prompt calls today's, after the number of its words in `_SAYS`."""
     dates = [named for named in named_dates(text) if named.unit == "day"]
     if not dates:
         return None
 
     starts = {named.start: named.first for named in dates}
-    for phrase in _PHRASES:
+    for number, phrase in enumerate(_PHRASES):
         for match in phrase.finditer(text):
             gap = _GAP.match(text, match.end())
             end = gap.end() if gap else match.end()
             near = [start for start in starts if match.end() <= start <= end]
             if near:
-                return starts[near[0]]
+                return number, starts[near[0]]
     return None
 
 

@@ -376,6 +376,42 @@ def test_each_turn_of_a_conversation_has_the_day_that_the_latest_prompt_names(
     assert days == ["2024-03-05"] * 3 + ["2024-03-06"] * 2
 
 
+STRONG = "Today is 2024-03-05."
+LINE = "Decide.\nDate: 2024-03-06"
+WEAK = "Fundamentals as of 2024-03-07."
+
+
+@pytest.mark.parametrize(
+    ("prompts", "days"),
+    [
+        ((STRONG,), ["05"]),
+        ((WEAK,), ["07"]),
+        ((STRONG, WEAK), ["05", "05"]),
+        ((WEAK, STRONG), ["05", "05"]),
+        ((STRONG, LINE), ["05", "05"]),
+        ((LINE, WEAK), ["06", "06"]),
+        ((WEAK, LINE, "Sales as of 2024-03-08."), ["06", "06", "06"]),
+        ((STRONG, WEAK, "Today is 2024-03-08."), ["05", "05", "08"]),
+        ((WEAK, "Prices up to 2024-03-08."), ["07", "08"]),
+        ((f"{WEAK} {STRONG}",), ["05"]),
+        (("Decide.", STRONG, "And now?"), ["05", "05", "05"]),
+        ((("Decide.", "2024-03-04"), WEAK), ["04", "04"]),
+        (((STRONG, "2024-03-04"), "Today is 2024-03-08."), ["04", "08"]),
+    ],
+)
+def test_the_clearest_words_of_a_decision_give_its_days(
+    tmp_path: Path, prompts: tuple[str | tuple[str, str], ...], days: list[str]
+) -> None:
+    """A prompt is its text, or its text with the field `trade_date` beside it."""
+    messages = []
+    for prompt in prompts:
+        text, *field = (prompt,) if isinstance(prompt, str) else prompt
+        messages.append({"role": "user", "content": text, "trade_date": "".join(field)})
+
+    found = _days(_read(tmp_path, {"messages": messages}))
+    assert found == [f"2024-03-{day}" for day in days]
+
+
 def test_a_field_counts_more_than_the_prompt_and_a_given_field_more_than_both(
     tmp_path: Path,
 ) -> None:

@@ -91,14 +91,15 @@ def role_of(value: Mapping[str, JsonValue]) -> Role | None:
         if not isinstance(word, str):
             continue
 
-        role = _ROLES.get(_SUFFIX.sub("", plain_word(word)))
+        plain = plain_word(word)
+        role = _ROLES.get(_SUFFIX.sub("", plain))
         if role is not None:
             return role
-
-    kind = kind_of(value)
-    if is_result(kind):
-        return "tool"
-    return "reply" if is_call(kind) else None
+        if is_result(plain):
+            return "tool"
+        if is_call(plain):
+            return "reply"
+    return None
 
 
 def is_result(word: str) -> bool:

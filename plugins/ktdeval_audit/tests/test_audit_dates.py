@@ -134,6 +134,8 @@ PLANNED = (
     '{{"symbol": "DIS", "date": "{}", "epsEstimate": 1.46}}',
     '{{"expiration": "{}", "lastPrice": 3.2}}',
     "Expires: {}",
+    "- Resolution: {}T00:00:00Z (8 days from now)",
+    "until the market cutoff ({}), it has to rise",
     "公司将于{}披露半年报",
     "股权登记日为{}",
 )

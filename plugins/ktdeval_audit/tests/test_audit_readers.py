@@ -109,6 +109,19 @@ def test_items_of_the_responses_api_are_calls_and_results(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("key", ["from", "role"])
+def test_a_message_of_a_call_or_of_its_result_names_its_writer(tmp_path: Path, key: str) -> None:
+    turns = [
+        {key: "human", "value": "Today is 2024-03-06."},
+        {key: "function_call", "value": '{"current_date": "2024-03-08"}'},
+        {key: "function_response", "value": "101.52"},
+    ]
+    log = _read(tmp_path, {"conversations": turns})
+
+    assert [role for role, _ in texts_of(log)] == ["prompt", "reply", "tool"]
+    assert set(_days(log)) == {"2024-03-06"}
+
+
 def test_single_messages_are_joined_by_their_thread(tmp_path: Path) -> None:
     log = _read(
         tmp_path,

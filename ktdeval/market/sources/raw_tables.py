@@ -378,13 +378,15 @@ class BarTable:
         volume = self["volume"]
         close = self["close"]
         quiet = np.isnan(volume) & (flat | ~present.any(axis=0))
-        moves = np.append(
-            False, (close[1:] != close[:-1]) & flat[1:] & flat[:-1] & ~self.new_code[1:]
-        )
+        last_closes = pd.Series(close).groupby(self.column).ffill().to_numpy()
+        steps = np.abs(close[1:] - last_closes[:-1])
+        has_moved = np.append(False, (steps > 0) & ~self.new_code[1:])
+        moves = has_moved & flat & np.append(False, flat[:-1])
         has_volume = np.bincount(self.column[~quiet & (volume != 0)], minlength=len(self.codes)) > 0
         is_moving = np.bincount(self.column[moves], minlength=len(self.codes)) > 0
         without_trade = ~flat | (has_volume | ~is_moving)[self.column]
-        suspended = (volume == 0) | (quiet & without_trade)
+        # A halt repeats the last close; a flat bar with another is the close of a day of trade.
+        suspended = (volume == 0) | (quiet & without_trade & ~has_moved)
 
         if "traded" in self._source:
             suspended |= self["traded"] == 0

@@ -230,8 +230,11 @@ def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_sta
     still = table.assign(**{name: table[name].mask(own, 10.1) for name in FLAT})
     assert finding(market(still), "suspended_rows").count == 5
 
-    values.loc[7, "high"] = 11.0  # a bar that is not flat, so that the others are repeated prices
-    assert finding(market(values), "suspended_rows").count == 4
+    still.loc[7, "high"] = 11.0  # a bar of trade
+    assert finding(market(still), "suspended_rows").count == 4
+
+    values.loc[7, "high"] = 11.0  # after the first, which has no close before it, all have moved
+    assert finding(market(values), "suspended_rows").count == 1
 
 
 def test_members_that_left_in_the_look_back_are_counted_separately() -> None:

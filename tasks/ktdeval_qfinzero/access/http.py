@@ -203,13 +203,10 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
         methods = paths.setdefault(operation.path, {})
         methods[operation.method.lower()] = _operation(operation, is_guarded)
 
-    security: JsonObject = {"security": [{"token": []}]} if is_guarded else {}
-    scheme: JsonObject = (
-        {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if is_guarded else {}
-    )
+    security = {"security": [{"token": []}]} if is_guarded else {}
+    schemes = {"securitySchemes": _TEXTS["security_schemes"]} if is_guarded else {}
     return {
-        "openapi": "3.1.0",
-        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        **_TEXTS["head"],
         "info": {
             "title": "QFinZero services",
             "version": version("ktdeval"),
@@ -219,24 +216,9 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
         **security,
         "paths": paths,
         "components": {
-            **scheme,
+            **schemes,
             "schemas": {"Error": schema_of(types.ErrorEnvelope)},
-            "parameters": {
-                "Workspace": {
-                    "name": HEADER,
-                    "in": "header",
-                    "required": True,
-                    "description": (
-                        "the workspace that the call acts on; POST /workspaces opens one"
-                    ),
-                    "schema": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 64,
-                        "pattern": "^[A-Za-z0-9_-]+$",
-                    },
-                }
-            },
+            "parameters": {"Workspace": {"name": HEADER, **_TEXTS["workspace_parameter"]}},
         },
     }
 
@@ -286,11 +268,10 @@ def _operation(operation: Operation, is_guarded: bool) -> JsonObject:
 
 def _parameter(operation: Operation, name: str, location: Literal["path", "query"]) -> JsonObject:
     schema = dict(operation.properties[name])
-    required = name in operation.required
     return {
         "name": name,
         "in": location,
-        "required": required,
+        "required": name in operation.required,
         "description": schema["description"],
         "schema": schema,
     }

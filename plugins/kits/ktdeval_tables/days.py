@@ -52,7 +52,8 @@ _STAMPS = (
 _FORMATS = (*_DATES, *_STAMPS)
 _WITHOUT_MARKS = {"%Y%d%m", "%d%m%Y", "%Y%m%d%H%M%S", "%Y%m%d%H%M"}
 _OTHERS = (
-    "%b %d, %Y, %I:%M %p", "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%m/%d/%y %H:%M",
+    "%b %d, %Y, %I:%M %p", "%b %d, %Y, %I:%M:%S %p", "%d/%m/%y %H:%M:%S",
+    "%b %d, %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S", "%m/%d/%y %H:%M",
     "%d/%m/%y %H:%M", "%m/%d/%Y %I:%M %p", "%d/%m/%Y %I:%M %p", "%d.%m.%Y %H:%M", "%d-%m-%Y %H:%M",
     "%d-%m-%Y %H:%M:%S", "%m-%d-%Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%b-%d-%Y", "%b %Y", "%Y-%m",
 )  # fmt: skip

@@ -20,7 +20,7 @@ MISSING = (
 _NOTHING = frozenset(word.lower() for word in MISSING)
 _SIGNS = r"^([+-]?)[$¥¥€£]"
 _SIGN_INSIDE = r"^([$¥¥€£])-"
-_CURRENCY = r"^(?:US\$|HK\$|R\$|[A-Z]{3} )|(?: ?(?:USDT|USD|EUR|GBP|CNY|HKD|JPY|INR|CHF)| ?[€£元])$"
+_CURRENCY = r"^(?:US\$|HK\$|R\$|[A-Z]{3} )|(?: ?(?:USDT|USD|EUR|GBP|CNY|HKD|JPY|INR|CHF)| [A-Z]{3}| ?[€£元])$"
 _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
 """Letters behind a number, as `63.09M` or `1.2亿`."""
 

@@ -54,7 +54,7 @@ _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".gz", ".tsv", ".txt", ".xls
 _PICKLES = (".pkl", ".pickle")
 _BY_NAME = (
     "date", "shares", "price", "side", "fee", "entry price", "exit price", "entry fee", "exit fee",
-    "status", "profit", "flow", "return",
+    "status", "profit", "flow", "return", "currency",
 )  # fmt: skip
 """Roles that a program's table may also have by the names of its columns."""
 _LEVELS = 0.2  #: least account value that may be a ratio
@@ -223,7 +223,8 @@ def _program_table(
         zone = options.zone or program.zone
     if program.written_in:
         zone = options.zone or options.market_zone
-    clock = Clock(options.date_format, zone, program.written_in, program.is_label)
+    date_format = options.date_format or program.date_format
+    clock = Clock(date_format, zone, program.written_in, program.is_label)
     found = RoleTable(file, table, {}, clock, options.code, options.sessions)
     if program.ends and not table.is_ended:
         raise DataError(
@@ -237,7 +238,9 @@ def _program_table(
     columns = needed_columns(entry, found)
     roles: dict[str, tuple[str, ...]] = {}
     for role, written in entry.roles.items():
-        if near_name(written) in columns:
+        if written == NO_COLUMN:
+            roles[role] = (NO_COLUMN,)
+        elif near_name(written) in columns:
             roles[role] = (columns[near_name(written)],)
     kept = with_parts(entry, kept_rows(entry, found, columns), columns)
     given = {role: (column,) for role, column in resolve_given(table, options.roles).items()}

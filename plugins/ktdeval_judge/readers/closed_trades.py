@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -9,12 +11,14 @@ from ktdeval.errors import DataError
 from ktdeval_judge.readers.frames import ordered_trades, with_lines
 from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import is_kind
-from ktdeval_judge.readers.unread import check_unread
+from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
 
 _NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the exit"}
 _MAX_GAP = 0.2  #: share of a trade's profit, beside fees, from which on it is another's
 _FEES = 0.01  #: share of a trade's value that fees may take on both sides
+_MAX_OTHERS = 0.2  #: share of trades whose profits may be others
 _HALF = 0.5
+_DIRECTIONS = ("1", "-1", "1.0", "-1.0")
 _YES = ("true", "1", "1.0", "yes")
 
 
@@ -26,7 +30,7 @@ def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
         if not table.has(role):
             raise _lacks(table, role, words)
 
-    table = table.where(table.texts(_entry_role(table, "date")) != "")
+    table = _with_direction(table.where(table.texts(_entry_role(table, "date")) != ""))
     check_unread("closed", table, flows)
     shares, is_long = _sizes(table)
     entry_price = table.positive(_entry_role(table, "price"))
@@ -73,6 +77,16 @@ def _lacks(table: RoleTable, role: str, words: str) -> DataError:
 def _entry_role(table: RoleTable, what: str) -> str:
     role = f"entry {what}"
     return role if table.has(role) else what
+
+
+def _with_direction(table: RoleTable) -> RoleTable:
+    """Return a table whose column of positions is its side, where all its cells are 1 and -1."""
+    if "side" in table.roles or not table.has("position"):
+        return table
+    if not table.words("position").isin(_DIRECTIONS).all():
+        return table
+    roles = {role: columns for role, columns in table.roles.items() if role != "position"}
+    return replace(table, roles={**roles, "side": table.roles["position"]})
 
 
 def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
@@ -142,8 +156,8 @@ def _check_exits(
 def _check_profits(
     table: RoleTable, entries: pd.DataFrame, exits: pd.DataFrame, is_closed: pd.Series
 ) -> None:
-    """Raise DataError where most profits are not those of the sizes and prices: of contracts with a
-    multiplier, or in another currency.
+    """Raise DataError where a fifth of the profits are not those of the sizes and prices: of contracts
+    with a multiplier, in another currency, or of other sides.
     """
     if "profit" not in table.roles:
         return
@@ -153,11 +167,11 @@ def _check_profits(
     gross = sign * entries["shares"] * (exits["price"] - entries["price"])
     slack = _MAX_GAP * gross.abs() + _FEES * entries["shares"] * entries["price"]
     is_other = is_closed & profits.notna() & ((profits - gross).abs() > slack)
-    if is_other.sum() > _HALF * is_closed.sum():
+    if is_other.any():
+        table.note(
+            f"Profits that are not those of shares and prices: {int(is_other.sum())} of {len(table)} rows."
+        )
+    if is_other.sum() > _MAX_OTHERS * is_closed.sum():
         row = int(is_other.to_numpy().argmax())
         words = f"{profits.iloc[row]:g}, and the shares and prices give {gross.iloc[row]:g}"
-        advice = (
-            "contracts with a multiplier, or another currency: write shares and prices of the account; if"
-            " the profits are wrong, leave them out: --map profit=-"
-        )
-        table.refuse(row, table.column("profit"), f"{words}: {advice}")
+        table.refuse(row, table.column("profit"), f"{words}: {OTHER_SIZES}")

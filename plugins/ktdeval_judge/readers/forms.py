@@ -245,9 +245,9 @@ def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
     is_other = table.texts(size).isin(_NOTHING) & table.texts(price).isin(_NOTHING)
     is_other &= ~is_kind(table.words("side"), "buy", "sell", "long")
     if is_other.any() and not is_other.all():
-        kinds = table.texts("side")[is_other].unique()
-        shown = ", ".join(kinds[:8])
-        table.note(f"Left out: {int(is_other.sum())} rows without shares and price: {shown}.")
+        kinds = [kind for kind in table.texts("side")[is_other].unique() if kind]
+        shown = f": {', '.join(kinds[:8])}" if kinds else ""
+        table.note(f"Left out: {int(is_other.sum())} rows without shares and price{shown}.")
     return table.where(~is_other)
 
 

@@ -85,6 +85,7 @@ class Program(Value):
 
     tables: tuple[ProgramTable, ...]
     form: str = ""  #: of all tables together
+    date_format: str = ""
     zone: str = ""
     written_in: str = ""
     own_zone: bool = False

@@ -173,7 +173,7 @@ class RoleTable:
         if role == "date":
             words = "has no column of days (date, datetime, timestamp)"
         return DataError(
-            f"{self.place}: {words}; {self.shown}; name it: {option}; a file of a program is named by"
+            f"{self.place}: {words}; {self.shown}; add it, or name it: {option}; a file of a program is named by"
             " --from"
         )
 

@@ -26,6 +26,8 @@ from ktdeval_tables.numbers import parse_figures
 _ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values beside a table
 _SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles of which each column counts
 _BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are told by their cells
+_DATES = frozenset({"date", "entry date", "exit date"})
+_ABOVE_ZERO = frozenset({"nav", "entry price", "exit price"})
 _CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
 """Roles of which the first of several columns is taken: the others say the same in other words."""
 _BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
@@ -95,7 +97,7 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
 
     for is_weak, place in product((False, True), range(_SPELLINGS)):
         for role, names in role_names().items():
-            is_told = role in roles and (is_weak or place > 0) and role not in _SEVERAL
+            is_told = role in roles and (is_weak or (place > 0 and role not in _SEVERAL))
             if is_told or role in given or role in _ONLY_BESIDE:
                 continue
             wanted = [name for name, weak in names if weak == is_weak]
@@ -163,12 +165,12 @@ def _fits(table: CellTable, role: str, column: str) -> bool:
     """Whether the cells of a column can be those of a role, where its name alone does not say so."""
     cells = table.cells[column]
     filled = cells[cells != ""].head(1000)
-    if role == "date":
+    if role in _DATES:
         return _are_days(table, column)
     if role == "code":
         are_codes = filled.str.contains("[A-Za-z]|^[0-9]{6}$|^[0-9]{1,5}$", regex=True)
         return bool(are_codes.all())
-    if role == "nav":
+    if role in _ABOVE_ZERO:
         numbers, bad = parse_figures(filled, table.decimal)
         is_wrong = bad.any() or (numbers <= 0).any() or filled.str.contains("%").any()
         return not is_wrong

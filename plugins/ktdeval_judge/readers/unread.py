@@ -16,7 +16,7 @@ from ktdeval_judge.readers.roles import near_name, words_of
 from ktdeval_tables.numbers import parse_figures
 
 _REFUSED: Mapping[str, str] = {
-    "flow": "it is no return: say --flows {column}, take it out of the values, or give the returns",
+    "flow": "it is no return: say --flows {column!r}, take it out of the values, or give the returns",
     "multiplier": "write shares as they are held, and drop the column",
     "contract": "keep the rows of shares, and drop the column",
 }
@@ -32,8 +32,18 @@ _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
 _SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # of a side
 _MAX_WORDS = 12  # of a column, from which on it is none of sides
+_HALF = 0.5
+_FEES = 0.01  # of what was traded
+OTHER_SIZES = (
+    "contracts or lots with a multiplier, another currency, or other sides: write shares, sides and prices"
+    " of the account; if the profits are wrong, leave them out: --map profit=-"
+)
 _SLACK = 1e-3  # share of a value up to which its change is the profit of a file
 _EPSILON = 1e-9  # shares below which a position is closed
+_PRICES = ("price", "filled price", "entry price", "exit price")
+_FIGURE = (
+    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # of a price, beside its sign of money
+)
 _OF_VALUES = ("values", "returns")
 _TARGETS = ("weights", "holdings")
 _READ: Mapping[str, frozenset[str]] = {
@@ -62,8 +72,7 @@ def check_unread(
     in a note. `flows`: the column that the user names; `found`: fills with moment, code, side and
     shares, or values by day.
     """
-    for role, advice in _REFUSED.items():
-        _refuse_said(table, role, advice, flows)
+    _refuse_meanings(form, table, flows)
     _check_currency(form, table)
     if form == "orders":
         _refuse_said(table, "limit", _LIMIT, flows)
@@ -82,6 +91,15 @@ def check_unread(
             unread += [repr(column) for column in columns]
     if unread:
         table.note(f"Not read: {', '.join(unread)}.")
+
+
+def _refuse_meanings(form: str, table: RoleTable, flows: str) -> None:
+    """Raise DataError where a column says that a row means something else; beside account values a
+    strike or a premium does not.
+    """
+    for role, advice in _REFUSED.items():
+        if role != "contract" or form not in _OF_VALUES:
+            _refuse_said(table, role, advice, flows)
 
 
 def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
@@ -119,6 +137,27 @@ def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
         row = int(opens.to_numpy().argmax())
         cell = table.texts("profit").iloc[row][:40]
         table.refuse(row, column, f"{cell!r} is not read; {_TWO_ROWS}")
+    _check_gains(table, keyed.assign(profit=profits.fillna(0.0)))
+
+
+def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
+    """Raise DataError where the profits of a code whose positions are all closed are not nearly those
+    of its shares and prices: sizes are lots or contracts.
+    """
+    money = fills["signed"] * fills["price"]
+    by_code = fills.assign(gain=-money, size=money.abs()).groupby("code")
+    sums = by_code[["signed", "profit", "gain", "size"]].sum()
+    closed = sums[(sums["signed"].abs() < _EPSILON) & (sums["profit"] != 0)]
+    gap = (closed["profit"] - closed["gain"]).abs()
+    larger = closed[["profit", "gain"]].abs().max(axis=1)
+    is_other = gap > _HALF * larger + _FEES * closed["size"]
+    if is_other.any():
+        code = str(is_other.idxmax())
+        profit, gain = closed.loc[code, ["profit", "gain"]]
+        raise DataError(
+            f"{table.place}: column {table.column('profit')}: of {code[:40]} {profit:,.6g} in all, and the"
+            f" shares and prices give {gain:,.6g}: {OTHER_SIZES}"
+        )
 
 
 def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
@@ -150,15 +189,19 @@ def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
 
 
 def _check_currency(form: str, table: RoleTable) -> None:
-    if "currency" not in table.roles or form in _OF_VALUES:
+    if form in _OF_VALUES:
         return
-    cells = table.texts("currency")
-    named = cells[cells != ""].unique()
-    if len(named) > 1:
-        shown = ", ".join(map(str, named))[:80]
-        raise DataError(
-            f"{table.place}: column {table.column('currency')}: {shown}: write one file a currency"
-        )
+    for role in ("currency", *_PRICES):
+        if role in table.roles:
+            cells = table.texts(role)
+            signs = cells if role == "currency" else cells.str.replace(_FIGURE, "", regex=True)
+            named = signs[signs != ""].unique()
+            if len(named) > 1:
+                shown = ", ".join(map(str, named))[:80]
+                column = table.column(role)
+                raise DataError(
+                    f"{table.place}: column {column}: {shown}: write one file a currency"
+                )
 
 
 def _check_sides(table: RoleTable) -> None:

@@ -134,14 +134,15 @@ def _read_conversations(
     for key, members in threads.items():
         texts: list[LogText] = []
         for number, item in enumerate(members):
+            place = f"message {number}" if len(members) > 1 else ""
             reader = TextReader(item.line, item.value.get("attachments"))
-            found = list(reader.texts(item.value, None, f"message {number}" if members[1:] else ""))
+            found = list(reader.texts(item.value, None, place))
             texts += found
             said |= dict.fromkeys(reader.notes)
             if not found and kind_of(item.value) not in REPEATS:
                 without_text[_kind_without_text(item.value)] += 1
 
-        name = _record_name(members[0], key) if isinstance(key, int) else key or "conversation"
+        name = key or "conversation" if isinstance(key, str) else _record_name(members[0], key)
         fields = _fields_of(members[0], form) if len(members) == 1 else {}
         yield _as_decision(f"{form.title}{name}", members, texts, fields)
 
@@ -268,8 +269,9 @@ def _split(
 
     heads = {path.partition(".")[0] for path in named.values()}
     rests = {option: path.partition(".")[2] for option, path in named.items()}
-    inner = first_at(value, tuple(heads)) if len(heads) == 1 and all(rests.values()) else None
-    if isinstance(inner, list):
+    go_on = len(heads) == 1 and all(rests.values())
+    inner = first_at(value, tuple(heads))
+    if go_on and isinstance(inner, list):
         yield from _split(inner, rests)
     else:
         yield value, dict(named)

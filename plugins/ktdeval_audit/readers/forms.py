@@ -24,16 +24,16 @@ class LogForm:
     keys: tuple[str, ...]  #: sets of dotted keys, each separated by spaces; one is enough
     title: str = ""  #: stands before the name of a decision
     has_spans: bool = False
-    items: str | None = (
-        None  #: path of the items in a record; empty: itself; None: where they are found
-    )
+    items: str | None = None  #: key of a record's items; empty: itself; None: wherever they are
     fields_at: str = ""  #: path of the metadata in which a day may stand; empty: anywhere
 
     def matches(self, record: JsonValue) -> bool:
         """Whether a record has the keys of this form."""
-        return any(
-            all(first_at(record, (key,)) is not None for key in keys.split()) for keys in self.keys
-        )
+        return any(_has_keys(record, keys) for keys in self.keys)
+
+
+def _has_keys(record: JsonValue, keys: str) -> bool:
+    return all(first_at(record, (key,)) is not None for key in keys.split())
 
 
 FORMS = (

@@ -116,12 +116,19 @@ class Span:
             return True
         return first_at(self.value, (*_SENT, *_REPLIED)) is not None
 
+    @property
+    def is_tool(self) -> bool:
+        """Whether it says that it is the call of a tool."""
+        return self.kind in _TOOL_KINDS
+
     def fields(self) -> dict[str, JsonValue]:
         """Return what a span says beside its texts, by dotted name; arguments of a tool are no facts of
         the decision.
         """
-        facts = flat_fields({key: item for key, item in self.value.items() if part_of(key) is None})
-        for path in (*_METADATA, *(() if self.kind in _TOOL_KINDS else _INPUTS)):
+        own = {key: item for key, item in self.value.items() if part_of(key) is None}
+        facts = flat_fields(own)
+        paths = _METADATA if self.is_tool else (*_METADATA, *_INPUTS)
+        for path in paths:
             found = parse_text(first_at(self.value, (path,)))
             facts |= flat_fields(found, f"{path.removeprefix('attributes.')}.")
         return facts
@@ -166,17 +173,19 @@ def trace_texts(spans: Sequence[Span]) -> Iterator[LogText]:
     for span in spans:
         if span.asks_a_model:
             found += _model_texts(span)
-        elif span.kind in _TOOL_KINDS or _looks_like_a_tool(span, parents):
+        elif span.is_tool or _looks_like_a_tool(span, parents):
             found += _tool_texts(span)
 
     roles = {text.role for text in found}
-    for span in spans:
-        if not span.parent and not span.asks_a_model and span.kind not in _TOOL_KINDS:
-            if "prompt" not in roles:
-                yield from _side_texts(span, (), _INPUTS, "prompt")
-            if "reply" not in roles:
-                found += _side_texts(span, (), _OUTPUTS, "reply")
+    tops = [span for span in spans if not (span.parent or span.asks_a_model or span.is_tool)]
+    for span in tops:
+        if "prompt" not in roles:
+            yield from _side_texts(span, _INPUTS, "prompt")
+
     yield from found
+    for span in tops:
+        if "reply" not in roles:
+            yield from _side_texts(span, _OUTPUTS, "reply")
 
 
 def _looks_like_a_tool(span: Span, parents: set[str]) -> bool:
@@ -190,16 +199,14 @@ def _model_texts(span: Span) -> Iterator[LogText]:
     instructions = first_at(span.value, ("attributes.gen_ai.system_instructions",))
     place = f"span {span.id}/gen_ai.system_instructions"
     yield from reader.texts(parse_text(instructions), "prompt", place)
-    yield from _side_texts(span, _SENT, _INPUTS, "prompt")
+    yield from _side_texts(span, (*_SENT, *_INPUTS), "prompt")
     yield from _event_texts(span)
-    yield from _side_texts(span, _REPLIED, _OUTPUTS, "reply")
+    yield from _side_texts(span, (*_REPLIED, *_OUTPUTS), "reply")
 
 
-def _side_texts(
-    span: Span, messages: Sequence[str], values: Sequence[str], role: Role
-) -> Iterator[LogText]:
+def _side_texts(span: Span, paths: Sequence[str], role: Role) -> Iterator[LogText]:
     """Yield the texts at the first of some paths that has any."""
-    for path in (*messages, *values):
+    for path in paths:
         value = parse_text(first_at(span.value, (path,)))
         place = f"span {span.id}/{path.removeprefix('attributes.')}"
         reader = TextReader(span.line)
@@ -279,16 +286,13 @@ def _nest(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     nested: dict[str, Any] = {}
     for key in sorted(flat, key=_by_number):
         *heads, last = key.split(".")
-        holder = nested
+        holder: Any = nested
         for head in heads:
-            inner = holder.setdefault(head, {})
-            if not isinstance(inner, dict):
-                break
-            holder = inner
-        else:
+            holder = holder.setdefault(head, {}) if isinstance(holder, dict) else None
+        if isinstance(holder, dict):
             holder.setdefault(last, flat[key])
-            continue
-        nested[key] = flat[key]
+        else:
+            nested[key] = flat[key]
     return {key: _as_lists(value) for key, value in nested.items()}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ktdeval.values import JsonValue
 from ktdeval_audit.log_types import Role
@@ -19,6 +19,7 @@ Part = Literal["system", "prompt", "body", "content", "shown", "call", "result",
 
 `body`: the request or envelope around messages. `shown`: a report that an agent was given.
 """
+Meaning = TypeVar("Meaning", Role, Part)
 PARTS: tuple[Part, ...] = (
     "system",
     "body",
@@ -65,12 +66,15 @@ def plain_word(text: str) -> str:
     return re.sub(r"[^a-z]", "", text.lower())
 
 
-_ROLES: Mapping[str, Role] = {
-    word: role for role, words in _ROLE_WORDS.items() for word in words.split()
-}
-_PARTS: Mapping[str, Part] = {
-    word: part for part, words in _PART_WORDS.items() for word in words.split()
-}
+def _by_word(lists: Mapping[Meaning, str]) -> dict[str, Meaning]:
+    meanings: dict[str, Meaning] = {}
+    for meaning, words in lists.items():
+        meanings |= dict.fromkeys(words.split(), meaning)
+    return meanings
+
+
+_ROLES = _by_word(_ROLE_WORDS)
+_PARTS = _by_word(_PART_WORDS)
 
 
 def kind_of(value: Mapping[str, JsonValue]) -> str:
@@ -136,7 +140,8 @@ def holds_messages(value: JsonValue) -> bool:
     """Whether an object holds a list of messages, or a prompt with its reply."""
     if not isinstance(value, Mapping):
         return False
-    if any(isinstance(item, list) and item and is_message(item[0]) for item in value.values()):
+    lists = [item for item in value.values() if isinstance(item, list) and item]
+    if any(is_message(messages[0]) for messages in lists):
         return True
 
     parts = {part_of(key) for key in value}

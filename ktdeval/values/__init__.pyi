@@ -90,7 +90,7 @@ from ktdeval.values.strict_json import (
     unique_fields as unique_fields,
 )
 from ktdeval.values.tables.blocks import TextBlock as TextBlock, read_blocks as read_blocks
-from ktdeval.values.tables.file_kinds import is_workbook as is_workbook, table_kind as table_kind
+from ktdeval.values.tables.file_kinds import is_workbook as is_workbook
 from ktdeval.values.tables.rows import (
     LARGEST_JSON as LARGEST_JSON,
     NO_HEADER as NO_HEADER,

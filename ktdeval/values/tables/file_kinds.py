@@ -17,8 +17,8 @@ WORKBOOK = ".xlsx"
 _SHEETS = "xl/workbook.xml"
 
 
-def table_kind(path: Path, *, has_json: bool = True) -> Kind:
-    """Return the kind of a file, packed or not. `has_json`: whether JSON is a table here.
+def table_kind(path: Path) -> Kind:
+    """Return the kind of a file, packed or not.
 
     Raises OSError, EOFError, zlib.error: it can't be read; ValueError: it is no table, with advice.
     """
@@ -31,7 +31,7 @@ def table_kind(path: Path, *, has_json: bool = True) -> Kind:
     if head.startswith(PARQUET):
         return "parquet"
 
-    other = other_kind(head, table=not has_json)
+    other = other_kind(head, table=False)
     if other:
         raise ValueError(f"by its first bytes it is {other}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -245,10 +245,10 @@ def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
         yield line
 
 
-def csv_reader(lines: Iterator[str]) -> Any:
+def csv_reader(lines: Iterable[str], delimiter: str = ",") -> Any:
     """Return a strict reader of cells, as long as a line may be."""
     csv.field_size_limit(LONGEST_LINE)
-    return csv.reader(lines, strict=True)
+    return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
 def _csv_rows(table: TableFile, report: Report) -> Iterator[TableRow]:

@@ -31,7 +31,7 @@ from ktdeval_tables.json_tables import FoundTable, tables_in
 from ktdeval_tables.numbers import POINT
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections, stacked_tables
-from ktdeval_tables.table_sources import UNREADABLE, TableSource, unreadable
+from ktdeval_tables.table_sources import INDEX, UNREADABLE, TableSource, refuse_bytes, unreadable
 from ktdeval_tables.text_layout import BLANKS, each_once
 from ktdeval_tables.text_table import table_in_text
 from ktdeval_tables.xml_tables import xml_tables
@@ -40,7 +40,6 @@ Lines = npt.NDArray[np.int64]
 
 MAX_ROWS = 2_000_000
 _BATCH = 10_000  # rows that become columns together
-_INDEX = "__index_level_0__"  # of a frame whose index has no name
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +138,7 @@ def _csv_rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, line.split()
         return
 
-    csv_reader(iter(()))  # which raises the limit of a cell to that of a line
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv_reader(lines, delimiter)
     try:
         for cells in reader:
             if any(cells):
@@ -224,14 +222,13 @@ def _parquet_table(path: Path) -> CellTable:
     table.validate(full=True)  # texts are UTF-8
     columns = {}
     for name, column in zip(table.flatten().column_names, table.flatten().columns, strict=True):
-        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            raise ValueError(f"column {name!r} holds bytes ({column.type}); write texts")
+        refuse_bytes(name, column.type)
         if pa.types.is_nested(column.type):
             continue
 
         texts = pc.fill_null(pc.cast(column, pa.large_string()), "")
         cells = pd.Series(texts.to_pandas(), dtype="str").str.strip()
-        columns["" if name == _INDEX else name] = cells.mask(cells == "nan", "")
+        columns["" if name == INDEX else name] = cells.mask(cells == "nan", "")
 
     frame = pd.DataFrame(columns, index=range(table.num_rows))
     return CellTable(frame, np.arange(1, table.num_rows + 1))

@@ -41,7 +41,7 @@ _SIGNS: Mapping[str, tuple[str, ...]] = {
 }
 """Sign -> currencies that it may mean. A `$` may mean any dollar, or a coin that stays at one."""
 
-_SIGN_BEFORE = re.compile(r"[+-]?([¥¥€£])")
+_SIGN_BEFORE = re.compile(r"[+-]?([¥\uffe5€£])")
 _IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]](\s*\S+\s*$)?")
 
 

@@ -33,7 +33,7 @@ _STAMP = re.compile(
     r" ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?",
 )
 _MIDNIGHT = re.compile(r"0{1,2}:00(?::00(?:\.0+)?)?")
-_WEEKDAY = re.compile(r"[ ,，]*(?:星期|周)?[一二三四五六日天]$")
+WEEKDAY = re.compile(r"[ ,，]*(?:星期|周)?[一二三四五六日天]$")
 _UNIX_DIGITS = re.compile(r"[0-9]{9,10}|[0-9]{12,13}|[0-9]{15,16}|[0-9]{18,19}")
 _ROC_DAY = re.compile(r"([0-9]{2,3})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})")
 _SERIAL = re.compile(r"[2-7][0-9]{4}")
@@ -155,7 +155,7 @@ def _bare_cell(text: object) -> str:
     if isinstance(text, float) and text.is_integer():
         return str(int(text))
 
-    without_weekday = _WEEKDAY.sub("", str(text).strip())
+    without_weekday = WEEKDAY.sub("", str(text).strip())
     return re.sub(r"^([0-9]+)\.0+$", r"\1", without_weekday)
 
 

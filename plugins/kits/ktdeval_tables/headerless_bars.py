@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from ktdeval.market import parse_code
 from ktdeval_tables.days import looks_like_day
+from ktdeval_tables.numbers import NUMBER
 
 KLINES = (
     *("date", "open", "high", "low", "close", "volume"),
     *("-", "amount", "-", "-", "-", "-"),
 )
-NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _STAMP = re.compile(r"1[0-9]{9}(?:[0-9]{3}){0,3}")
 _FIRST_STAMP = 1e9  # seconds: 2001-09-09; rising numbers above it are times
 _FEW = 5  # rows that tell no volume from an adjusted close
@@ -162,5 +162,5 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
 
 def _cell_numbers(row: Sequence[str], places: Sequence[int]) -> list[float]:
     """Return cells as numbers, without signs and letters around them."""
-    bare = [row[place].strip("$¥%KMBkmb万亿").replace(",", "") for place in places]
+    bare = [row[place].strip("$¥\uffe5€£%KMBkmb万亿").replace(",", "") for place in places]
     return [float(cell or "nan") for cell in bare]

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from ktdeval.values import JsonValue, UnreadableError, WrittenNumber
 from ktdeval_tables.days import looks_like_day
-from ktdeval_tables.headerless_bars import NUMBER
+from ktdeval_tables.numbers import NUMBER
 
 Row = Mapping[str, JsonValue]
 

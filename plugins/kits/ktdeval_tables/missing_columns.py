@@ -16,13 +16,12 @@ from ktdeval_tables.codes import listed_in
 from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.headerless_bars import is_count
 from ktdeval_tables.names import NOT_READ, columns_beside, squeeze_name
-from ktdeval_tables.numbers import decimal_mark, to_numbers
+from ktdeval_tables.numbers import NUMBER, decimal_mark, to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.split_ratios import ratio_of
 
 _MELT_MEMBERS = "frame.melt('date', var_name='code', value_name='in').query('`in` > 0')"
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
-_NUMBER = re.compile(r"[+-]?[$¥¥€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 _DAYS = ("date", "in_date", "out_date", "time", "list_date")
 _TEXTS = ("name", "industry", "venue", "kind", "currency", "code_then", "index_code", "text")
 _ENTITY_KINDS = frozenset(get_args(EntityKind))
@@ -166,11 +165,11 @@ def _is_possible_column(field: str, header: FileHeader, name: str, reading: Read
     if field == "kind" and reading.file == "entities":
         return bool(cells) and {cell.strip().lower() for cell in cells} <= _ENTITY_KINDS
     if field in _TEXTS:
-        return bool(cells) and not any(map(_NUMBER.fullmatch, cells))
+        return bool(cells) and not any(map(NUMBER.fullmatch, cells))
     if field in ("ratio", "split_to"):
         return bool(cells) and all(ratio_of(cell) >= 0 for cell in cells)
 
-    are_numbers = bool(cells) and all(map(_NUMBER.fullmatch, cells)) and not _are_days(cells)
+    are_numbers = bool(cells) and all(map(NUMBER.fullmatch, cells)) and not _are_days(cells)
     if field in ("volume", "amount"):
         return are_numbers and may_be_count(cells)
     return are_numbers
@@ -178,7 +177,7 @@ def _is_possible_column(field: str, header: FileHeader, name: str, reading: Read
 
 def may_be_count(cells: Sequence[str]) -> bool:
     """Whether the cells of a column may be volumes or amounts."""
-    if not all(map(_NUMBER.fullmatch, cells)):
+    if not all(map(NUMBER.fullmatch, cells)):
         return False
     try:
         numbers = to_numbers(pd.Series(cells, dtype=str), "", decimal_mark(cells))

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ktdeval_tables.days import DAY_FORMATS, EXCEL, MIDNIGHT_ZONES, ROC, UNIX_UNITS, zone_of
+from ktdeval_tables.days import (
+    DAY_FORMATS,
+    EXCEL,
+    MIDNIGHT_ZONES,
+    ROC,
+    UNIX_UNITS,
+    WEEKDAY,
+    zone_of,
+)
 
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 _CLOCK = r"(?:[T ;,]+(?P<hour>[0-9]{1,2}):?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2}(?:[.,][0-9]+)?))?)?"
@@ -28,7 +36,6 @@ _UNBROKEN = (
 )
 _UNIX = r"[0-9]{9,10}(?:\.[0-9]+)?|[013-9][0-9]{11}|[0-9]{13}|[0-9]{15,16}|[0-9]{18,19}"
 _ROC_DAY = r"(?P<year>[0-9]{2,3})[-/.](?P<month>[0-9]{1,2})[-/.](?P<day>[0-9]{1,2})"
-_WEEKDAY = r"[ ,，]*(?:星期|周)?[一二三四五六日天]$"
 _FEW = 3  # cells that tell which zone's midnights they are
 _FIRST_YEAR, _LAST_YEAR = 1900, 2199
 _NO_TIME = pd.Timedelta(0)
@@ -64,7 +71,7 @@ def parse_moments(cells: pd.Series, clock: Clock) -> pd.Series:
     there is nothing. Raises CellFault: a cell is no day, or can mean two.
     """
     codes, uniques = pd.factorize(cells)
-    texts = pd.Series(uniques, dtype=str).str.replace(_WEEKDAY, "", regex=True).str.strip()
+    texts = pd.Series(uniques, dtype=str).str.replace(WEEKDAY, "", regex=True).str.strip()
     stamps = pd.Series(pd.NaT, index=texts.index, dtype="datetime64[ns]")
     filled = texts[texts != ""]
     if len(filled):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
@@ -18,13 +19,15 @@ MISSING = (
     "-", "--", "—",
 )  #: cells without a value, in any column but codes  # fmt: skip
 _NOTHING = frozenset(word.lower() for word in MISSING)
-_SIGNS = r"^([+-]?)[$¥¥€£]"
-_SIGN_INSIDE = r"^([$¥¥€£])-"
+_SIGNS = "^([+-]?)[$¥\uffe5€£]"
+_SIGN_INSIDE = "^([$¥\uffe5€£])-"
 _CURRENCY = r"^(?:US\$|HK\$|R\$|[A-Z]{3} )|(?: ?(?:USDT|USD|EUR|GBP|CNY|HKD|JPY|INR|CHF)| [A-Z]{3}| ?[€£元])$"
 _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
 """Letters behind a number, as `63.09M` or `1.2亿`."""
 
-_PLAIN = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+NUMBER = re.compile(r"[+-]?[$¥\uffe5€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
+"""A cell that is a number by its look, with signs of money, grouping and letters behind it."""
+PLAIN = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # 1,234.5 or 12,34,567; not 10,25, whose comma is decimal.
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"
 _COMMA_DECIMAL = r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:[.  ][0-9]{3})+)(?:,[0-9]*)?(?:[eE][+-]?[0-9]+)?"
@@ -89,7 +92,7 @@ def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd
         plain = bare.str.replace(r"[.  ]", "", regex=True).str.replace(",", ".")
     else:
         has_comma = bare.str.contains(",")
-        known = bare.str.fullmatch(_PLAIN) & ~has_comma
+        known = bare.str.fullmatch(PLAIN) & ~has_comma
         known |= bare.str.fullmatch(_GROUPED) & (decimal == POINT)
         known &= ~bare.str.fullmatch(_GROUPED_BY_POINTS) | (decimal != UNCLEAR)
         known |= lower.isin(["inf", "+inf", "-inf", "infinity", "-infinity"])

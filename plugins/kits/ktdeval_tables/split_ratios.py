@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
+from ktdeval_tables.numbers import PLAIN
+
 _NUMBER = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _PAIR = re.compile(
     rf"{_NUMBER}\s*(?::|/|-?\s*for\s*-?|-?\s*to\s*-?|-|：)\s*{_NUMBER}", re.IGNORECASE
 )
-
-
-_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def ratio_of(text: str) -> float:
@@ -24,4 +23,4 @@ def ratio_of(text: str) -> float:
         old = float(pair[2])
         return new / old if old else float("nan")
 
-    return float(cell) if _PLAIN.fullmatch(cell) else float("nan")
+    return float(cell) if re.fullmatch(PLAIN, cell) else float("nan")

@@ -34,6 +34,7 @@ PICKLE_ADVICE = (
     "is a pickle, which can run code when it is opened, and is never read; open it where it was"
     " written and save it by .to_csv(...) or .to_parquet(...)"
 )
+INDEX = "__index_level_0__"  #: name in Parquet of a frame's index without a name
 UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, OverflowError)
 """Errors of a file that can't be read."""
 
@@ -121,6 +122,12 @@ def source_kind(path: Path) -> Kind:
     """
     with open_unpacked(path) as stream:
         return kind_of(path, stream.read(SIGNATURE_BYTES))
+
+
+def refuse_bytes(column: str, kind: pa.DataType) -> None:
+    """Raise ValueError where a column of Parquet that is read as texts holds bytes."""
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise ValueError(f"column {column!r} holds bytes ({kind}); write texts")
 
 
 def kind_of(path: Path, head: bytes) -> Kind:

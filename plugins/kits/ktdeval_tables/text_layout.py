@@ -14,9 +14,9 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
 from ktdeval.values import first_words
 from ktdeval_tables.days import looks_like_day
-from ktdeval_tables.headerless_bars import KLINES, NUMBER, are_klines, guess_names, name_klines
+from ktdeval_tables.headerless_bars import KLINES, are_klines, guess_names, name_klines
 from ktdeval_tables.names import is_asset, squeeze_name, vendor_names
-from ktdeval_tables.numbers import COMMA, MISSING, POINT, UNCLEAR, decimal_mark
+from ktdeval_tables.numbers import COMMA, MISSING, NUMBER, POINT, UNCLEAR, decimal_mark
 
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
 _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal

@@ -35,7 +35,7 @@ from ktdeval_tables.names import (
 )
 from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
-from ktdeval_tables.table_sources import UNREADABLE, kind_of, source_kind
+from ktdeval_tables.table_sources import INDEX, UNREADABLE, kind_of, refuse_bytes, source_kind
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table, table_in_text
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
@@ -67,7 +67,6 @@ _FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
 _FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
 _TIMES = ("time", "时间")  # columns beside that of days
 _KEPT = "keep "  # before a column that rows are chosen by, where fields are names
-_INDEX = "__index_level_0__"  # of a frame without a name of its index
 _ROWS = 2**20  # of a text file read at once
 _MAX_NAMED = 3  # assets in a note
 _PACKED = "unpack it first"
@@ -301,7 +300,7 @@ class _ParquetFile:
     @property
     def has_days_in_its_index(self) -> bool:
         """Whether it was made from a frame with days in an index without a name."""
-        return _INDEX in self.header and pa.types.is_temporal(self.schema.field(_INDEX).type)
+        return INDEX in self.header and pa.types.is_temporal(self.schema.field(INDEX).type)
 
     def cells_of(self, _: str) -> list[str]:
         """Return no cells: a Parquet file's columns are only read when needed."""
@@ -428,7 +427,7 @@ def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
     found = {}
     first = source.header[0] if source.header else ""
     if "date" not in columns and isinstance(source, _ParquetFile) and source.has_days_in_its_index:
-        found["date"] = _INDEX
+        found["date"] = INDEX
 
     cells: Sequence[str] = []
     if first.startswith("Unnamed: "):
@@ -453,7 +452,9 @@ def _read_columns(
     text = [field for field in columns if field in _TEXT_FIELDS or field.startswith(_KEPT)]
     try:
         if isinstance(source, _ParquetFile):
-            _refuse_bytes(source, [columns[field] for field in text])
+            for field in text:
+                refuse_bytes(columns[field], source.schema.field(columns[field]).type)
+
             coded = [columns[field] for field in text if field in repeated]
 
             # All columns together are bounded, though one is read after the other.
@@ -487,14 +488,6 @@ def _read_columns(
     # Arrow does not return freed memory to the system by itself.
     pa.default_memory_pool().release_unused()
     return pd.DataFrame(kept, copy=False)
-
-
-def _refuse_bytes(source: _ParquetFile, columns: Sequence[str]) -> None:
-    """Raise ValueError where a column of texts holds bytes."""
-    for column in columns:
-        kind = source.schema.field(column).type
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            raise ValueError(f"column {column!r} holds bytes ({kind}); write texts")
 
 
 def normalise_codes(series: pd.Series) -> pd.Series:

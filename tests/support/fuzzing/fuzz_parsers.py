@@ -388,7 +388,11 @@ def _tables() -> dict[str, Parser]:
                 b'{"symbol":"A","data":[[1735171200000,1,2,0.5,1.5,100]]}',
                 b'{"Meta":{"2. Symbol":"A"},"Daily":{"2024-01-02":{"4. close":"1.5"}}}',
             ),
-            ("ktdeval_tables/document_bars.py", "ktdeval_tables/json_tables.py"),
+            (
+                "ktdeval_tables/document_bars.py",
+                "ktdeval_tables/json_tables.py",
+                "ktdeval_tables/table_sources.py",
+            ),
             (ValueError,),  # as for a market csv
         ),
         "market xlsx": Parser(

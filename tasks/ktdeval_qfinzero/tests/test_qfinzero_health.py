@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ktdeval_qfinzero.access.pages.health import Health, coverage_of
+from ktdeval_qfinzero.access.pages.health import Health, coverage_of, data_health
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset_storage import open_dataset
@@ -54,7 +54,17 @@ def test_datasets_are_described_whatever_state_they_are_in(tiny: Path, tmp_path:
     assert all(service.latency_ms > 0 for service in served.services)
     assert "stock" in {group.name for group in served.coverage}
     assert health.check("0") == []
-    assert "not a dataset" in absent.problem
+    assert served.problems == ()
+    assert "not a dataset" in absent.problems[0]
+
+    dataset = open_dataset(tiny)
+    for file in tiny.rglob("*.parquet"):
+        file.write_bytes(b"torn" * file.stat().st_size)
+
+    torn = data_health(tiny, dataset, None)
+
+    assert torn.problems
+    assert torn.coverage == ()
 
     (tiny / "manifest.json").write_text("{")
 

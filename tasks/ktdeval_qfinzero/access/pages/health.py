@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.errors import DataError
+from ktdeval.errors import KtdevalError
 from ktdeval.values import JsonValue, Value
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
@@ -24,13 +23,14 @@ from ktdeval_qfinzero.data.make_and_check import check_folder
 from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
-from ktdeval_qfinzero.errors import ServiceError, invalid
+from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 _PROBES: Final = ("UPQ.health.freshness", "ESP.health.freshness", "PMB.account.list")
 _MAX_FINDINGS: Final = 200
+_MAX_PROBLEMS: Final = 50
 
 Days = npt.NDArray[np.datetime64]
 """[n] ascending distinct days, datetime64[D]."""
@@ -78,7 +78,7 @@ class DataHealth(Value, frozen=True):
     """State of one dataset."""
 
     folder: str
-    problem: str  #: why it can't be read; the rest is then empty
+    problems: tuple[str, ...]  #: what can't be read of it; at most 50
     name: str = ""
     content_id: str = ""
     is_synthetic: bool = False
@@ -100,12 +100,9 @@ class Health:
 
     def report(self) -> list[DataHealth]:
         """Look at all datasets, the served one first; nothing is raised for what is wrong in them."""
-        return [self._served, *map(_watched_health, self._folders[1:])]
-
-    @cached_property
-    def _served(self) -> DataHealth:
-        dataset = self._workspaces.dataset
-        return data_health(self._folders[0], dataset, self._workspaces.limits.as_of_ns)
+        as_of_ns = self._workspaces.limits.as_of_ns
+        served = data_health(self._folders[0], self._workspaces.dataset, as_of_ns)
+        return [served, *map(_watched_health, self._folders[1:])]
 
     def check(self, folder: str) -> list[str]:
         """Read a whole dataset, by its place in the report, and return what is wrong with it, errors
@@ -121,26 +118,35 @@ class Health:
 def _watched_health(folder: Path) -> DataHealth:
     try:
         return data_health(folder, open_dataset(folder), None)
-    except DataError as error:
-        return DataHealth(folder=str(folder), problem=str(error))
+    except KtdevalError as error:
+        return DataHealth(folder=str(folder), problems=(str(error),))
 
 
 def data_health(folder: Path, dataset: Dataset, as_of_ns: int | None) -> DataHealth:
-    """Call the services on a dataset and count its days, as of a moment; None: its end."""
+    """Call the services on a dataset and count its days, as of a moment; None: its end. Whatever
+    can't be read is named, and nothing is raised for it.
+    """
     info = dataset.info
     if as_of_ns is None:
         as_of_ns = day_start(info.last_day) + DAY
 
     workspace = Workspace(dataset, as_of_ns)
+    problems: list[str] = []
+    coverage: tuple[DayCoverage, ...] = ()
+    try:
+        coverage = _coverage(workspace.view, info.calendar, problems)
+    except KtdevalError as error:
+        problems.append(str(error))
+
     return DataHealth(
         folder=str(folder),
-        problem="",
+        problems=tuple(problems[:_MAX_PROBLEMS]),
         name=info.name,
         content_id=info.content_id,
         is_synthetic=info.synthetic,
         as_of_ts=moment_text(as_of_ns),
         services=tuple(_probe_service(workspace, name) for name in _PROBES),
-        coverage=_coverage(workspace.view, info.calendar),
+        coverage=coverage,
     )
 
 
@@ -150,21 +156,22 @@ def _probe_service(workspace: Workspace, name: str) -> ServiceState:
     problem = ""
     try:
         answer = catalogue().call(workspace, name, {})
-    except (ServiceError, DataError) as error:
+    except KtdevalError as error:
         problem = str(error)
 
     latency_ms = 1000 * (time.perf_counter() - began)
     return ServiceState(call=name, answer=answer, problem=problem, latency_ms=latency_ms)
 
 
-def _coverage(view: DatasetView, calendar: str) -> tuple[DayCoverage, ...]:
-    """Count the daily bars of stocks and coins; a file that can't be read counts as no bar."""
+def _coverage(view: DatasetView, calendar: str, problems: list[str]) -> tuple[DayCoverage, ...]:
+    """Count the daily bars of stocks and coins; those that can't be read are added to problems."""
     groups: dict[str, dict[str, Days]] = {}
     everything = MomentSpan(0, view.as_of_ns)
     for row in view.symbols():
         try:
             bars = view.bars(row.asset_class, row.symbol, "day", everything)
-        except DataError:
+        except KtdevalError as error:
+            problems.append(f"{row.symbol}: {error}")
             continue
 
         if len(bars):

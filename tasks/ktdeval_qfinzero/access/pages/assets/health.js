@@ -103,7 +103,8 @@ window.health = (() => {
     return section(
       one.name || one.folder,
       facts([["folder", one.folder], ["id", one.content_id.slice(0, 16)], ["as of", one.as_of_ts]]),
-      one.problem ? el("p.trouble", {role: "alert"}, one.problem) : [
+      one.problems.length ? el("div.trouble", {role: "alert"}, el("ul", {}, one.problems.map((line) => el("li", {}, line)))) : null,
+      one.services.length ? [
         table("Services", ["call", "state", {text: "latency", n: true}], one.services.map((service) => [
           el("code", {}, service.call),
           service.problem ? [kt.chip("fails", "bad"), " ", service.problem] : kt.chip("answers", "good"),
@@ -112,7 +113,7 @@ window.health = (() => {
         table("Sources", ["source", "newest row", {text: "instruments", n: true}], sourceRows(one)),
         one.coverage.length ? table("Daily bars", ["data", "first day", "last day", {text: "complete", n: true}, {text: "sessions behind today", n: true}], one.coverage.map((group) => [group.name, group.days[0].day, group.days.at(-1).day, percent(group.complete), behind(group)])) : el("p.empty", {}, "No daily bars."),
         groups,
-      ],
+      ] : null,
       check(number),
     );
   }

@@ -203,8 +203,8 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
         methods = paths.setdefault(operation.path, {})
         methods[operation.method.lower()] = _operation(operation, is_guarded)
 
-    security = {"security": [{"token": []}]} if is_guarded else {}
-    schemes = {"securitySchemes": _TEXTS["security_schemes"]} if is_guarded else {}
+    security: JsonObject = {"security": [{"token": []}]} if is_guarded else {}
+    schemes: JsonObject = {"securitySchemes": _TEXTS["security_schemes"]} if is_guarded else {}
     return {
         **_TEXTS["head"],
         "info": {

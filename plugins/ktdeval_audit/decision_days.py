@@ -107,14 +107,15 @@ def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
 
     names = list(fields)
     known = f"; fields: {', '.join(names[:12])}" if names else ""
+    first = log.decisions[0].title
     if day_map is not None:
-        first = log.decisions[0].title
         return f"--day-map {day_map}: names no decision of the log, such as {first!r}"
     if day_field is not None:
         return f"--day-field {day_field!r}: no decision of {log.source} has it{known}"
     return (
         f"{log.source}: no decision names its day; name a field with --day-field, a table of decision"
-        f" and day with --day-map, or write `Today is 2024-03-05` into the prompt{known}"
+        f" and day with --day-map (the first decision is {first!r}), or write `Today is 2024-03-05`"
+        f" into the prompt{known}"
     )
 
 

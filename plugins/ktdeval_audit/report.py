@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ktdeval.cards import count
 from ktdeval_audit.audit import AuditReport
 from ktdeval_audit.findings import LEVELS, RULES, Finding, path_of
 from ktdeval_audit.log_rules import CutoffFacts
@@ -52,8 +53,8 @@ def _scope(report: AuditReport) -> str:
     market = f" against {report.market}" if report.market else ""
     logs = f"{report.files} logs in " if report.files > 1 else ""
     return (
-        f"{report.decisions} decisions of {logs}{report.log} ({report.kind}),"
-        f" {report.first_day} to {report.last_day}, {report.texts} texts{market}"
+        f"{count(report.decisions, 'decision')} of {logs}{report.log} ({report.kind}),"
+        f" {report.first_day} to {report.last_day}, {count(report.texts, 'text')}{market}"
     )
 
 

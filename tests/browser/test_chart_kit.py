@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from browser_pages import Chromium, needs_browser
-from ktdeval_pages.assets import charts_script, shared_script
+from browser_pages import Chromium, needs_browser, wait_until
+from ktdeval_pages.assets import charts_script, shared_script, vendor_files
 
 pytestmark = needs_browser
 
@@ -139,3 +139,57 @@ def test_intervals_are_drawn_for_rows_that_have_one(tab: Any, scheme: str) -> No
     )
 
     assert cells == [4, 4]
+
+
+def test_paper_has_every_chart_at_its_own_width(tab: Any) -> None:
+    """One that nobody has looked at, too; on a wide screen the end of each would be cut off."""
+    scripts = dict(vendor_files())
+    for name in ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js"):
+        tab.add_script_tag(content=scripts[name])
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    tab.evaluate(
+        """() => {
+          const place = document.getElementById("place");
+          place.style.width = "1200px";
+          for (let at = 0; at < 2; at++) {
+            const line = {label: "NAV", days: ["2024-01-02", "2024-01-03"], nav: [100, 101]};
+            kt.charts.equity(place.appendChild(document.createElement("div")), [line]);
+            place.append(Object.assign(document.createElement("div"), {style: "height:3000px"}));
+          }
+        }"""
+    )
+    wait_until(tab, "document.querySelectorAll('[data-drawn]').length === 1")
+    on_screen = tab.evaluate("document.querySelector('[data-drawn] svg').clientWidth")
+
+    tab.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    wait_until(tab, "document.querySelectorAll('[data-drawn]').length === 2")
+    widths = tab.evaluate(
+        "[...document.querySelectorAll('[data-drawn] svg')].map((svg) => svg.clientWidth)"
+    )
+
+    assert on_screen > 1000
+    assert max(widths) <= 680
+
+
+def test_what_is_loaded_when_seen_is_loaded_before_the_page_prints(tab: Any) -> None:
+    scripts = dict(vendor_files())
+    for name in ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js"):
+        tab.add_script_tag(content=scripts[name])
+    found = tab.evaluate(
+        """async () => {
+          const loaded = [];
+          const places = ["far", "gone"].map((name) => {
+            const place = document.createElement("div");
+            document.body.append(Object.assign(document.createElement("div"), {style: "height:3000px"}), place);
+            kt.charts.whenSeen(place, async () => loaded.push(name));
+            return place;
+          });
+          places[1].remove();
+          window.print = () => loaded.push("print");
+          await kt.charts.print();
+          await kt.charts.print();
+          return loaded;
+        }"""
+    )
+
+    assert found == ["far", "print", "print"]

@@ -24,8 +24,10 @@ kt.charts.colors()
     the eight colours of lines, in order, in the theme of the moment
 kt.charts.script(path)
     loads a script of this site once
+kt.charts.whenSeen(place, load)
+    calls a function that loads what belongs to a place once that is near the window, or is printed
 kt.charts.print()
-    draws everything, then prints */
+    loads and draws everything, then prints */
 "use strict";
 
 (() => {
@@ -49,6 +51,8 @@ kt.charts.print()
   ];
   const figures = new Map(); // plot -> what draws it
   const scripts = new Map();
+  const waiting = new Map(); // place -> what loads it once it is seen
+  const PAPER_WIDTH = 680; // of A4 between its margins, in pixels of CSS
   let printing = false;
 
   /** Tokens of the theme on show; `colors` are those of lines, in their order. */
@@ -217,7 +221,7 @@ kt.charts.print()
       await libraries();
       // it has no place: drawn once it has one
       if (!plot.isConnected || !plot.clientWidth) return void shown.observe(plot);
-      const width = plot.clientWidth;
+      const width = printing ? Math.min(plot.clientWidth, PAPER_WIDTH) : plot.clientWidth;
       const whole = complete(spec, palette(), width);
       const runtime = window.vega.parse(window.vegaLite.compile(whole).spec, null, {ast: true});
       plot.vega?.finalize();
@@ -630,10 +634,27 @@ kt.charts.print()
     });
   }
 
-  // -- printing: on white, with what was not yet looked at
+  // -- what is loaded once it is near the window
+
+  function whenSeen(place, act) {
+    const load = () => {
+      seen.disconnect();
+      waiting.delete(place);
+      return act();
+    };
+    const seen = new IntersectionObserver(
+      (entries) => entries.some((entry) => entry.isIntersecting) && load(),
+      {rootMargin: "300px"},
+    );
+    waiting.set(place, load);
+    seen.observe(place);
+  }
+
+  // -- printing: on white and paper's width, with what was not yet looked at
 
   async function print() {
-    await libraries();
+    const loads = [...waiting].filter(([place]) => place.isConnected).map(([, load]) => load());
+    await Promise.all([libraries(), ...loads]);
     printing = true;
     for (const [plot, show] of figures) if (plot.isConnected) await show();
     window.print();
@@ -641,7 +662,7 @@ kt.charts.print()
 
   window.addEventListener("beforeprint", () => {
     printing = true;
-    if (window.vega?.expressionInterpreter) redraw();
+    if (window.vega?.expressionInterpreter) redraw(true);
   });
   window.addEventListener("afterprint", () => {
     printing = false;
@@ -656,6 +677,7 @@ kt.charts.print()
     percentAxis,
     dayAxis,
     print,
+    whenSeen,
     script,
     distinct,
     colors: () => palette().colors,

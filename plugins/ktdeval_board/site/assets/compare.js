@@ -485,20 +485,14 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       return;
     }
     kt.replace(days, el("p.quiet.loading", {}, "Loading the decisions…"));
-    const seen = new IntersectionObserver(
-      async (entries) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        seen.disconnect();
-        try {
-          view.decisions = await Promise.all(view.sides.map(({id}) => kt.load(`decisions/${id}`)));
-          drawEpisode(view);
-        } catch (error) {
-          kt.replace(days, el("p.trouble", {}, error.message));
-        }
-      },
-      {rootMargin: "300px"},
-    );
-    seen.observe(days);
+    kt.charts.whenSeen(days, async () => {
+      try {
+        view.decisions = await Promise.all(view.sides.map(({id}) => kt.load(`decisions/${id}`)));
+        drawEpisode(view);
+      } catch (error) {
+        kt.replace(days, el("p.trouble", {}, error.message));
+      }
+    });
   }
 
   // -- the page
@@ -531,6 +525,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     kt.replace(
       view.body,
       head,
+      kt.button("Print this page", () => kt.charts.print(), {class: "small"}),
       test,
       view.series ? episodeSection(view) : el("p.quiet", {}, missing),
       figuresSection(view),

@@ -113,15 +113,7 @@ kt.portfolio.beside(place, [steps, steps])
         kt.replace(place, el("p.trouble", {}, error.message));
       }
     };
-    const seen = new IntersectionObserver(
-      (entries) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        seen.disconnect();
-        load();
-      },
-      {rootMargin: "300px"},
-    );
-    seen.observe(place);
+    kt.charts.whenSeen(place, load);
     return part("portfolio", "Portfolio", place);
   }
 

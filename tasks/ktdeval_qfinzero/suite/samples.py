@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final
 
 import click
+from msgspec import structs
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
@@ -265,7 +266,8 @@ class SuiteSamples:
         assert gold is not None  # of live items
         differing = differing_parts(end_state(workspace, whole=True), gold)
 
-        return replace(record, end_state_match=not differing, differing=differing).to_scores()
+        graded = structs.replace(record, end_state_match=not differing, differing=differing)
+        return graded.to_scores()
 
     # --- one question
 

@@ -54,6 +54,9 @@ _KEYWORDS: Final = (
     "additionalProperties",
     "default",
 )
+#: Bounds of numbers. `typing` keeps one annotation for equal ones, so that by the order of imports 0
+#: can be another package's 0.0: whole ones are written as such
+_BOUNDS: Final = ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")
 
 
 # ---- fields
@@ -253,7 +256,12 @@ class _Rewriter:
 
 
 def _in_order(schema: dict[str, Any]) -> dict[str, JsonValue]:
-    """Sort keywords: the order is part of the tools that models are shown."""
+    """Sort keywords: the order is part of the tools that models are shown. Whole bounds are integers."""
+    for keyword in _BOUNDS:
+        bound = schema.get(keyword)
+        if isinstance(bound, float) and bound.is_integer():
+            schema[keyword] = int(bound)
+
     last = schema.pop(_DESCRIBED_LAST, None)
     known = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
     ordered = known | schema

@@ -88,6 +88,10 @@ def written(schema: Any) -> str:
             {"type": "integer", "minimum": 1, "maximum": 9, "description": "Rows."},
         ),
         (
+            Annotated[float, Meta(gt=0.0, le=2.5e9)],
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 2500000000},
+        ),
+        (
             WithSide,
             {
                 "type": "object",
@@ -110,6 +114,7 @@ def written(schema: Any) -> str:
         "a description beside a struct",
         "chosen fields",
         "described last",
+        "whole bounds of a number",
         "absent but not null",
     ],
 )

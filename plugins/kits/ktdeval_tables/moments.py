@@ -91,7 +91,7 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
         if stamps is not None:
             has_offsets = _ZONED in clock.format
             is_moment = pd.Series(has_offsets or clock.format in UNIX_UNITS, index=texts.index)
-            return _local(stamps, is_moment, clock, _written(texts, clock.format))
+            return _local(stamps, is_moment, clock, _read_without_offset(texts, clock.format))
 
     is_unix = texts.str.fullmatch(_UNIX)
     if is_unix.all():
@@ -100,9 +100,9 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
     stamps, offsets = _ordered(texts)
     if stamps.isna().any():
         form = _usual_format(texts, stamps)
-        found = _parsed(texts, form)
+        found = _read_stamps(texts, form)
         is_moment = pd.Series(_ZONED in form, index=texts.index)
-        return _local(found, is_moment, clock, _written(texts, form))
+        return _local(found, is_moment, clock, _read_without_offset(texts, form))
 
     moments = stamps - offsets.fillna(_NO_TIME)
     return _local(moments, offsets.notna(), clock, stamps)
@@ -208,7 +208,7 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
         parts["year"] = (pd.to_numeric(parts["year"]) + 1911).astype("string")
         stamps = _assembled(parts)
     else:
-        stamps = _parsed(texts, form)
+        stamps = _read_stamps(texts, form)
 
     if stamps is None or stamps.isna().all():
         return None
@@ -220,7 +220,7 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
     return stamps.astype("datetime64[ns]")
 
 
-def _parsed(texts: pd.Series, form: str) -> pd.Series:
+def _read_stamps(texts: pd.Series, form: str) -> pd.Series:
     """Return stamps of a format of strptime, those with an offset in UTC; NaT for others, and beyond
     the years that tables have.
     """
@@ -231,12 +231,12 @@ def _parsed(texts: pd.Series, form: str) -> pd.Series:
     return stamps.where(is_of_our_time).astype("datetime64[ns]")
 
 
-def _written(texts: pd.Series, form: str) -> pd.Series | None:
+def _read_without_offset(texts: pd.Series, form: str) -> pd.Series | None:
     """Return stamps with an offset as they are written, without it; None: the format has no offset."""
     if _ZONED not in form:
         return None
     bare = texts.str.replace(f"{_OFFSET}$", "", regex=True)
-    return _parsed(bare, form.replace(_ZONED, "").strip())
+    return _read_stamps(bare, form.replace(_ZONED, "").strip())
 
 
 def _usual_format(texts: pd.Series, ordered: pd.Series) -> str:
@@ -246,7 +246,7 @@ def _usual_format(texts: pd.Series, ordered: pd.Series) -> str:
     fitting: dict[str, pd.Series] = {}
     most = pd.Series(False, index=texts.index)
     for form in DAY_FORMATS:
-        stamps = _parsed(texts, form)
+        stamps = _read_stamps(texts, form)
         is_read = stamps.notna()
         if is_read.all():
             fitting[form] = stamps

@@ -168,6 +168,18 @@ def test_there_are_three_cases_for_each_reader() -> None:
     } == dict.fromkeys(ALL_FILES.values(), True)
 
 
+def test_a_statement_without_a_table_of_trades_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "statement.csv"
+    path.write_text(
+        "Statement,Header,Field Name,Field Value\n"
+        "Statement,Data,BrokerName,Interactive Brokers LLC\n"
+        "Change in NAV,Header,Field Name,Field Value\n"
+        "Change in NAV,Data,Starting Value,100\n"
+    )
+    with pytest.raises(DataError, match="no trade and no account value of interactive-brokers"):
+        read_declared(path, ReadOptions(program="interactive-brokers"))
+
+
 def test_a_parquet_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.parquet"
     path.write_bytes((FILES / "qlib_parquet/report.parquet").read_bytes()[:-40])

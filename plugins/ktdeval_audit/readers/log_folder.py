@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval_audit.log_types import AgentLog, LoggedDecision
-from ktdeval_audit.readers import run_folder
+from ktdeval_audit.readers.run_folder import is_run
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".eval")
 _MAX_BYTES = 4 << 30  # of all files together
@@ -72,7 +72,7 @@ def _find_logs(folder: Path) -> tuple[list[Path], list[str]]:
     refused: list[OSError] = []
     for place, folders, names in os.walk(folder, onerror=refused.append):
         here = Path(place)
-        if run_folder.is_run(here):
+        if is_run(here):
             found.append(here)
             folders.clear()
             continue

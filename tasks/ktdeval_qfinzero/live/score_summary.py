@@ -16,42 +16,31 @@ _LEVEL: Final = 0.95
 
 
 class _Definition(Value, frozen=True):
-    """A score in a file `scores.yaml`."""
-
     formula: str
-    unit: str = "fraction"
+    unit: str
+    most: float | None
+    better: Literal["higher", "lower", ""]
     least: float | None = 0.0
-    most: float | None = 1.0
-    better: Literal["higher", "lower", ""] = "higher"
-    source: Literal["rules", "ours"] = "ours"
     headline: bool = True
-    live_only: bool = False
 
 
 class _Definitions(Value, frozen=True):
-    sources: dict[str, str]
+    source: str
     scores: dict[str, _Definition]
 
 
 @cache
-def read_definitions(
-    path: Path, rules: str = "", *, is_live: bool = True
-) -> Mapping[str, ScoreDefinition]:
-    """Read the definitions of a task's scores, in the order shown. `rules`: the task's rule set, which
-    is the source of some; `is_live`: whether its calls are made.
-    """
+def read_definitions(path: Path) -> Mapping[str, ScoreDefinition]:
+    """Read the definitions of a task's scores, in the order shown."""
     read = from_plain(load_yaml(path), _Definitions, path.name)
     defined: dict[str, ScoreDefinition] = {}
     for name, each in read.scores.items():
-        if each.live_only and not is_live:
-            continue
-
         defined[name] = ScoreDefinition(
             formula=each.formula,
             unit=each.unit,
             range=(each.least, each.most),
             better=each.better,
-            source=read.sources[rules if each.source == "rules" else each.source],
+            source=read.source,
             headline=each.headline,
         )
 

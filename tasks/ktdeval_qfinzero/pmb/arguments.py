@@ -56,7 +56,9 @@ Traded = Annotated[
     make_description("What is traded: a stock by symbol, or an option by contract."),
 ]
 TradeSide = Annotated[Side, make_description("BUY or SELL; selling more than is held goes short.")]
-Price = Annotated[float, Meta(gt=0, le=MAX_PRICE)]
+# `typing` keeps one annotation for equal ones: the empty schema keeps a bound 0 apart from another
+# package's 0.0
+Price = Annotated[float, Meta(gt=0, le=MAX_PRICE, extra_json_schema={})]
 Qty = Annotated[int, whole("Shares or contracts.", 1, MAX_QTY)]
 InForce = Annotated[
     TimeInForce,
@@ -170,7 +172,7 @@ class CreateAccount(Arguments, kw_only=True):
 
     base_currency: Annotated[str, Meta(min_length=1, max_length=8)] | None = None
     account_type: AccountType = "MARGIN"
-    initial_cash: Annotated[float, Meta(gt=0, le=MAX_CASH)] = 100_000
+    initial_cash: Annotated[float, Meta(gt=0, le=MAX_CASH, extra_json_schema={})] = 100_000
     start_date: ShortText | None = None
     timezone: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 
@@ -314,7 +316,9 @@ class PlaceSpread(InSession, kw_only=True):
 
     legs: Annotated[list[Leg], Meta(min_length=2, max_length=4)]
     qty: Annotated[int, Meta(ge=1, le=10_000)]
-    net_limit_price: Annotated[float, Meta(ge=-MAX_PRICE, le=MAX_PRICE)] | None = None
+    net_limit_price: (
+        Annotated[float, Meta(ge=-MAX_PRICE, le=MAX_PRICE, extra_json_schema={})] | None
+    ) = None
     time_in_force: InForce = "DAY"
     expire_ts: ExpireTs | None = None
     client_order_id: ClientOrderId | None = None

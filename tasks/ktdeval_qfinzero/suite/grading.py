@@ -72,7 +72,7 @@ class Earned(Value, frozen=True):
     @staticmethod
     def of(scores: AnswerScores) -> Earned:
         """Take the figures of scores."""
-        return Earned(**_metrics(scores))
+        return Earned(overall=scores.overall, tm=scores.tm, pa=scores.pa, ta=scores.ta)
 
 
 class Empty(Earned, frozen=True, omit_defaults=True):
@@ -98,25 +98,8 @@ class Facts(Value, frozen=True, omit_defaults=True):
     changes_state: bool | None = None
 
 
-class _PaperDetail(msgspec.Struct):
-    """Further figures of the paper's rules."""
-
-    extra_calls: int
-    call_precision: float | None
-    ids_expected: int
-    ids_right: int
-
-
-class FlatGrades(msgspec.Struct, kw_only=True, frozen=True):
-    """Grades of an answer that have one name for all rules, in records too.
-
-    exact: Whether nothing is wrong, absent or too much.
-    no_call: Whether no service was called.
-    call_precision: Share of the calls that serve a step and are of its very tool; None without any.
-    ids_expected: Ids that calls had to carry, which no metric reads.
-    ids_right: Those of them that they carried.
-    end_state_match: Of live items, whether the calls left what the expected ones leave.
-    """
+class _FlatScores(msgspec.Struct):
+    """Fields of a record's scores that have one name for all rules."""
 
     exact: bool
     no_call: bool
@@ -126,24 +109,45 @@ class FlatGrades(msgspec.Struct, kw_only=True, frozen=True):
     end_state_match: bool | None = None
 
 
-class AnswerGrades(FlatGrades, kw_only=True, frozen=True):
-    """Grades of an answer. `failure_modes`: of the headline's rule set; `differing`: parts of the end
-    state that differ.
-    """
+class _PaperDetail(msgspec.Struct):
+    """Further figures of the paper's rules."""
+
+    extra_calls: int
+    call_precision: float | None
+    ids_expected: int
+    ids_right: int
+
+
+@dataclass(frozen=True)
+class AnswerGrades:
+    """Grades of an answer."""
 
     earned: Mapping[Rules, Earned]
-    failure_modes: tuple[str, ...] = ()
-    differing: tuple[str, ...] = ()
+    exact: bool  # whether nothing is wrong, absent or too much
+    no_call: bool  # whether no service was called
+    # share of the calls that serve a step and are of its very tool; None without any call
+    call_precision: float | None
+    ids_expected: int  # that calls had to carry, and those that they carried, which no metric reads
+    ids_right: int
+    failure_modes: tuple[str, ...] = ()  # of the headline's rule set
+    # of live items, whether the calls left what the expected ones leave
+    end_state_match: bool | None = None
+    differing: tuple[str, ...] = ()  # parts of the end state that differ
 
     def to_scores(self) -> dict[str, JsonValue]:
         """Return the flat form of records."""
         flat: dict[str, JsonValue] = {}
         for rules in RULE_SETS:
-            figures = _metrics(self.earned[rules])
-            flat |= {f"{rules}_{name}": value for name, value in figures.items()}
+            for name in METRICS:
+                flat[f"{rules}_{name}"] = getattr(self.earned[rules], name)
 
-        for name in FlatGrades.__struct_fields__[:-1]:
-            flat[name] = getattr(self, name)
+        flat |= {
+            "exact": self.exact,
+            "no_call": self.no_call,
+            "call_precision": self.call_precision,
+            "ids_expected": self.ids_expected,
+            "ids_right": self.ids_right,
+        }
         for mode in self.failure_modes:
             flat[f"{FAILED}{mode}"] = True
         if self.end_state_match is not None:
@@ -156,6 +160,7 @@ class AnswerGrades(FlatGrades, kw_only=True, frozen=True):
     @staticmethod
     def of(scores: Mapping[str, JsonValue]) -> AnswerGrades:
         """Read the flat form back."""
+        flat = convert_value(scores, _FlatScores)
         earned: dict[Rules, Earned] = {}
         for rules in RULE_SETS:
             figures = {name: scores[f"{rules}_{name}"] for name in METRICS}
@@ -163,14 +168,15 @@ class AnswerGrades(FlatGrades, kw_only=True, frozen=True):
 
         return AnswerGrades(
             earned=earned,
+            exact=flat.exact,
+            no_call=flat.no_call,
+            call_precision=flat.call_precision,
+            ids_expected=flat.ids_expected,
+            ids_right=flat.ids_right,
             failure_modes=_names_after(FAILED, scores),
+            end_state_match=flat.end_state_match,
             differing=_names_after(DIFFERS, scores),
-            **msgspec.structs.asdict(convert_value(scores, FlatGrades)),
         )
-
-
-def _metrics(scores: AnswerScores | Earned) -> dict[str, float]:
-    return {name: getattr(scores, name) for name in METRICS}
 
 
 def _names_after(prefix: str, scores: Mapping[str, JsonValue]) -> tuple[str, ...]:
@@ -381,7 +387,14 @@ def nothing_earned(
     scores = grade(rules, expectation, _NOTHING)
     ours = grade("paper", expectation, _NOTHING)
 
-    return Empty(**_metrics(scores), exact=float(is_exact(ours)), end_state_match=end_state_match)
+    return Empty(
+        overall=scores.overall,
+        tm=scores.tm,
+        pa=scores.pa,
+        ta=scores.ta,
+        exact=float(is_exact(ours)),
+        end_state_match=end_state_match,
+    )
 
 
 def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:

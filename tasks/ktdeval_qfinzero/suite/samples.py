@@ -11,7 +11,6 @@ from functools import cache
 from typing import Final
 
 import click
-from msgspec import structs
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
@@ -266,8 +265,7 @@ class SuiteSamples:
         assert gold is not None  # of live items
         differing = differing_parts(end_state(workspace, whole=True), gold)
 
-        graded = structs.replace(record, end_state_match=not differing, differing=differing)
-        return graded.to_scores()
+        return replace(record, end_state_match=not differing, differing=differing).to_scores()
 
     # --- one question
 

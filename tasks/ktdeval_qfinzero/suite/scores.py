@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from math import fsum
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -21,8 +22,7 @@ from ktdeval.task_api import (
     unanswered_detail,
     with_bounds,
 )
-from ktdeval.values import JsonValue, derive_seed
-from ktdeval_qfinzero.live.score_summary import read_definitions
+from ktdeval.values import JsonValue, Value, derive_seed, from_plain, load_yaml
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
 from ktdeval_qfinzero.suite.grading import METRICS, OTHER, AnswerGrades, AskedItem
 
@@ -36,10 +36,48 @@ _NO_ITEM: Final = Score(None, 0, reason="no item was answered")
 _SCALE: Final = {"overall": 100.0}
 
 
-def definitions(config: SuiteConfig) -> Mapping[str, ScoreDefinition]:
-    """Define each score of a variant, in the order shown."""
+class _Definition(Value, frozen=True):
+    """A score in `scores.yaml`; from 0 to `most`."""
+
+    formula: str
+    unit: str = "fraction"
+    most: float = 1.0
+    better: Literal["higher", "lower"] = "higher"
+    source: Literal["rules", "ours"] = "ours"
+    headline: bool = True
+    live_only: bool = False
+
+
+class _Definitions(Value, frozen=True):
+    sources: dict[str, str]
+    scores: dict[str, _Definition]
+
+
+@cache
+def _read_definitions() -> _Definitions:
     path = Path(__file__).with_name("scores.yaml")
-    return read_definitions(path, config.rules, is_live=config.is_live)
+    return from_plain(load_yaml(path), _Definitions, path.name)
+
+
+def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
+    """Define each score of a variant, in the order shown."""
+    read = _read_definitions()
+    defined: dict[str, ScoreDefinition] = {}
+    for name, each in read.scores.items():
+        if each.live_only and not config.is_live:
+            continue
+
+        source = config.rules if each.source == "rules" else each.source
+        defined[name] = ScoreDefinition(
+            formula=each.formula,
+            unit=each.unit,
+            range=(0.0, each.most),
+            better=each.better,
+            source=read.sources[source],
+            headline=each.headline,
+        )
+
+    return defined
 
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:

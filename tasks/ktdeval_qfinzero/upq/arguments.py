@@ -137,7 +137,7 @@ class StockDays(Days):
     adjust: Adjust = "none"
 
 
-Strike = Annotated[float, Meta(ge=0, le=99999.999)]
+Strike = Annotated[float, Meta(ge=0, le=99999.999, extra_json_schema={})]
 IncludeGreeks = Annotated[
     bool,
     make_description(

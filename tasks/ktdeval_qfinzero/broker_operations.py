@@ -17,7 +17,7 @@ from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, CommandOutcome
 from ktdeval_qfinzero.pmb.broker_types import WORKING, Account, Instrument, OrderStatus, Session
 from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
-from ktdeval_qfinzero.schemas import Arguments, Nothing
+from ktdeval_qfinzero.schemas import Arguments
 from ktdeval_qfinzero.timestamps import moment_text
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def get_account(engine: Engine, given: arguments.OneAccount) -> answers.AccountA
     return answers.AccountAnswer(account=show.account_shown(engine, account))
 
 
-def list_accounts(engine: Engine, given: Nothing) -> answers.Accounts:  # noqa: ARG001 - all functions of operations take both
+def list_accounts(engine: Engine, given: arguments.Nothing) -> answers.Accounts:  # noqa: ARG001 - all functions of operations take both
     """All accounts of this workspace."""
     accounts = engine.state.accounts.values()
     return answers.Accounts(

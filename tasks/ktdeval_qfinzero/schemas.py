@@ -67,9 +67,6 @@ def text(description: str, longest: int = 40, pattern: str | None = None) -> Met
     return Meta(description=description, min_length=1, max_length=longest, pattern=pattern)
 
 
-ShortText = Annotated[str, Meta(min_length=1, max_length=40)]
-
-
 def whole(description: str, least: int, most: int) -> Meta:
     """A whole number within bounds."""
     return Meta(description=description, ge=least, le=most)
@@ -122,14 +119,6 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     """
 
 
-class Nothing(Arguments):
-    """No arguments."""
-
-
-class LastDescribed(Arguments):
-    """Arguments whose descriptions in docstrings are written after all other keywords."""
-
-
 class Paged(Arguments, kw_only=True):
     """Arguments of an operation that answers in pages. Subclasses are not keyword-only, so that
     their own arguments come before these.
@@ -157,12 +146,10 @@ def schema_of(hint: object) -> dict[str, JsonValue]:
     """
     (schema,), parts = msgspec.json.schema_components([hint], ref_template="{name}")
     hints = list(_hints_in(hint))
-    kinds = {each.__name__: each for each in hints if _has_fields(each)}
+    described = {each.__name__: _descriptions(each) for each in hints if _has_fields(each)}
     for part in parts.values():
-        kind = kinds[part["title"]]
-        keyword = _DESCRIBED_LAST if issubclass(kind, LastDescribed) else "description"
-        for name, text in _descriptions(kind).items():
-            part["properties"][name][keyword] = text
+        for name, text in described.get(part["title"], {}).items():
+            part["properties"][name]["description"] = text
 
     literals = [get_args(each) for each in hints if get_origin(each) is Literal]
     choices = {frozenset(literal): list(literal) for literal in literals}

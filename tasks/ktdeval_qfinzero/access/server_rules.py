@@ -27,16 +27,12 @@ from ktdeval_qfinzero.schemas import Arguments, Paged
 
 
 class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Accounts that clients may open.
+    """Accounts that clients may open."""
 
-    cash: Dollars paid into each.
-    most: Accounts of one workspace.
-    """
-
-    cash: Annotated[int, Meta(ge=1, le=MAX_CASH)] = 100_000
+    cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MAX_CASH)] = 100_000
     # CASH alone: nobody borrows or sells short
     types: Annotated[tuple[AccountType, ...], Meta(min_length=1)] = ("MARGIN", "CASH")
-    most: Annotated[int, Meta(ge=1, le=MAX_ACCOUNTS)] = 1
+    most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MAX_ACCOUNTS)] = 1
 
 
 class MarketRules(Rules, frozen=True, forbid_unknown_fields=True):

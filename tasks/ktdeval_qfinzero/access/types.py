@@ -15,13 +15,19 @@ WorkspaceId = Annotated[str, text("Id of the workspace.", 64)]
 
 
 class OpenWorkspace(Arguments, kw_only=True):
-    """A workspace to open.
+    """A workspace to open."""
 
-    as_of_ts: Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own start when left
-        out.
-    """
-
-    as_of_ts: Annotated[str, Meta(max_length=40)] | None = None
+    as_of_ts: (
+        Annotated[
+            str,
+            Meta(
+                description="Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own "
+                "start when left out.",
+                max_length=40,
+            ),
+        ]
+        | None
+    ) = None
 
 
 class DropWorkspace(Arguments, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.schemas import LastDescribed, described_last
+from ktdeval_qfinzero.schemas import Arguments, described_last
 
 EventView = Literal["compact", "full"]
 
@@ -16,6 +16,7 @@ _LISTED: Final = (
     "Tickers in capitals, such as AVLN; those that are not listed are named under `unknown`."
 )
 _MOMENT: Final = "A moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day."
+_PAGE: Final = "of one answer at most; `next_cursor` leads to the rest."
 
 Mode = Literal["upcoming", "just_happened", "window"]
 MomentText = Annotated[str, Meta(max_length=40)]
@@ -42,13 +43,17 @@ Cursor = Annotated[
         "unchanged; absent for the first page."
     ),
 ]
+StreamCursor = Annotated[
+    CursorText,
+    described_last(
+        "The `next_cursor` of the answer before: gives what is known since. HEAD or "
+        "absent: the last five minutes."
+    ),
+]
 OneTicker = Annotated[str, Meta(pattern=f"^{TICKER.pattern}$")]
 ManyTickers = Annotated[list[OneTicker], Meta(max_length=100)]
 Tickers = Annotated[ManyTickers, described_last(f"Only events about one of these. {_LISTED}")]
-Events = Annotated[
-    PageLength,
-    described_last("Events of one answer at most; `next_cursor` leads to the rest."),
-]
+Events = Annotated[PageLength, described_last(f"Events {_PAGE}")]
 StartDate = Annotated[
     MomentText, described_last(f"First day (UTC); the clock's day when absent. {_MOMENT}")
 ]
@@ -60,22 +65,32 @@ EndDate = Annotated[
 ]
 
 
-class EventsQuery(LastDescribed, kw_only=True):
-    """Events by time and filters.
+class EventsQuery(Arguments, kw_only=True):
+    """Events by time and filters."""
 
-    mode: upcoming: after the clock, at most horizon_minutes; just_happened: up to the clock, as far
-        back; window: from start_utc to end_utc.
-    start_utc: Mode window: the window's first moment. A moment such as 2025-01-06T14:30:00Z (UTC
-        without an offset), or a day.
-    end_utc: Mode window: the first moment after the window; a day is included whole. A moment such
-        as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
-    horizon_minutes: Modes upcoming and just_happened: how far to look from the clock.
-    """
-
-    mode: Mode = "upcoming"
-    start_utc: MomentText | None = None
-    end_utc: MomentText | None = None
-    horizon_minutes: Minutes = 60
+    mode: Annotated[
+        Mode,
+        described_last(
+            "upcoming: after the clock, at most horizon_minutes; just_happened: up to "
+            "the clock, as far back; window: from start_utc to end_utc."
+        ),
+    ] = "upcoming"
+    start_utc: (
+        Annotated[MomentText, described_last(f"Mode window: the window's first moment. {_MOMENT}")]
+        | None
+    ) = None
+    end_utc: (
+        Annotated[
+            MomentText,
+            described_last(
+                f"Mode window: the first moment after the window; a day is included whole. {_MOMENT}"
+            ),
+        ]
+        | None
+    ) = None
+    horizon_minutes: Annotated[
+        Minutes, described_last("Modes upcoming and just_happened: how far to look from the clock.")
+    ] = 60
     event_types: EventTypes | None = None
     tickers: Tickers | None = None
     markets: Markets | None = None
@@ -85,23 +100,16 @@ class EventsQuery(LastDescribed, kw_only=True):
     view: View = "compact"
 
 
-class OneEvent(LastDescribed, kw_only=True):
-    """An event by id.
+class OneEvent(Arguments, kw_only=True):
+    """An event by id."""
 
-    event_id: Id of the event, as other calls give it.
-    """
-
-    event_id: Identifier
+    event_id: Annotated[Identifier, described_last("Id of the event, as other calls give it.")]
 
 
-class StreamQuery(LastDescribed, kw_only=True):
-    """Updates since a cursor.
+class StreamQuery(Arguments, kw_only=True):
+    """Updates since a cursor."""
 
-    cursor: The `next_cursor` of the answer before: gives what is known since. HEAD or absent: the
-        last five minutes.
-    """
-
-    cursor: CursorText | None = None
+    cursor: StreamCursor | None = None
     event_types: EventTypes | None = None
     tickers: Tickers | None = None
     markets: Markets | None = None
@@ -110,47 +118,63 @@ class StreamQuery(LastDescribed, kw_only=True):
     view: View = "full"
 
 
-class TriggersQuery(LastDescribed, kw_only=True):
-    """Events to come.
+class TriggersQuery(Arguments, kw_only=True):
+    """Events to come."""
 
-    tickers: The watchlist: only events about one of these, and those about the whole market.
-        Tickers in capitals, such as AVLN; those that are not listed are named under `unknown`.
-    horizon_minutes: How far to look ahead of the clock.
-    limit: Triggers of one answer at most; `next_cursor` leads to the rest.
-    """
-
-    tickers: ManyTickers | None = None
+    tickers: (
+        Annotated[
+            ManyTickers,
+            described_last(
+                "The watchlist: only events about one of these, and those about the whole "
+                f"market. {_LISTED}"
+            ),
+        ]
+        | None
+    ) = None
     markets: Markets | None = None
     min_importance: Least = "medium"
-    horizon_minutes: Minutes = 1440
-    limit: PageLength = 5
+    horizon_minutes: Annotated[Minutes, described_last("How far to look ahead of the clock.")] = (
+        1440
+    )
+    limit: Annotated[PageLength, described_last(f"Triggers {_PAGE}")] = 5
     cursor: Cursor | None = None
 
 
-class TimelineQuery(LastDescribed, kw_only=True):
-    """Buckets of events.
-
-    start_utc: First moment; six hours before the clock when absent. A moment such as
-        2025-01-06T14:30:00Z (UTC without an offset), or a day.
-    end_utc: First moment after the window (a day is whole); six hours after the clock when absent.
-        A moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
-    bucket_minutes: Width of a bucket; a timeline has at most 1000 of them and 366 days.
-    limit: Events listed (counts are exact whatever it is) of one answer at most; `next_cursor`
-        leads to the rest.
-    """
+class TimelineQuery(Arguments, kw_only=True):
+    """Buckets of events."""
 
     tickers: Tickers | None = None
     event_types: EventTypes | None = None
     markets: Markets | None = None
     min_importance: Least = "low"
-    start_utc: MomentText | None = None
-    end_utc: MomentText | None = None
-    bucket_minutes: Minutes = 60
-    limit: PageLength = 200
+    start_utc: (
+        Annotated[
+            MomentText,
+            described_last(f"First moment; six hours before the clock when absent. {_MOMENT}"),
+        ]
+        | None
+    ) = None
+    end_utc: (
+        Annotated[
+            MomentText,
+            described_last(
+                "First moment after the window (a day is whole); six hours after the clock "
+                f"when absent. {_MOMENT}"
+            ),
+        ]
+        | None
+    ) = None
+    bucket_minutes: Annotated[
+        Minutes,
+        described_last("Width of a bucket; a timeline has at most 1000 of them and 366 days."),
+    ] = 60
+    limit: Annotated[
+        PageLength, described_last(f"Events listed (counts are exact whatever it is) {_PAGE}")
+    ] = 200
     cursor: Cursor | None = None
 
 
-class CalendarQuery(LastDescribed, kw_only=True):
+class CalendarQuery(Arguments, kw_only=True):
     """Pages of a calendar. Own arguments of a subclass come before these."""
 
     markets: Markets | None = None
@@ -175,44 +199,69 @@ class EarningsCalendar(CalendarQuery):
     tickers: Tickers | None = None
 
 
-class CoverageQuery(LastDescribed, kw_only=True):
-    """Days around the clock.
-
-    days: Days to look at on each side of the clock's day (UTC), which is looked at too.
-    """
-
-    days: Annotated[int, Meta(ge=1, le=366)] = 30
+Reach = Annotated[int, Meta(ge=1, le=366)]
 
 
-class NewsQuery(LastDescribed, kw_only=True):
-    """Articles by words.
+class CoverageQuery(Arguments, kw_only=True):
+    """Days around the clock."""
 
-    tickers: Only articles about one of these. Tickers in capitals, such as AVLN; those that are not
-        listed are named under `unknown`.
-    start_utc: First moment of publication; seven days before the end when absent. A moment such as
-        2025-01-06T14:30:00Z (UTC without an offset), or a day.
-    end_utc: First moment after the window (a day is included whole); up to the clock when absent. A
-        moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
-    keyword: Words that must all be in title, description or body; whole words, case aside.
-    publisher: Part of the publisher's name, case aside.
-    limit: Articles of one answer at most; `next_cursor` leads to the rest.
-    """
+    days: Annotated[
+        Reach,
+        described_last(
+            "Days to look at on each side of the clock's day (UTC), which is looked at too."
+        ),
+    ] = 30
 
-    tickers: ManyTickers | None = None
+
+class NewsQuery(Arguments, kw_only=True):
+    """Articles by words."""
+
+    tickers: (
+        Annotated[ManyTickers, described_last(f"Only articles about one of these. {_LISTED}")]
+        | None
+    ) = None
     markets: Markets | None = None
-    start_utc: MomentText | None = None
-    end_utc: MomentText | None = None
-    keyword: Identifier | None = None
-    publisher: Identifier | None = None
-    limit: PageLength = 50
+    start_utc: (
+        Annotated[
+            MomentText,
+            described_last(
+                f"First moment of publication; seven days before the end when absent. {_MOMENT}"
+            ),
+        ]
+        | None
+    ) = None
+    end_utc: (
+        Annotated[
+            MomentText,
+            described_last(
+                "First moment after the window (a day is included whole); up to the clock "
+                f"when absent. {_MOMENT}"
+            ),
+        ]
+        | None
+    ) = None
+    keyword: (
+        Annotated[
+            Identifier,
+            described_last(
+                "Words that must all be in title, description or body; whole words, case aside."
+            ),
+        ]
+        | None
+    ) = None
+    publisher: (
+        Annotated[Identifier, described_last("Part of the publisher's name, case aside.")] | None
+    ) = None
+    limit: Annotated[PageLength, described_last(f"Articles {_PAGE}")] = 50
     cursor: Cursor | None = None
     view: View = "compact"
 
 
-class OneArticle(LastDescribed, kw_only=True):
-    """An article by id.
+class OneArticle(Arguments, kw_only=True):
+    """An article by id."""
 
-    news_id: Id of the article.
-    """
+    news_id: Annotated[Identifier, described_last("Id of the article.")]
 
-    news_id: Identifier
+
+class Nothing(Arguments, kw_only=True):
+    """No arguments."""

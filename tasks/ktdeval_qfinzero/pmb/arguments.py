@@ -20,15 +20,7 @@ from ktdeval_qfinzero.pmb.broker_types import (
     Side,
     TimeInForce,
 )
-from ktdeval_qfinzero.schemas import (
-    Arguments,
-    Paged,
-    ShortText,
-    described_last,
-    make_description,
-    text,
-    whole,
-)
+from ktdeval_qfinzero.schemas import Arguments, Paged, described_last, make_description, text, whole
 
 MAX_SYMBOLS: Final = 500
 MAX_QTY: Final = 1_000_000
@@ -56,9 +48,7 @@ Traded = Annotated[
     make_description("What is traded: a stock by symbol, or an option by contract."),
 ]
 TradeSide = Annotated[Side, make_description("BUY or SELL; selling more than is held goes short.")]
-# `typing` keeps one annotation for equal ones: the empty schema keeps a bound 0 apart from another
-# package's 0.0
-Price = Annotated[float, Meta(gt=0, le=MAX_PRICE, extra_json_schema={})]
+Price = Annotated[float, Meta(gt=0, le=MAX_PRICE)]
 Qty = Annotated[int, whole("Shares or contracts.", 1, MAX_QTY)]
 InForce = Annotated[
     TimeInForce,
@@ -85,7 +75,6 @@ class NewOrder(Arguments, kw_only=True):
     """Terms of a new order.
 
     order_type: MARKET, LIMIT, STOP or STOP_LIMIT.
-    oco_with: One cancels the other: a working order with equal instrument, side and open quantity.
     """
 
     instrument: Traded
@@ -124,7 +113,16 @@ class NewOrder(Arguments, kw_only=True):
         ]
         | None
     ) = None
-    oco_with: ShortText | None = None
+    oco_with: (
+        Annotated[
+            str,
+            text(
+                "One cancels the other: a working order with equal instrument, side and "
+                "open quantity."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Updates(Arguments, kw_only=True):
@@ -136,45 +134,50 @@ class Updates(Arguments, kw_only=True):
 
 
 class Leg(Arguments, kw_only=True):
-    """A leg of a spread.
-
-    ratio: Shares or contracts of one unit of the spread.
-    """
+    """A leg of a spread."""
 
     instrument: Traded
     side: TradeSide
-    ratio: Annotated[int, Meta(ge=1, le=1000)] = 1
+    ratio: Annotated[int, whole("Shares or contracts of one unit of the spread.", 1, 1000)] = 1
 
 
 OneTicker = Annotated[str, text("Ticker.", MAX_TICKER)]
 
 
 class Universe(Arguments, kw_only=True):
-    """Symbols of a session.
+    """Symbols of a session."""
 
-    stocks: Tickers.
-    options: OPRA symbols.
-    """
-
-    stocks: Annotated[list[OneTicker], Meta(max_length=MAX_SYMBOLS)] | None = None
-    options: Annotated[list[Contract], Meta(max_length=MAX_SYMBOLS)] | None = None
+    stocks: (
+        Annotated[list[OneTicker], Meta(description="Tickers.", max_length=MAX_SYMBOLS)] | None
+    ) = None
+    options: (
+        Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MAX_SYMBOLS)] | None
+    ) = None
 
 
 class CreateAccount(Arguments, kw_only=True):
     """A new account.
 
-    base_currency: Currency: the market's own, which is meant when left out.
     account_type: MARGIN may borrow and go short; CASH buys with settled cash only.
-    initial_cash: Dollars paid in.
-    start_date: First day of use, such as 2025-01-06; not before the clock.
-    timezone: Accepted and without effect: all moments are UTC.
     """
 
-    base_currency: Annotated[str, Meta(min_length=1, max_length=8)] | None = None
+    base_currency: (
+        Annotated[str, text("Currency: the market's own, which is meant when left out.", 8)] | None
+    ) = None
     account_type: AccountType = "MARGIN"
-    initial_cash: Annotated[float, Meta(gt=0, le=MAX_CASH, extra_json_schema={})] = 100_000
-    start_date: ShortText | None = None
-    timezone: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MAX_CASH)] = (
+        100_000
+    )
+    start_date: (
+        Annotated[str, text("First day of use, such as 2025-01-06; not before the clock.")] | None
+    ) = None
+    timezone: (
+        Annotated[str, text("Accepted and without effect: all moments are UTC.", 64)] | None
+    ) = None
+
+
+class Nothing(Arguments, kw_only=True):
+    """No arguments."""
 
 
 class OneAccount(Arguments, kw_only=True):
@@ -227,15 +230,18 @@ class CreateSession(Arguments, kw_only=True):
     """A new session.
 
     frequency: Ticks at each minute's or each day's end.
-    start_ts: When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day.
-    end_ts: When it ends, included: a moment, or a day, which is all of it.
     universe: What the session may trade; at least one.
     """
 
     account_id: AccountId
     frequency: Frequency = "1m"
-    start_ts: ShortText
-    end_ts: ShortText
+    start_ts: Annotated[
+        str,
+        text(
+            "When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day."
+        ),
+    ]
+    end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
     universe: Universe
     execution_config: Annotated[Rules | None, _RULES] = None
 
@@ -247,14 +253,18 @@ class OneSession(Arguments, kw_only=True):
 
 
 class Step(OneSession, kw_only=True):
-    """How far a session goes forward.
+    """How far a session goes forward."""
 
-    step: Ticks; without effect where until_ts is given.
-    until_ts: Moment to go to, after the clock; the session's last tick where that is earlier.
-    """
-
-    step: Annotated[int, Meta(ge=1, le=100_000)] = 1
-    until_ts: ShortText | None = None
+    step: Annotated[int, whole("Ticks; without effect where until_ts is given.", 1, 100_000)] = 1
+    until_ts: (
+        Annotated[
+            str,
+            text(
+                "Moment to go to, after the clock; the session's last tick where that is earlier."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ExportSession(OneSession, kw_only=True):
@@ -297,27 +307,40 @@ class SentOrder(OneOrder, kw_only=True):
 
 
 class ModifyOrder(SentOrder, kw_only=True):
-    """An order to replace, and its changes.
+    """An order to replace, and its changes."""
 
-    updates: What changes; qty counts what is filled already.
-    """
-
-    updates: Annotated[Updates, Meta(extra_json_schema={"minProperties": 1})]
+    updates: Annotated[
+        Updates,
+        Meta(
+            description="What changes; qty counts what is filled already.",
+            extra_json_schema={"minProperties": 1},
+        ),
+    ]
 
 
 class PlaceSpread(InSession, kw_only=True):
-    """A spread for a session.
+    """A spread for a session."""
 
-    legs: Legs about one underlying; all fill on one tick, in full, or none does.
-    qty: Units of the spread.
-    net_limit_price: Most that a unit may cost a share, over all legs (negative: least it must
-        bring); none: at market.
-    """
-
-    legs: Annotated[list[Leg], Meta(min_length=2, max_length=4)]
-    qty: Annotated[int, Meta(ge=1, le=10_000)]
+    legs: Annotated[
+        list[Leg],
+        Meta(
+            description="Legs about one underlying; all fill on one tick, in full, or none does.",
+            min_length=2,
+            max_length=4,
+        ),
+    ]
+    qty: Annotated[int, whole("Units of the spread.", 1, 10_000)]
     net_limit_price: (
-        Annotated[float, Meta(ge=-MAX_PRICE, le=MAX_PRICE, extra_json_schema={})] | None
+        Annotated[
+            float,
+            Meta(
+                description="Most that a unit may cost a share, over all legs (negative: least it must "
+                "bring); none: at market.",
+                ge=-MAX_PRICE,
+                le=MAX_PRICE,
+            ),
+        ]
+        | None
     ) = None
     time_in_force: InForce = "DAY"
     expire_ts: ExpireTs | None = None
@@ -327,11 +350,9 @@ class PlaceSpread(InSession, kw_only=True):
 class ExerciseOption(InSession, kw_only=True):
     """Contracts to exercise, or whose exercise at expiry is forbidden.
 
-    contract: OPRA symbol of the option.
-    qty: Contracts to exercise now.
     do_not_exercise: Instead of qty: true forbids exercise at expiry, false allows it again.
     """
 
-    contract: Contract
-    qty: Qty | None = None
+    contract: Annotated[str, text("OPRA symbol of the option.", 24)]
+    qty: Annotated[int, whole("Contracts to exercise now.", 1, MAX_QTY)] | None = None
     do_not_exercise: bool | None = None

@@ -8,30 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, MAX_TICKER, OptionContract, read_contract
+from ktdeval_qfinzero.schemas import text, whole
 
-_ContractFee = Annotated[int, Meta(ge=0, le=1_000_000)]
-_BasisPoints = Annotated[int, Meta(ge=0, le=10_000)]
-_UpToAll = Annotated[int, Meta(ge=1, le=100)]
-_Percent = Annotated[int, Meta(ge=1, le=1_000)]
+_BPS: Final = (0, 10_000)
 
 
 class FeeRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Fees.
+    """Fees."""
 
-    stock_per_share_e4: Ten-thousandths of a dollar a share.
-    option_per_contract_e4: Ten-thousandths of a dollar a contract.
-    option_exercise_e4: Ten-thousandths of a dollar an exercised or assigned contract.
-    """
-
-    stock_per_share_e4: Annotated[int, Meta(ge=0, le=10_000)] = 5
-    option_per_contract_e4: _ContractFee = 6_500
-    option_exercise_e4: _ContractFee = 0
+    stock_per_share_e4: Annotated[int, whole("Ten-thousandths of a dollar a share.", 0, 10_000)] = 5
+    option_per_contract_e4: Annotated[
+        int, whole("Ten-thousandths of a dollar a contract.", 0, 1_000_000)
+    ] = 6_500
+    option_exercise_e4: Annotated[
+        int, whole("Ten-thousandths of a dollar an exercised or assigned contract.", 0, 1_000_000)
+    ] = 0
 
     def trade_e4(self, instrument: Instrument, qty: int) -> int:
         """Fee of a trade."""
@@ -41,17 +38,24 @@ class FeeRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FillRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How orders meet bars. Slippage and half the spread are always against the trader.
+    """How orders meet bars. Slippage and half the spread are always against the trader."""
 
-    slippage_bps: What a market or triggered stop order pays beyond the reference price.
-    option_spread_bps: Bid-ask spread of options around the bar's price; a market order pays half of
-        it.
-    max_volume_pct: Most of a bar's volume that all orders for an instrument may take together.
-    """
-
-    slippage_bps: _BasisPoints = 1
-    option_spread_bps: _BasisPoints = 100
-    max_volume_pct: _UpToAll = 10
+    slippage_bps: Annotated[
+        int, whole("What a market or triggered stop order pays beyond the reference price.", *_BPS)
+    ] = 1
+    option_spread_bps: Annotated[
+        int,
+        whole(
+            "Bid-ask spread of options around the bar's price; a market order pays half of it.",
+            *_BPS,
+        ),
+    ] = 100
+    max_volume_pct: Annotated[
+        int,
+        whole(
+            "Most of a bar's volume that all orders for an instrument may take together.", 1, 100
+        ),
+    ] = 10
 
     def half_bps(self, instrument: Instrument) -> int:
         """What a market order pays beyond the reference price: slippage and half the spread, in
@@ -68,42 +72,65 @@ class MarginRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     An uncovered short option requires its premium and the greater of `option_short_pct` ×
     underlying less the amount out of the money, and `option_short_floor_pct` × underlying (call) or
     strike (put).
-
-    long_initial_pct: Initial requirement of long stock.
-    long_maintenance_pct: Maintenance requirement of long stock.
-    short_initial_pct: Initial requirement of short stock, beside the proceeds.
-    short_maintenance_pct: Maintenance requirement of short stock, beside the proceeds.
-    short_minimum_e4: Least maintenance of a share sold short, in ten-thousandths of a dollar.
-    option_short_pct: Uncovered short options: of the underlying, less the amount out of the money.
-    option_short_floor_pct: Uncovered short options: at least this of the underlying (call) or the
-        strike (put).
-    call_days: Trading days after which an unmet margin call is liquidated; 0: on the bar that
-        follows.
-    debit_interest_bps: Interest a year on borrowed cash.
     """
 
-    long_initial_pct: _UpToAll = 50  # Regulation T, 12 CFR 220.12(a)
-    long_maintenance_pct: _UpToAll = 25  # FINRA Rule 4210(c)(1)
-    short_initial_pct: _Percent = 50  # Regulation T, 12 CFR 220.12(c)
-    short_maintenance_pct: _Percent = 30  # FINRA Rule 4210(c)(3), as is the next: $5 a share
-    short_minimum_e4: Annotated[int, Meta(ge=0, le=10_000_000)] = 50_000
-    option_short_pct: _Percent = 20  # FINRA Rule 4210(f)(2)(E)–(H), as is the next
-    option_short_floor_pct: _Percent = 10
-    call_days: Annotated[int, Meta(ge=0, le=30)] = 1
-    debit_interest_bps: _BasisPoints = 700
+    # Regulation T, 12 CFR 220.12(a)
+    long_initial_pct: Annotated[int, whole("Initial requirement of long stock.", 1, 100)] = 50
+    # FINRA Rule 4210(c)(1)
+    long_maintenance_pct: Annotated[
+        int, whole("Maintenance requirement of long stock.", 1, 100)
+    ] = 25
+    # Regulation T, 12 CFR 220.12(c)
+    short_initial_pct: Annotated[
+        int, whole("Initial requirement of short stock, beside the proceeds.", 1, 1_000)
+    ] = 50
+    # FINRA Rule 4210(c)(3), as is the next: $5 a share
+    short_maintenance_pct: Annotated[
+        int, whole("Maintenance requirement of short stock, beside the proceeds.", 1, 1_000)
+    ] = 30
+    short_minimum_e4: Annotated[
+        int,
+        whole(
+            "Least maintenance of a share sold short, in ten-thousandths of a dollar.",
+            0,
+            10_000_000,
+        ),
+    ] = 50_000
+    # FINRA Rule 4210(f)(2)(E)–(H), as is the next
+    option_short_pct: Annotated[
+        int,
+        whole(
+            "Uncovered short options: of the underlying, less the amount out of the money.",
+            1,
+            1_000,
+        ),
+    ] = 20
+    option_short_floor_pct: Annotated[
+        int,
+        whole(
+            "Uncovered short options: at least this of the underlying (call) or the strike (put).",
+            1,
+            1_000,
+        ),
+    ] = 10
+    call_days: Annotated[
+        int,
+        whole(
+            "Trading days after which an unmet margin call is liquidated; 0: on the bar that"
+            " follows.",
+            0,
+            30,
+        ),
+    ] = 1
+    debit_interest_bps: Annotated[int, whole("Interest a year on borrowed cash.", *_BPS)] = 700
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All rules of a session.
+    """All rules of a session."""
 
-    fees: Rules of fees.
-    fills: Rules of fills.
-    margin: Rules of margin.
-    """
-
-    fees: FeeRules = FeeRules()
-    fills: FillRules = FillRules()
-    margin: MarginRules = MarginRules()
+    fees: Annotated[FeeRules, Meta(description="Rules of fees.")] = FeeRules()
+    fills: Annotated[FillRules, Meta(description="Rules of fills.")] = FillRules()
+    margin: Annotated[MarginRules, Meta(description="Rules of margin.")] = MarginRules()
 
 
 AccountType = Literal["MARGIN", "CASH"]
@@ -161,13 +188,13 @@ class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     """An instrument as calls name it.
 
     type: STOCK or OPTION.
-    symbol: Ticker of a stock, such as AVLN.
-    contract: OPRA symbol of an option, such as O:AVLN250221P00225000.
     """
 
     type: Kind
-    symbol: Annotated[str, Meta(min_length=1, max_length=MAX_TICKER)] | None = None
-    contract: Annotated[str, Meta(min_length=1, max_length=24)] | None = None
+    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MAX_TICKER)] | None = None
+    contract: (
+        Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None
+    ) = None
 
 
 @dataclass(slots=True)

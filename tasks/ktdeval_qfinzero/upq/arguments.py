@@ -12,7 +12,6 @@ from ktdeval_qfinzero.schemas import (
     Arguments,
     Cursor,
     Paged,
-    ShortText,
     described_last,
     make_description,
     text,
@@ -137,7 +136,7 @@ class StockDays(Days):
     adjust: Adjust = "none"
 
 
-Strike = Annotated[float, Meta(ge=0, le=99999.999, extra_json_schema={})]
+Strike = Annotated[float, Meta(ge=0, le=99999.999)]
 IncludeGreeks = Annotated[
     bool,
     make_description(
@@ -168,17 +167,13 @@ class OptionRows(Arguments, kw_only=True):
 class ChainQuery(OptionRows):
     """Options on a stock that traded on a day.
 
-    underlying: Ticker of the stock or index.
-    date: Trading day of the bars, such as 2025-01-06.
-    expiry_min: First expiry wanted.
-    expiry_max: Last expiry wanted.
     type: Calls or puts only.
     """
 
-    underlying: Annotated[str, Meta(min_length=1, max_length=MAX_TICKER)]
-    date: ShortText
-    expiry_min: ShortText | None = None
-    expiry_max: ShortText | None = None
+    underlying: Annotated[str, text("Ticker of the stock or index.", MAX_TICKER)]
+    date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
+    expiry_min: Annotated[str, text("First expiry wanted.")] | None = None
+    expiry_max: Annotated[str, text("Last expiry wanted.")] | None = None
     strike_min: Annotated[Strike, described_last("Lowest strike wanted, in dollars.")] | None = None
     strike_max: Annotated[Strike, described_last("Highest strike wanted, in dollars.")] | None = (
         None
@@ -200,11 +195,10 @@ class ChainQuery(OptionRows):
 class ContractQuery(OptionRows):
     """Bars of one option.
 
-    contract: OPRA symbol such as O:AVLN250221P00225000.
     resolution: Bars of days or of minutes; for days only the days of start and end count.
     """
 
-    contract: ShortText
+    contract: Annotated[str, text("OPRA symbol such as O:AVLN250221P00225000.")]
     start: StartMoment
     end: EndMoment
     resolution: Resolution = "day"
@@ -233,24 +227,26 @@ class DaysOfRates(Arguments, kw_only=True):
 
 
 class ExDays(Arguments, kw_only=True):
-    """Corporate actions of some days.
-
-    start: First ex-day, such as 2025-01-06; included.
-    end: Last ex-day; included. It may lie ahead of the clock: what is announced is known.
-    """
+    """Corporate actions of some days."""
 
     tickers: Tickers
-    start: ShortText
-    end: ShortText
+    start: Annotated[str, text("First ex-day, such as 2025-01-06; included.")]
+    end: Annotated[
+        str,
+        text("Last ex-day; included. It may lie ahead of the clock: what is announced is known."),
+    ]
 
 
 class SymbolsQuery(Arguments, kw_only=True):
     """Stocks and coins.
 
     asset_class: Only these.
-    limit: Most rows of one answer.
     """
 
     asset_class: ListedClass | None = None
-    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+    limit: Annotated[int, whole("Most rows of one answer.", 1, 10_000)] = 1_000
     cursor: Cursor | None = None
+
+
+class Nothing(Arguments, kw_only=True):
+    """No arguments."""

@@ -30,6 +30,9 @@ from ktdeval.values.misfit import (
 from ktdeval.values.typed_json import convert_value
 
 _MAX_FLOAT = sys.float_info.max
+#: Mark of an option's bounds. typing keeps one annotation for bounds 1 and 1.0: without the mark an
+#: option's would show in the schema of a card's class with equal bounds, or the other way round.
+_OF_OPTIONS = "of an option"
 _LIMITS: Mapping[Any, tuple[float, float]] = {
     int: (MIN_INTEGER, MAX_INTEGER),
     float: (-_MAX_FLOAT, _MAX_FLOAT),
@@ -72,13 +75,10 @@ def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None 
     if hint in _LIMITS:
         lowest, highest = _LIMITS[hint]
         if minimum is not None:
-            lowest = hint(minimum)
+            lowest = minimum
         if maximum is not None:
-            highest = hint(maximum)
-
-        # Bounds of the field's own type: typing keeps one annotation for 1 and 1.0, so that bounds of
-        # another type would show in the schema of whatever class has the same bounds.
-        return Annotated[hint, msgspec.Meta(ge=lowest, le=highest)]
+            highest = maximum
+        return Annotated[hint, msgspec.Meta(ge=lowest, le=highest), _OF_OPTIONS]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return form_of(hint)
 

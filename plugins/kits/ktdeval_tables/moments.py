@@ -99,8 +99,7 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
 
     stamps, offsets = _ordered(texts)
     if stamps.isna().any():
-        form = _usual_format(texts, stamps)
-        found = _read_stamps(texts, form)
+        form, found = _usual_format(texts, stamps)
         is_moment = pd.Series(_ZONED in form, index=texts.index)
         return _local(found, is_moment, clock, _read_without_offset(texts, form))
 
@@ -239,9 +238,9 @@ def _read_without_offset(texts: pd.Series, form: str) -> pd.Series | None:
     return _read_stamps(bare, form.replace(_ZONED, "").strip())
 
 
-def _usual_format(texts: pd.Series, ordered: pd.Series) -> str:
-    """Return the only usual format that fits all texts. Raises CellFault: none does, or several give
-    other days.
+def _usual_format(texts: pd.Series, ordered: pd.Series) -> tuple[str, pd.Series]:
+    """Return the only usual format that fits all texts, and their stamps. Raises CellFault: none does,
+    or several give other days.
     """
     fitting: dict[str, pd.Series] = {}
     most = pd.Series(False, index=texts.index)
@@ -255,7 +254,7 @@ def _usual_format(texts: pd.Series, ordered: pd.Series) -> str:
 
     days = {form: tuple(stamps.dt.date) for form, stamps in fitting.items()}
     if len(set(days.values())) == 1:
-        return next(iter(fitting))
+        return next(iter(fitting.items()))
 
     if fitting:
         row = texts.index[0]

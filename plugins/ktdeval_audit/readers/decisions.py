@@ -142,8 +142,14 @@ def _read_conversations(
             if not found and kind_of(item.value) not in REPEATS:
                 without_text[_kind_without_text(item.value)] += 1
 
-        name = key or "conversation" if isinstance(key, str) else _record_name(members[0], key)
-        fields = _fields_of(members[0], form) if len(members) == 1 else {}
+        if isinstance(key, str):
+            name = key or "conversation"
+        else:
+            name = _record_name(members[0], key)
+
+        fields = {}
+        if len(members) == 1:
+            fields = _fields_of(members[0], form)
         yield _as_decision(f"{form.title}{name}", members, texts, fields)
 
     notes += said
@@ -214,11 +220,12 @@ def _as_decision(
 
 def _models_of(members: Sequence[Item]) -> tuple[str, ...]:
     names: dict[str, None] = {}
-    holders = [holder for item in members for holder in (item.value, item.fields)]
-    for holder, path in product(holders, _MODELS):
-        for found in values_at(dict(holder), path):
-            if isinstance(found, str) and found != _SYNTHETIC:
-                names[found] = None
+    for item in members:
+        for holder, path in product((item.value, item.fields), _MODELS):
+            found = values_at(dict(holder), path)
+            names |= dict.fromkeys(name for name in found if isinstance(name, str))
+
+    names.pop(_SYNTHETIC, None)
     return tuple(names)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -43,9 +43,10 @@ _SIDE_KINDS = ("buy", "sell", "long", "hold")
 @cache
 def role_names() -> Mapping[str, tuple[tuple[str, bool], ...]]:
     """Role -> near names, each with whether it is weak; the first that fits counts."""
-    names: dict[str, list[tuple[str, bool]]] = {}
+    names: dict[str, dict[tuple[str, bool], None]] = {}
     for row in csv_rows(Path(__file__).with_name("roles.csv")):
-        names.setdefault(row["role"], []).append((near_name(row["name"]), bool(row["weak"])))
+        # several spellings of the file may have one near name
+        names.setdefault(row["role"], {})[near_name(row["name"]), bool(row["weak"])] = None
     return {role: tuple(own) for role, own in names.items()}
 
 
@@ -90,8 +91,9 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
     roles: dict[str, tuple[str, ...]] = {
         role: (column,) for role, column in given.items() if column != NO_COLUMN
     }
-    free = [column for column in table.header if column not in given.values()]
-    spelled = {column: _spellings(column) for column in free}
+    spelled = {
+        column: _spellings(column) for column in table.header if column not in given.values()
+    }
     if "date" not in roles and table.header and table.header[0] == "" and _are_days(table, ""):
         roles["date"] = ("",)
 
@@ -100,15 +102,17 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
             is_told = role in roles and (is_weak or (place > 0 and role not in _SEVERAL))
             if is_told or role in given or role in _ONLY_BESIDE:
                 continue
+
             wanted = [name for name, weak in names if weak == is_weak]
-            columns = [each for name in wanted for each in free if spelled[each][place] == name]
+            columns = _columns_spelled(spelled, place, wanted)
             if is_weak:
                 columns = [each for each in columns if _fits(table, role, each)][:1]
             if role == "return" and "nav" in roles:
                 columns = columns[:1]  # not read beside account values
             if columns:
                 roles[role] = _checked(table, role, (*roles.get(role, ()), *columns))
-                free = [column for column in free if column not in columns]
+                for column in columns:
+                    del spelled[column]
 
     is_closed = {"entry price", "exit date"} <= set(roles) and "exit price" not in roles
     if is_closed and near_name(roles.get("price", ("",))[0]) == _CLOSE_PRICE:
@@ -144,6 +148,16 @@ def _spellings(column: str) -> tuple[str, ...]:
     """Return the near names under which a column may be listed, the full one first."""
     bare = _BRACKETS.sub("", column)
     return tuple(map(near_name, (column, bare, _CURRENCY.sub("", bare.strip()))))
+
+
+def _columns_spelled(
+    spelled: Mapping[str, tuple[str, ...]], place: int, wanted: Sequence[str]
+) -> list[str]:
+    """Return the columns of which the spelling at a place is wanted, in the order of the names wanted."""
+    columns: list[str] = []
+    for name in wanted:
+        columns += [column for column, spellings in spelled.items() if spellings[place] == name]
+    return columns
 
 
 def _checked(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str, ...]:

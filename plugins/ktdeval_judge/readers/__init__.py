@@ -81,9 +81,12 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
     else:
         parts = _read_program(name, files, options)
 
-    declared = _merge_declared(path, parts) if parts else None
-    if declared is None or not _declares(declared):
-        raise DataError(f"{path}: holds no decision, no trade and no account value of {name}")
+    nothing = f"{path}: holds no decision, no trade and no account value of {name}"
+    if not parts:
+        raise DataError(nothing)
+    declared = _merge_declared(path, parts)
+    if declared.decisions is None and declared.trades is None and declared.values is None:
+        raise DataError(nothing)
     told = dict.fromkeys((*declared.notes, *notes))
     declared = replace(declared, source=path.name, notes=tuple(told))
     return _without_file_flows(declared, options)
@@ -384,11 +387,6 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
         f"{file}: says nothing to do; write one of: {FORMS}; {'; '.join(shown)}; name columns by --map"
         " ROLE=COLUMN, as in --map nav=COLUMN"
     )
-
-
-def _declares(declared: Declared) -> bool:
-    found = (declared.decisions, declared.trades, declared.values)
-    return any(part is not None for part in found)
 
 
 # ---- several parts

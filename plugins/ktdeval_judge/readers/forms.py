@@ -369,11 +369,8 @@ def _day_sums(table: RoleTable, numbers: pd.Series) -> pd.Series:
 
 def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
     frame = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), form: numbers})
-    repeated = frame.duplicated(["day", "code"])
-    if repeated.any():
-        row = int(repeated.to_numpy().argmax())
-        words = "the same day and code a second time; keep one row"
-        table.refuse(row, table.column("date"), words)
+    words = "the same day and code a second time; keep one row"
+    table.check_once(frame[["day", "code"]], table.column("date"), words)
 
     frame = with_lines(frame, table).sort_values(["day", "code"], kind="stable", ignore_index=True)
     return frame.astype({"day": "int64", "code": "object"})

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 
 SAME_CLOSE = "{program} fills at the close of the day on which it decides."
 RETURNS_ONLY = "The file gives returns: values are of an account of 1 before its first day."
@@ -78,11 +78,7 @@ def values_of(
         raise DataError(f"{table.place}: holds no account value; export a period with trading days")
 
     frame = pd.DataFrame({"day": days_of(moments), "moment": moments, "value": numbers})
-    repeated = frame.duplicated("moment")
-    if repeated.any():
-        row = int(repeated.to_numpy().argmax())
-        words = f"the day {frame['day'].iloc[row]} appears twice; keep one row a day"
-        table.refuse(row, table.column(role), words)
+    table.check_once(frame[["day", "moment"]], table.column(role), ONE_ROW_A_DAY)
 
     frame = frame.sort_values("moment", kind="stable")
     closes = frame.drop_duplicates("day", keep="last")

@@ -20,7 +20,7 @@ from ktdeval_judge.readers.frames import (
     targets_of,
     values_of,
 )
-from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 from ktdeval_judge.readers.wide import wide_numbers
 
 _SOLD = "-1"  # status of a row that Qlib's `parse_position` keeps for what was sold that day
@@ -88,11 +88,8 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
         table.note(_NO_SESSIONS)
 
     books = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), "shares": shares})
-    repeated = books.duplicated(["day", "code"])
-    if repeated.any():
-        row = int(repeated.to_numpy().argmax())
-        words = f"{books['code'].iloc[row]} appears twice on one day; keep one row"
-        table.refuse(row, table.column("code"), words)
+    words = "{code} appears twice on one day; keep one row"
+    table.check_once(books[["day", "code"]], table.column("code"), words)
 
     # a session between the first and the last day that has no rows has an empty book
     days = set(books["day"])
@@ -134,11 +131,7 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
         table.check(numbers.notna(), code, "expected a number, was")
     actions = pd.DataFrame({code: pd.to_numeric(cells[code]) for code in codes}, dtype="float64")
     days = days_of(table.moments())
-    repeated = days.duplicated()
-    if repeated.any():
-        row = int(repeated.to_numpy().argmax())
-        words = f"the day {days.iloc[row]} appears twice; keep one row a day"
-        table.refuse(row, table.column("date"), words)
+    table.check_once(days.to_frame("day"), table.column("date"), ONE_ROW_A_DAY)
 
     table.note(SAME_CLOSE.format(program="FinRL"))
     long = actions.assign(day=days).melt("day", var_name="code", value_name="number")

@@ -19,6 +19,7 @@ from ktdeval_tables.codes import plain_code
 from ktdeval_tables.moments import CellFault, Clock, parse_moments
 from ktdeval_tables.numbers import parse_figures
 
+ONE_ROW_A_DAY = "the day {day} appears twice; keep one row a day"
 _SHOWN = 40  # characters of a cell
 _MAX_CODE = 40
 _COMMA_NUMBER = r"[-+]?[0-9]+,[0-9]+"
@@ -184,6 +185,16 @@ class RoleTable:
         row = int((~is_right).to_numpy().argmax())
         cell = str(self.table.cells[column].iloc[row])
         self.refuse(row, column, f"{words} {repr(cell[:_SHOWN]) if cell else 'empty'}")
+
+    def check_once(self, keys: pd.DataFrame, column: str, words: str) -> None:
+        """Raise DataError at the first row whose keys a row before it has; `words` may have them in
+        braces, as `{day}`.
+        """
+        is_repeated = keys.duplicated()
+        if is_repeated.any():
+            row = int(is_repeated.to_numpy().argmax())
+            own = {str(name): value for name, value in keys.iloc[row].items()}
+            self.refuse(row, column, words.format(**own))
 
     def refuse(self, row: int, column: str, words: str) -> NoReturn:
         """Raise DataError with the place of a cell."""

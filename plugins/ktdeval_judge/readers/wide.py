@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval_judge.readers.role_table import RoleTable, days_of
+from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.units import weights_as_shares
 
@@ -51,10 +51,8 @@ def read_wide(table: RoleTable) -> dict[str, object]:
     """
     codes = [name for name in table.table.header[1:] if not _is_cash(name)]
     days = days_of(table.moments())
-    repeated = days.duplicated()
-    if repeated.any():
-        row = int(repeated.to_numpy().argmax())
-        table.refuse(row, table.column("date"), "the same day a second time; keep one row")
+    words = "the same day a second time; keep one row"
+    table.check_once(days.to_frame("day"), table.column("date"), words)
 
     numbers = {code: table.numbers_in(code, may_lack=True) for code in codes}
     weights = pd.DataFrame(numbers)
@@ -95,11 +93,7 @@ def wide_numbers(table: RoleTable, codes: Sequence[str]) -> pd.DataFrame:
     day appears twice.
     """
     days = days_of(table.moments())
-    repeated = days.duplicated()
-    if repeated.any():
-        row = int(repeated.to_numpy().argmax())
-        words = f"the day {days.iloc[row]} appears twice; keep one row a day"
-        table.refuse(row, table.column("date"), words)
+    table.check_once(days.to_frame("day"), table.column("date"), ONE_ROW_A_DAY)
 
     numbers = {code: table.numbers_in(code, may_lack=True) for code in codes}
     return pd.DataFrame(numbers).set_axis(days).sort_index()

@@ -41,6 +41,7 @@ _MISMATCH = re.compile(r"Expected (.*), got (.*)", re.DOTALL)
 _CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # of a sentence, not of JSON
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 _BUILDING = threading.Lock()
+_KEYS = "propertyNames"
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _LINE_BREAK = re.compile(r"\n\s*(?![*-] )")
 
@@ -121,7 +122,25 @@ def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
             part["description"] = joined_lines(part["description"])
 
     head: Mapping[str, JsonValue] = {"$schema": _DRAFT, "$id": identity, "title": title}
-    return {**head, **schema, "$defs": definitions} if definitions else {**head, **schema}
+    whole = {**head, **schema}
+    if definitions:
+        whole["$defs"] = definitions
+    _drop_choices_of_keys(whole)
+    return whole
+
+
+def _drop_choices_of_keys(schema: Any) -> None:
+    """Leave out the choices of an object's keys, which msgspec writes from 0.23 on: schemas that are
+    stored do not depend on its version.
+    """
+    if isinstance(schema, list):
+        for part in schema:
+            _drop_choices_of_keys(part)
+    elif isinstance(schema, dict):
+        if "enum" in schema.get(_KEYS, {}):
+            del schema[_KEYS]
+        for part in schema.values():
+            _drop_choices_of_keys(part)
 
 
 def joined_lines(docstring: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.registry.contracts import CONTRACTS, contract_of
-from ktdeval.values import Value, build, from_plain, option, undone_on_error
+from ktdeval.values import Value, build, from_plain, json_schema, option, undone_on_error
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,17 @@ def test_what_was_begun_is_undone_and_the_error_is_raised_again():
         pass
 
     assert len(seen) == 1
+
+
+class Keyed(Value):
+    by_rule: dict[Literal["strict", "paper"], int]
+    by_hash: dict[Annotated[str, msgspec.Meta(pattern="^[0-9a-f]+$")], int]
+
+
+def test_a_schema_has_the_pattern_of_keys_and_not_their_choices() -> None:
+    """msgspec writes choices from 0.23 on: a stored schema is the same with each version."""
+    schema: Any = json_schema(Keyed, "keyed", "keyed.json")
+    numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
+    fields = schema["$defs"]["Keyed"]["properties"]
+    assert fields["by_rule"] == numbers
+    assert fields["by_hash"] == {**numbers, "propertyNames": {"pattern": "^[0-9a-f]+$"}}

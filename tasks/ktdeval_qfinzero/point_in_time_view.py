@@ -16,6 +16,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    DayArray,
     DividendRow,
     EventRow,
     MomentSpan,
@@ -58,6 +59,13 @@ class DatasetView:
             asset_class, symbol, resolution, self._complete(asset_class, resolution, span)
         )
         return self._keep_known(asset_class, resolution, bars)
+
+    def days_by_symbol(self, asset_class: AssetClass) -> Mapping[str, DayArray]:
+        """Days with complete daily bars of the stocks or coins listed so far, by symbol."""
+        span = self._complete(asset_class, "day", MomentSpan(0, self.as_of_ns))
+        days = self.dataset.prices.days_by_symbol(asset_class, span.end_ns)
+        listed = {row.symbol for row in self.symbols() if row.asset_class == asset_class}
+        return {symbol: own for symbol, own in days.items() if symbol in listed}
 
     def chain_bars(
         self, underlying: str, resolution: Resolution, span: MomentSpan

@@ -20,9 +20,9 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import moment_text
 from qfinzero_fuzz import Maker
 from qfinzero_memory import MemoryCalendars

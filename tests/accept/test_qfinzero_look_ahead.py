@@ -23,8 +23,8 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from loops import not_empty

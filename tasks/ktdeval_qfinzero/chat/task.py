@@ -10,8 +10,7 @@ from ktdeval.errors import DataError
 from ktdeval.task_api import UNANSWERED, AnswerRecord, Score, TaskTraits, unanswered_score
 from ktdeval.values import JsonValue
 from ktdeval_qfinzero.chat.question import turn_question
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.live.score_summary import mean_of_all, share_score
 from ktdeval_qfinzero.live.tool_use_config import ChatHistory, LiveConfig
 from ktdeval_qfinzero.live.tool_use_task import LiveTask

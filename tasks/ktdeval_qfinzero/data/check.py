@@ -1,42 +1,47 @@
-"""Check a whole dataset: every file, table and rule."""
+"""Check a whole dataset: its file, each table and rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import numpy as np
-import pyarrow as pa
 
 from ktdeval.errors import DataError
 from ktdeval.values import file_sha256
-from ktdeval_qfinzero.data.append_rows import strays_of
-from ktdeval_qfinzero.data.bar_files import BarBlock, content_of, read_block
-from ktdeval_qfinzero.data.dataset_storage import file_problem, table_problems
-from ktdeval_qfinzero.data.layout import (
+from ktdeval_qfinzero.data.contents import (
+    BarBlock,
+    bar_blocks,
+    bar_parts,
+    table_parts,
+    table_rows,
+)
+from ktdeval_qfinzero.data.manifest import (
     MANIFEST,
-    SINGLE_TABLES,
-    BarFile,
     DatasetManifest,
     Part,
-    TableName,
-    bar_file_of,
-    generation_of,
+    bars_key,
+    complete_info,
+    file_problem,
+    is_left_over,
     load_manifest,
-    make_manifest,
+    strays_of,
     table_key,
-    table_of,
 )
-from ktdeval_qfinzero.data.tables import TABLES
-from ktdeval_qfinzero.data.validation_rules import SHOWN, Reaches, add_reach, block_problems
-from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.data.problems import SHOWN
+from ktdeval_qfinzero.data.schema import TABLES, MarketTable, create_tables, memory
+from ktdeval_qfinzero.data.stored_market import open_market
+from ktdeval_qfinzero.data.writing import CONSISTENCY, bar_problems, key_text
 from ktdeval_qfinzero.timestamps import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
 #: Trading days without bars at the end of a dataset from which a stock counts as delisted
 _SILENT = 20
+_TABLES_OF = """SELECT table_name, list((column_name, data_type) ORDER BY column_index) FROM duckdb_columns()
+    JOIN duckdb_tables() USING (database_name, schema_name, table_name)
+    WHERE database_name = '{}' AND schema_name = 'main' GROUP BY ALL ORDER BY ALL"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,207 +49,230 @@ class DatasetFinding:
     """Error or warning about a dataset."""
 
     severity: Literal["error", "warning"]  #: errors make answers wrong; warnings may be intended
-    where: str  #: file or table
+    where: str  #: file, part or table
     message: str
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.where}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class _LoadedTables:
+@dataclass(slots=True)
+class _DatasetCheck:
+    manifest: DatasetManifest
     hours: TradingHours
-    tables: dict[TableName, list[Any]] = field(
-        default_factory=lambda: {name: [] for name in TABLES}
-    )
-    reaches: Reaches = field(default_factory=dict)
-    outside: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+    findings: list[DatasetFinding] = field(default_factory=list)
+    #: last start of the bars of each stock and coin, by class and symbol
+    lasts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def error(self, where: str, message: str) -> None:
+        """Add an error."""
+        self.findings.append(DatasetFinding("error", where, message))
+
+    def warn(self, where: str, message: str) -> None:
+        """Add a warning."""
+        self.findings.append(DatasetFinding("warning", where, message))
 
 
 def check_dataset(folder: Path) -> tuple[DatasetFinding, ...]:
-    """Read all files of a dataset and return its findings, errors first; of each file and table, at
-    most the first hundred.
+    """Read all of a dataset and return its findings, errors first; of each part and table, at most
+    the first hundred.
     """
     try:
         manifest = load_manifest(folder)
     except DataError as error:
         return (DatasetFinding("error", MANIFEST, str(error)),)
-    return tuple(sorted(_findings(folder, manifest), key=lambda finding: finding.severity))
 
-
-def _findings(folder: Path, manifest: DatasetManifest) -> Iterator[DatasetFinding]:
-    read = _LoadedTables(manifest.info.hours)
-    broken = 0
-    for part in manifest.parts.values():
-        for line in _part_problems(folder, part, read):
-            broken += 1
-            yield DatasetFinding("error", part.file, line)
-
-    for key in map(table_key, SINGLE_TABLES):
-        if key not in manifest.parts:
-            yield DatasetFinding("error", MANIFEST, f"names no {key}")
-
-    yield from _manifest_findings(manifest)
-    if not broken:
-        for line in list(table_problems(read.tables, read.reaches))[:SHOWN]:
-            yield DatasetFinding("error", "tables", line)
-
-    yield from _symbol_warnings(read)
+    check = _DatasetCheck(manifest, manifest.info.hours)
+    _check_file(check, folder)
+    _check_manifest(check)
     for name in strays_of(folder, manifest):
-        if (generation_of(name) or manifest.generation + 1) > manifest.generation:
-            yield DatasetFinding(
-                "warning",
-                name,
-                "is left over from an update that did not end; the next one removes it",
+        if is_left_over(name, manifest):
+            check.warn(
+                name, "is left over from an update that did not end; the next one removes it"
             )
 
-    for file, count in read.outside.items():
-        words = (
-            "no tick shows them in time (of minutes whose times are their ends, say `stamped: end`)"
-        )
-        yield DatasetFinding(
-            "warning", file, f"{count} bars start outside the exchange's sessions: {words}"
-        )
+    return tuple(sorted(check.findings, key=lambda finding: finding.severity))
 
 
-def _part_problems(folder: Path, part: Part, read: _LoadedTables) -> list[str]:
-    """Return the problems of one file, and add its rows to `read`, for the checks of all tables."""
-    problem = file_problem(folder, part)
+def _check_file(check: _DatasetCheck, folder: Path) -> None:
+    file = check.manifest.file
+    problem = file_problem(folder, file)
     if problem:
-        return [problem]
-
-    path = folder / part.file
-    try:
-        lines: list[str] = []
-        if file_sha256(path) != part.sha256:
-            lines.append("its SHA-256 is not that of the manifest")
-
-        bar_file = bar_file_of(part.key)
-        if bar_file is None:
-            return lines + _rows_problems(path, part, read)
-        return lines + _bars_problems(path, part, bar_file, read)
-    except (OSError, pa.ArrowException, DataError, ServiceError) as error:
-        return [f"can't be read: {str(error)[:200]}"]
-
-
-def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _LoadedTables) -> list[str]:
-    block = read_block(path)
-    if not len(block):
-        return ["holds no bars"]
-
-    lines = block_problems(bar_file, block)[:SHOWN]
-    if bar_file.asset_class != "option" and block.symbols != (bar_file.symbol,):
-        lines.append(f"holds other bars than those of {bar_file.symbol}")
-
-    reach = (int(block.bars.start_ns.min()), int(block.bars.start_ns.max()))
-    lines += _compare_recorded(part, len(block), content_of(block), reach)
-    add_reach(read.reaches, bar_file, block)
-    # Coins trade around the clock.
-    if bar_file.asset_class != "crypto":
-        outside = _outside_sessions(block, bar_file, read.hours)
-        if outside:
-            read.outside[part.file] = outside
-
-    return lines
-
-
-def _rows_problems(path: Path, part: Part, read: _LoadedTables) -> list[str]:
-    name, underlying = table_of(part.key)
-    table = TABLES[name]
-    rows = table.read(path)
-    lines = table.problems(rows)[:SHOWN]
-    read.tables[table.name] += rows
-
-    if table.own and rows != sorted(rows, key=table.key):
-        lines.append("rows are not in the order of their keys")
-
-    if underlying and {row.underlying for row in rows} - {underlying}:
-        lines.append(f"holds other contracts than those on {underlying}")
-
-    return lines or _compare_recorded(part, len(rows), table.content(rows), (0, 0))
-
-
-def _compare_recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
-    """Compare a part of the manifest with its file."""
-    pairs = (
-        ("rows", part.rows, rows),
-        ("content", part.content, content),
-        ("first and last", (part.first_ns, part.last_ns), reach),
-    )
-    lines: list[str] = []
-    for name, recorded, actual in pairs:
-        if recorded != actual:
-            lines.append(f"{name}: the manifest says {recorded}, the file {actual}")
-
-    return lines
-
-
-def _manifest_findings(manifest: DatasetManifest) -> Iterator[DatasetFinding]:
-    try:
-        info = make_manifest(manifest.info, manifest.generation, manifest.parts.values()).info
-    except DataError as error:
-        yield DatasetFinding("error", MANIFEST, str(error))
+        check.error(file.name, problem)
         return
 
-    if info != manifest.info:
-        yield DatasetFinding("error", MANIFEST, "its days are not those of its bars")
+    path = folder / file.name
+    try:
+        if file_sha256(path) != file.sha256:
+            check.error(file.name, "its SHA-256 is not that of the manifest")
 
-    moment = info.default_as_of_ns
-    if not day_start(info.first_day) <= moment <= day_start(info.last_day) + 7 * DAY:
-        yield DatasetFinding(
-            "warning", MANIFEST, "the clock starts outside the days that there are bars of"
+        with open_market(path) as connection:
+            _check_content(check, connection)
+    except (OSError, duckdb.Error, ValueError, OverflowError) as error:
+        check.error(file.name, f"can't be read: {' '.join(str(error).split())[:200]}")
+
+
+def _check_content(check: _DatasetCheck, connection: duckdb.DuckDBPyConnection) -> None:
+    with memory() as expected:
+        create_tables(expected, "main")
+        tables = expected.execute(_TABLES_OF.format("memory")).fetchall()
+
+    if connection.execute(_TABLES_OF.format("market")).fetchall() != tables:
+        check.error(check.manifest.file.name, "other tables than those of a market")
+        return
+
+    for block in bar_blocks(connection):
+        _check_bars(check, block)
+
+    tables_rows: dict[str, list[Any]] = {}
+    for table in TABLES.values():
+        tables_rows[table.name] = table_rows(connection, table)
+        _check_rows(check, connection, table, tables_rows[table.name])
+
+    _check_recorded(check)
+    if not any(finding.severity == "error" for finding in check.findings):
+        for (line,) in connection.execute(CONSISTENCY).fetchmany(SHOWN):
+            check.error("tables", line)
+
+    _warn_about_symbols(check, tables_rows)
+
+
+def _check_bars(check: _DatasetCheck, block: BarBlock) -> None:
+    own = f"{block.asset_class} {block.resolution} {block.owner}"
+    for line in bar_problems(block)[:SHOWN]:
+        where, _, message = line.partition(": ")
+        check.error(where, message)
+
+    within = np.ones(len(block.bars), bool)
+    within[block.offsets[:-1]] = False
+    steps = np.diff(block.bars.start_ns, prepend=block.bars.start_ns[:1])
+    for wrong, expected in (
+        (within & (steps == 0), "each bar once"),
+        (within & (steps < 0), "bars in the order of their starts"),
+    ):
+        if wrong.any():
+            symbol = block.symbol_at(int(np.flatnonzero(wrong)[0]))
+            check.error(
+                own, f"time: expected {expected}: {wrong.sum()} of another kind, first of {symbol}"
+            )
+
+    for part in bar_parts(block):
+        check.parts[part.key] = part
+
+    if block.asset_class != "option":
+        key = block.asset_class, block.owner
+        check.lasts[key] = max(check.lasts.get(key, 0), int(block.bars.start_ns[-1]))
+
+    # Coins trade around the clock.
+    if block.asset_class != "crypto":
+        _warn_about_sessions(check, block)
+
+
+def _warn_about_sessions(check: _DatasetCheck, block: BarBlock) -> None:
+    """Count the bars outside the exchange's sessions, by year, as far as the calendar reaches."""
+    hours = check.hours
+    start = block.bars.start_ns
+    if block.resolution == "day":
+        days = start.astype("datetime64[ns]").astype("datetime64[D]")
+        outside = ~np.isin(days, hours.days)
+    else:
+        rows = np.searchsorted(hours.begin_ns, start, side="right") - 1
+        outside = (rows < 0) | (start >= hours.end_ns[np.maximum(rows, 0)])
+
+    outside &= (start >= day_start(FIRST)) & (start < day_start(LAST))
+    years, counts = np.unique(block.years()[outside], return_counts=True)
+    for year, count in zip(years.tolist(), counts.tolist(), strict=True):
+        check.warn(
+            bars_key(block.asset_class, block.resolution, block.owner, year),
+            f"{count} bars start outside the exchange's sessions: no tick shows them in time (of"
+            " minutes whose times are their ends, say `stamped: end`)",
         )
 
-    first = info.hours.day(0)
-    last = info.hours.day(len(info.hours.days) - 1)
+
+def _check_rows(
+    check: _DatasetCheck,
+    connection: duckdb.DuckDBPyConnection,
+    table: MarketTable,
+    rows: list[Any],
+) -> None:
+    place = table_key(table.name)
+    source = f"(SELECT *, row_number() OVER (ORDER BY {table.order}) - 1 AS number FROM market.{table.name})"  # noqa: S608 - constants
+    for fault in table.broken(connection, source, "number")[:SHOWN]:
+        key = key_text(table, rows[fault.number])
+        check.error(place, f"{key}: {fault.field}: expected {fault.expected}")
+
+    repeated = connection.execute(
+        f"SELECT {table.order} FROM market.{table.name} GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT {SHOWN}"  # noqa: S608 - constants
+    ).fetchall()
+    for pieces in repeated:
+        check.error(place, f"{' '.join(map(str, pieces))}: appears more than once")
+
+    for part in table_parts(table, rows):
+        check.parts[part.key] = part
+
+
+def _check_recorded(check: _DatasetCheck) -> None:
+    """Compare the parts of the file with those of the manifest."""
+    recorded = check.manifest.parts
+    for key in sorted({*recorded, *check.parts}):
+        if key not in check.parts:
+            check.error(key, "is missing in the file")
+        elif key not in recorded:
+            check.error(key, "is not named by the manifest")
+        elif check.parts[key] != recorded[key]:
+            check.error(key, f"{recorded[key].rows} rows in the manifest, which differ in the file")
+
+
+def _check_manifest(check: _DatasetCheck) -> None:
+    info = check.manifest.info
+    try:
+        complete = complete_info(info, check.manifest.parts.values())
+    except DataError as error:
+        check.error(MANIFEST, str(error))
+        return
+
+    if info != complete:
+        check.error(MANIFEST, "its days are not those of its bars")
+
+    if not day_start(info.first_day) <= info.default_as_of_ns <= day_start(info.last_day) + 7 * DAY:
+        check.warn(MANIFEST, "the clock starts outside the days that there are bars of")
+
+    first = check.hours.day(0)
+    last = check.hours.day(len(check.hours.days) - 1)
     if not first <= info.first_day <= info.last_day <= last:
-        message = (
-            f"has days outside of its calendar, {info.hours.reach}, on which stocks, options and"
-            " the broker are refused"
+        check.warn(
+            MANIFEST,
+            f"has days outside of its calendar, {check.hours.reach}, on which stocks, options and"
+            " the broker are refused",
         )
-        yield DatasetFinding("warning", MANIFEST, message)
 
 
-def _symbol_warnings(read: _LoadedTables) -> Iterator[DatasetFinding]:
-    barred = {symbol for asset_class, symbol in read.reaches if asset_class != "option"}
-    optioned = {row.underlying for row in read.tables["contracts"]}
-    for row in read.tables["symbols"]:
+def _warn_about_symbols(check: _DatasetCheck, tables: dict[str, list[Any]]) -> None:
+    barred = {symbol for _, symbol in check.lasts}
+    optioned = {row.underlying for row in tables["contracts"]}
+    for row in tables["symbols"]:
         if row.symbol not in barred:
-            yield DatasetFinding("warning", "tables/symbols", f"{row.symbol} has no bars")
+            check.warn("tables/symbols", f"{row.symbol} has no bars")
 
         if row.asset_class == "stock" and row.has_options != (row.symbol in optioned):
-            yield DatasetFinding(
-                "warning",
+            check.warn(
                 "tables/symbols",
                 f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise",
             )
 
-    ended = {row.symbol for row in read.tables["deals"]}
+    ended = {row.symbol for row in tables["deals"]}
     lasts = {
         symbol: day_of(last_ns)
-        for (asset_class, symbol), (_, last_ns) in read.reaches.items()
+        for (asset_class, symbol), last_ns in check.lasts.items()
         if asset_class == "stock"
     }
-    end = np.searchsorted(read.hours.days, np.datetime64(max(lasts.values(), default=FIRST)))
-
+    end = np.searchsorted(check.hours.days, np.datetime64(max(lasts.values(), default=FIRST)))
     for symbol, day in sorted(lasts.items()):
-        silent = end - np.searchsorted(read.hours.days, np.datetime64(day))
-        if symbol in ended or silent <= _SILENT:
-            continue
-
-        words = "no row says what a share became: the broker keeps what is held at its last price"
-        message = f"{symbol} has no bars after {day}, and {words}"
-        yield DatasetFinding("warning", "tables/deals", message)
-
-
-def _outside_sessions(block: BarBlock, bar_file: BarFile, hours: TradingHours) -> int:
-    """Count the bars outside the exchange's sessions, as far as the calendar reaches."""
-    start = block.bars.start_ns
-    start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
-    if bar_file.resolution == "day":
-        days = start.astype("datetime64[ns]").astype("datetime64[D]")
-        return int((~np.isin(days, hours.days)).sum())
-
-    rows = np.searchsorted(hours.begin_ns, start, side="right") - 1
-    is_outside = (rows < 0) | (start >= hours.end_ns[np.maximum(rows, 0)])
-    return int(is_outside.sum())
+        silent = end - np.searchsorted(check.hours.days, np.datetime64(day))
+        if symbol not in ended and silent > _SILENT:
+            check.warn(
+                "tables/deals",
+                f"{symbol} has no bars after {day}, and no row says what a share became: the broker"
+                " keeps what is held at its last price",
+            )

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
+from ktdeval.errors import DataError
+from ktdeval_qfinzero.data.manifest import file_problem, load_manifest
 from ktdeval_qfinzero.data.rows import DatasetInfo
-from ktdeval_qfinzero.data.sqlite_stores import SqliteCalendars, SqliteNews
+from ktdeval_qfinzero.data.stored_market import (
+    CACHE_BYTES,
+    StoredCalendars,
+    StoredMarket,
+    StoredNews,
+    StoredPrices,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +22,27 @@ class Dataset:
     """Everything that the services read."""
 
     info: DatasetInfo
-    prices: ParquetPrices
-    calendars: SqliteCalendars
-    news: SqliteNews
+    prices: StoredPrices
+    calendars: StoredCalendars
+    news: StoredNews
+
+
+def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
+    """Return the dataset of a folder, of which at most `cache_bytes` are kept decoded. Its file is
+    looked at, not read as by `check_dataset`. Raises DataError: there is none, its manifest is
+    malformed, or the file is missing or of another size.
+    """
+    manifest = load_manifest(folder)
+    problem = file_problem(folder, manifest.file)
+    if problem:
+        raise DataError(
+            f"{folder}: {manifest.file.name}: {problem}; check the dataset, and make it again"
+        )
+
+    market = StoredMarket(folder.absolute() / manifest.file.name)
+    return Dataset(
+        manifest.info,
+        StoredPrices(market, cache_bytes),
+        StoredCalendars(market),
+        StoredNews(market),
+    )

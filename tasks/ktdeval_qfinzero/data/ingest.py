@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property, partial
@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ktdeval.errors import ConfigError
-from ktdeval.values import TableRow, WrittenNumber, read_exact_json, read_rows
-from ktdeval_qfinzero.data.append_rows import DatasetAddition, UpdateReport, update_dataset
-from ktdeval_qfinzero.data.dataset_storage import save_dataset
+from ktdeval.values import WrittenNumber, read_exact_json, read_rows
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_mapping import (
     as_problem,
@@ -26,7 +24,7 @@ from ktdeval_qfinzero.data.ingest_mapping import (
     table_of,
 )
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
-from ktdeval_qfinzero.data.layout import TableName
+from ktdeval_qfinzero.data.problems import ProblemList
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,
@@ -43,8 +41,14 @@ from ktdeval_qfinzero.data.rows import (
     RateRow,
     SymbolRow,
 )
-from ktdeval_qfinzero.data.tables import TABLES
-from ktdeval_qfinzero.data.validation_rules import ProblemList
+from ktdeval_qfinzero.data.schema import TABLES, TableName
+from ktdeval_qfinzero.data.writing import (
+    DatasetAddition,
+    UpdateReport,
+    save_dataset,
+    tables_of,
+    update_dataset,
+)
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import parse_day
@@ -362,36 +366,43 @@ class RowReader:
         for file in files_of(self.base, spec.file):
             table = table_of(file, tuple(form.attributes), tuple(form.required), spec)
             self.files.append(table.name)
+            read = []
             for row in read_rows(table, as_problem(table.name, self.problems)):
-                self._take(name, f"{table.name}:{row.line}", row)
+                where = f"{table.name}:{row.line}"
+                made = self._row(form, where, row.cells)
+                if made is not None:
+                    read.append((made, where))
+
+            self._take(name, read)
 
     def rows(self, name: TableName) -> list[Any]:
         """Return all rows of a table that were read."""
         return [row for row, _ in self._rows[name].values()]
 
-    def _take(self, name: TableName, where: str, read: TableRow) -> None:
-        """Add a row, unless it is malformed or repeats another one."""
+    def _take(self, name: TableName, read: Sequence[tuple[Any, str]]) -> None:
+        """Add rows, each with where it is, unless one breaks a rule or repeats another one."""
         table = TABLES[name]
-        row = self._row(self._forms[name], where, read.cells)
-        if row is None:
-            return
+        faults, _ = table.faults([row for row, _ in read])
+        for fault in faults:
+            _, where = read[fault.number]
+            self.problems.add(f"{where}: {fault.field}: expected {fault.expected}")
 
-        fault = table.fault(row)
-        if fault is not None:
-            field, expected = fault
-            self.problems.add(f"{where}: {field}: expected {expected}")
-            return
+        broken = {fault.number for fault in faults}
+        for number, (row, where) in enumerate(read):
+            if number in broken:
+                continue
 
-        known, known_where = self._rows[name].setdefault(table.key(row), (row, where))
-        if known_where == where:
-            return
-        if known == row:
-            self.duplicates += 1
-            return
+            known, known_where = self._rows[name].setdefault(table.key_of(row), (row, where))
+            if known_where == where:
+                continue
+            if known == row:
+                self.duplicates += 1
+                continue
 
-        self.problems.add(
-            f"{where}: row: expected each key once: {where} says something else than {known_where}"
-        )
+            self.problems.add(
+                f"{where}: row: expected each key once: {where} says something else than"
+                f" {known_where}"
+            )
 
     def _row(self, form: RowForm, where: str, cells: Mapping[str, Any]) -> Any:
         """Return the row of some cells; None if a cell is malformed, which becomes a problem."""
@@ -472,8 +483,8 @@ def read_files(
         )
 
     problems.refuse()
-    # Tables with columns of their own are those of prices, in the order of `PriceRows`.
-    price_tables = [rows.rows(name) for name, table in TABLES.items() if table.own]
+    # Tables of prices are in the order of `PriceRows`.
+    price_tables = [rows.rows(name) for name in tables_of(PriceRows())]
     prices = PriceRows(table_of_bars, *price_tables)
     if symbols:
         prices = replace(prices, symbol_rows=symbols)

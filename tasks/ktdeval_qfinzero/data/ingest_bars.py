@@ -34,9 +34,9 @@ from ktdeval_qfinzero.data.arrow_text import (
     text_at,
     where,
 )
-from ktdeval_qfinzero.data.bar_files import join
 from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, quote_cell, table_of
 from ktdeval_qfinzero.data.ingest_spec import BarSource
+from ktdeval_qfinzero.data.problems import SHOWN, ProblemList
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
     BarKey,
@@ -44,8 +44,9 @@ from ktdeval_qfinzero.data.rows import (
     FloatArray,
     IntArray,
     Resolution,
+    join,
 )
-from ktdeval_qfinzero.data.validation_rules import SHOWN, ProblemList, broken_rules
+from ktdeval_qfinzero.data.schema import broken_rules
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, moment_text, parse_moment

@@ -21,7 +21,7 @@ from ktdeval.values import (
     near_matches,
 )
 from ktdeval_qfinzero.data.ingest_spec import TableSource
-from ktdeval_qfinzero.data.validation_rules import ProblemList
+from ktdeval_qfinzero.data.problems import ProblemList
 
 ALIASES = {
     "ticker": "symbol",

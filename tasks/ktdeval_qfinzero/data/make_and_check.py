@@ -13,21 +13,21 @@ import click
 from ktdeval.errors import UsageError
 from ktdeval.values import loads_untrusted, read_plain
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
-from ktdeval_qfinzero.data.layout import (
+from ktdeval_qfinzero.data.manifest import (
     FORMAT,
     MANIFEST,
     DatasetManifest,
-    bar_file_of,
+    kind_of,
     load_manifest,
 )
+from ktdeval_qfinzero.data.problems import DatasetRefused
 from ktdeval_qfinzero.data.providers import DATASET, FilesParams
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, ranges_of
-from ktdeval_qfinzero.data.validation_rules import DatasetRefused
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import moment_text
 
 
@@ -108,7 +108,6 @@ def facts_of_folder(folder: Path) -> dict[str, Any]:
     """Return what a dataset holds, by name, from its manifest alone. Raises DataError."""
     manifest = load_manifest(folder)
     info = manifest.info
-    parts = manifest.parts.values()
 
     return {
         "name": info.name,
@@ -121,8 +120,8 @@ def facts_of_folder(folder: Path) -> dict[str, Any]:
         "minute_bars": _day_range(info.minute_first_day, info.minute_last_day),
         "clock_starts": moment_text(info.default_as_of_ns),
         "rows": _row_counts(manifest),
-        "bytes": sum(part.bytes for part in parts),
-        "files": len(parts),
+        "bytes": manifest.file.bytes,
+        "files": 1,
     }
 
 
@@ -130,13 +129,7 @@ def _row_counts(manifest: DatasetManifest) -> dict[str, int]:
     """Return the number of rows of each kind: `stock minute`, `events`, …"""
     rows: Counter[str] = Counter()
     for key, part in manifest.parts.items():
-        bar_file = bar_file_of(key)
-        if bar_file is None:
-            kind, _, _ = key.partition("/")
-        else:
-            kind = f"{bar_file.asset_class} {bar_file.resolution}"
-
-        rows[kind] += part.rows
+        rows[kind_of(key)] += part.rows
 
     return dict(sorted(rows.items()))
 

@@ -10,6 +10,8 @@ are nanoseconds in UTC. Stores are immutable while they are read.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -40,8 +42,21 @@ NEWS_TYPES: tuple[EventType, ...] = (
 )
 E4 = 10_000
 
+_WORD = re.compile(r"[^\W_]+")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text in order, as they are compared. A word is a run of letters and
+    digits; everything else only separates. Compatible forms of a letter are one (Unicode NFKC), and
+    case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
+    """
+    return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+DayArray = npt.NDArray[np.datetime64]
+"""[n] ascending distinct days, datetime64[D]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +116,36 @@ def empty_bars() -> Bars:
     none = np.empty(0, np.int64)
     no_volume = np.empty(0, np.float64)
     return Bars(none, none, none, none, none, no_volume, none)
+
+
+def join(pieces: Sequence[Bars]) -> Bars:
+    """Concatenate bars; the arrays are immutable."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return empty_bars()
+
+    columns = zip(*(piece.columns() for piece in pieces), strict=True)
+    return immutable(Bars(*map(np.concatenate, columns)))
+
+
+def immutable(bars: Bars) -> Bars:
+    """Return the bars, whose arrays can't be written from now on."""
+    for column in bars.columns():
+        column.flags.writeable = False
+    return bars
+
+
+def within_int64(number: int) -> int:
+    """Return a number, as far as 64-bit integers go."""
+    return max(-(2**63 - 1), min(number, 2**63 - 1))
+
+
+def cut(bars: Bars, span: MomentSpan) -> Bars:
+    """Return the bars that start in the span."""
+    ends = np.array([within_int64(span.start_ns), within_int64(span.end_ns)], np.int64)
+    first, stop = np.searchsorted(bars.start_ns, ends)
+    return bars.take(slice(int(first), int(stop)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from ktdeval_qfinzero.data.rows import (
     PageBounds,
     TagFilters,
     row_key,
+    words,
 )
-from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import answers, arguments
 from ktdeval_qfinzero.point_in_time_view import DatasetView

@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, MomentSpan, Resolution
+from ktdeval_qfinzero.data.stored_market import StoredPrices
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.pmb.broker_types import Bar, Frequency, Instrument
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start, parse_moment
@@ -125,7 +125,7 @@ class BarFeed:
     by tick, see them.
     """
 
-    prices: ParquetPrices
+    prices: StoredPrices
     hours: TradingHours  # of the dataset
     frequency: Frequency  # of the session
     last_row: int  # last trading day (row of the calendar) that is needed

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
     Bars,
@@ -23,6 +22,7 @@ from ktdeval_qfinzero.data.rows import (
     Resolution,
     SplitRow,
 )
+from ktdeval_qfinzero.data.stored_market import StoredPrices
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.pmb.broker_types import Instrument
 from ktdeval_qfinzero.pmb.lifecycle_rules import adjusted_contract
@@ -51,7 +51,7 @@ class BrokerReference:
         return self.dataset.info.hours
 
     @property
-    def prices(self) -> ParquetPrices:
+    def prices(self) -> StoredPrices:
         """Store of prices."""
         return self.dataset.prices
 

@@ -361,7 +361,7 @@ def test_arguments_of_the_public_benchmarks_calls_are_accepted(shared_data: Path
 def test_tools_of_a_task_need_no_extra_and_a_server_names_a_missing_one() -> None:
     script = """
 import sys
-for name in ("uvicorn", "mcp", "mcp_types", "starlette", "pydantic", "anyio", "duckdb", "httpx"):
+for name in ("uvicorn", "mcp", "mcp_types", "starlette", "pydantic", "anyio", "httpx"):
     sys.modules[name] = None
 import ktdeval_qfinzero
 assert "numpy" not in sys.modules

@@ -12,19 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval_qfinzero.data.dataset import Dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, NewsRow
-from ktdeval_qfinzero.data.sqlite_stores import (
-    open_calendars,
-    open_news,
-    write_calendars,
-    write_news,
-)
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE
 from qfinzero_calls import DATASET, ask, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_poison import in_memory
-from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
+from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, storable
+from qfinzero_store_play import INFO, tiny_prices
 from qfinzero_world import at, events, news
 
 FIRST = at("2025-01-01")
@@ -129,11 +125,12 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(
 
     if in_files:
         _, held, news_store = in_memory(dataset)
-        write_calendars(tmp_path / "calendars.sqlite", held.rows)
-        write_news(tmp_path / "news.sqlite", news_store.rows)
-        calendars = open_calendars(tmp_path / "calendars.sqlite")
-        articles = open_news(tmp_path / "news.sqlite")
-        served = replace(dataset, calendars=calendars, news=articles)
+        held = MemoryCalendars(list(map(storable, held.rows)))
+        news_store = MemoryNews(list(map(storable, news_store.rows)))
+        dataset = replace(dataset, calendars=held, news=news_store)
+        save_dataset(tmp_path / "file", tiny_prices(), held.rows, news_store.rows, INFO)
+        file = open_dataset(tmp_path / "file")
+        served = replace(dataset, calendars=file.calendars, news=file.news)
 
     expected = everything(dataset, FIRST + DAYS * DAY)
 

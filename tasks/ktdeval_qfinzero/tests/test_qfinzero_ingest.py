@@ -26,15 +26,14 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.errors import ConfigError
 from ktdeval.values import build, read_blocks
 from ktdeval.values.tables.rows import LONGEST_LINE
-from ktdeval_qfinzero.data.append_rows import DatasetAddition
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
 from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, table_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
+from ktdeval_qfinzero.data.problems import DatasetRefused, ProblemList
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
-from ktdeval_qfinzero.data.validation_rules import DatasetRefused, ProblemList
+from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from qfinzero_store_play import equal_bars
 from qfinzero_world import at, small_dataset, small_prices
@@ -450,7 +449,7 @@ def test_all_problems_are_counted_the_first_are_listed_and_nothing_is_written(
 def test_reading_ends_where_there_are_too_many_problems_to_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ktdeval_qfinzero.data.validation_rules.MAX_PROBLEMS", 50)
+    monkeypatch.setattr("ktdeval_qfinzero.data.problems.MAX_PROBLEMS", 50)
     write(tmp_path, day__csv=HEADER + "a,b,c\n" * 60)
     with pytest.raises(DatasetRefused) as caught:
         ingest_dataset(spec_of(bars=[stock_days()]), tmp_path, tmp_path / "out")

@@ -28,7 +28,7 @@ from ktdeval_qfinzero.access.server_rules import make_served_catalogue as served
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
-from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from qfinzero_scenario import Played, day, in_process, played
 from qfinzero_server import Served, serving

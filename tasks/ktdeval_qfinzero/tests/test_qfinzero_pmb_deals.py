@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
+from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.data.rows import BorrowRow, DealRow, DividendRow, SplitRow
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.holding_events import PositionEnded
 from ktdeval_qfinzero.timestamps import DAY

@@ -32,7 +32,7 @@ from ktdeval_qfinzero.access.server_rules import (
 )
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces, log_name
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_broker_play import chained
 from qfinzero_server import Served, serving

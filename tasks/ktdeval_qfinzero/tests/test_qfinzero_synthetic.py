@@ -17,7 +17,6 @@ import pytest
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.rows import E4, MomentSpan, PageBounds, TagFilters
 from ktdeval_qfinzero.data.synthetic.cached_dataset import (
     cache_root,
@@ -37,6 +36,7 @@ from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.minute_grid import new_york, session_grid
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import common_moves
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.samples import embedded_dataset
@@ -440,7 +440,7 @@ def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -
 
     open_generated(tmp_path, TINY)
     folder = generated_folder(tmp_path, TINY)
-    next(folder.rglob("*.parquet")).unlink()
+    (folder / "market.duckdb").unlink()
 
     with pytest.raises(DataError, match=f"delete {folder} to generate it again"):
         open_generated(tmp_path, TINY)

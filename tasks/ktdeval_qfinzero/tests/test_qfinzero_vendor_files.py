@@ -16,8 +16,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.ingest import ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.rows import MomentSpan

@@ -11,8 +11,7 @@ from typing import Final, cast
 import numpy as np
 
 from ktdeval_qfinzero.cursors import page_of, read_cursor, write_cursor
-from ktdeval_qfinzero.data.bar_files import join
-from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_bars
+from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_bars, join
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.point_in_time_view import DatasetView

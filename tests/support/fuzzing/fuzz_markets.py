@@ -109,7 +109,7 @@ def _ingested_rows(path: Path) -> object:
     from ktdeval.values import read_blocks, read_rows
     from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, plain_json, table_of
     from ktdeval_qfinzero.data.ingest_spec import TableSource
-    from ktdeval_qfinzero.data.validation_rules import ProblemList
+    from ktdeval_qfinzero.data.problems import ProblemList
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
     problems = ProblemList()
@@ -131,47 +131,21 @@ def _ingested_rows(path: Path) -> object:
 
 
 def _datasets() -> dict[str, Parser]:
-    import pyarrow as pa
+    import duckdb
 
-    from ktdeval_qfinzero.data.bar_files import read_block, read_group, read_index
-    from ktdeval_qfinzero.data.sqlite_stores import EVERYTHING, open_calendars, open_news
-    from ktdeval_qfinzero.data.tables import TABLES
-    from ktdeval_qfinzero.errors import ServiceError
+    from ktdeval_qfinzero.data.contents import all_parts
+    from ktdeval_qfinzero.data.stored_market import open_market
 
-    def bars(path: Path) -> object:
-        index = read_index(path)
-        return read_block(path), [read_group(path, index, n) for n in range(len(index.groups))]
-
-    unreadable = (OSError, pa.ArrowException, ServiceError)
-    seeds = _seeds_of_datasets()
+    def market(path: Path) -> object:
+        with open_market(path) as connection:
+            return all_parts(connection)
 
     return {
-        "qfinzero bars": Parser(
-            of_file(bars, "bars.parquet"),
-            (seeds["bars"],),
-            ("ktdeval_qfinzero/data/bar_files.py",),
-            unreadable,
-        ),
-        "qfinzero rates": Parser(
-            of_file(TABLES["rates"].read, "rates.parquet"),
-            (seeds["rates"],),
-            ("ktdeval_qfinzero/data/tables.py",),
-            unreadable,
-        ),
-        "qfinzero symbols": Parser(
-            of_file(TABLES["symbols"].read, "symbols.parquet"), (seeds["symbols"],), (), unreadable
-        ),
-        "qfinzero calendar": Parser(
-            of_file(lambda path: open_calendars(path).events(*EVERYTHING), "calendars.sqlite"),
-            (seeds["events"],),
-            ("ktdeval_qfinzero/data/sqlite_stores.py",),
-            unreadable,
-        ),
-        "qfinzero news": Parser(
-            of_file(lambda path: open_news(path).news(*EVERYTHING), "news.sqlite"),
-            (seeds["news"],),
-            (),
-            unreadable,
+        "qfinzero market": Parser(
+            of_file(market, "market.duckdb"),
+            (_market(),),
+            ("ktdeval_qfinzero/data/contents.py", "ktdeval_qfinzero/data/schema.py"),
+            (duckdb.Error, ValueError, OverflowError),
         ),
     }
 
@@ -187,62 +161,29 @@ def dated_parquet() -> bytes:
     return packed.getvalue()
 
 
-def _seeds_of_datasets() -> dict[str, bytes]:
-    """Return one small file of each kind that a dataset of QFinZero has."""
-    from datetime import date
+def _market() -> bytes:
+    """Return the file of a small dataset, in small blocks, so that a mutation hits content."""
+    import duckdb
 
-    import numpy as np
+    from ktdeval_qfinzero.data.schema import create_tables
 
-    from ktdeval_qfinzero.data.bar_files import block_of, write_block
-    from ktdeval_qfinzero.data.rows import (
-        NEWS_TYPES,
-        TENOR_YEARS,
-        Bars,
-        EventRelease,
-        EventRow,
-        NewsRow,
-        RateRow,
-        SymbolRow,
-    )
-    from ktdeval_qfinzero.data.tables import TABLES
-
-    number = np.array([1_736_121_600_000_000_000, 1_736_208_000_000_000_000], np.int64)
-    price = np.array([10_000, 10_100], np.int64)
-    bars = Bars(number, price, price, price, price, np.array([5.0, 6.0]), price)
-    folder = scratch()
-    write_block(folder / "bars.seed", block_of({"AVLN": bars, "B": bars}))
+    path = scratch() / "market.seed"
+    path.unlink(missing_ok=True)
     moment = 1_736_121_600_000_000_000
-    rows: dict[Any, Any] = {
-        "rates": RateRow(date(2025, 1, 6), dict.fromkeys(TENOR_YEARS, 4.0), moment),
-        "symbols": SymbolRow("AVLN", "stock", "Avalon", "energy", moment),
-        "events": EventRow(
-            "e1", "earnings", "Results", moment, moment, "high", ("AVLN",), "US", "us",
-            {"eps_actual": 1.5}, (EventRelease(moment, {"eps_actual": 1.5}),),
-        ),
-        "news": NewsRow(
-            "n1", NEWS_TYPES[0], "Title", moment, "high", ("AVLN",), "d", "body",
-            "https://news.example/1", "A. Writer", {"name": "Wire"}, "us", ("a",),
-        ),
-    }  # fmt: skip
-    seeds = {"bars": (folder / "bars.seed").read_bytes()}
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{path}' AS market (BLOCK_SIZE 16384)")
+        create_tables(connection, "market")
+        for statement in (
+            f"series VALUES (0, 'stock', 'day', 'AVLN', 'AVLN', {moment}, {moment})",
+            f"bars VALUES (0, {moment}, 10000, 10100, 9900, 10000, 5, 1)",
+            f"symbols VALUES ('AVLN', 'stock', 'Avalon', 'energy', {moment}, false)",
+            f"rates VALUES ('2025-01-06', map {{'1M': 4.0}}, {moment})",
+            f"events VALUES ('e1', 'earnings', 'Results', {moment}, {moment}, 'high', ['AVLN'], 'US', 'us', '{{}}', '[]',"
+            f" 'test', ' results ', [], [{moment}])",
+        ):
+            connection.execute(f"INSERT INTO market.{statement}")
 
-    for name, row in rows.items():
-        path = folder / f"{name}.seed"
-        path.unlink(missing_ok=True)
-        TABLES[name].write(path, [row])
-        if name in ("events", "news"):
-            _shrink(path)
-
-        seeds[name] = path.read_bytes()
-
-    return seeds
-
-
-def _shrink(path: Path) -> None:
-    """Give a database small pages, so that a mutation hits content."""
-    with closing(sqlite3.connect(path)) as base:
-        base.execute("PRAGMA page_size = 512")
-        base.execute("VACUUM")
+    return path.read_bytes()
 
 
 def _pages() -> dict[str, Parser]:

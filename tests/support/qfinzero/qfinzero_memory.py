@@ -33,8 +33,8 @@ from ktdeval_qfinzero.data.rows import (
     empty_bars,
     known_moments,
     row_key,
+    words,
 )
-from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.instruments import read_contract
 
 Row = TypeVar("Row", EventRow, NewsRow)
@@ -54,7 +54,7 @@ def joined_bars(*parts: Bars) -> Bars:
 
 @dataclass(frozen=True)
 class MemoryPrices(PriceRows):
-    """Prices as `ParquetPrices` gives them, of plain rows."""
+    """Prices as `StoredPrices` gives them, of plain rows."""
 
     def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
         return sorted(
@@ -128,7 +128,7 @@ class MemoryPrices(PriceRows):
 
 @dataclass(frozen=True)
 class MemoryCalendars:
-    """Events as `SqliteCalendars` gives them, of plain rows."""
+    """Events as `StoredCalendars` gives them, of plain rows."""
 
     rows: Sequence[EventRow] = ()
 
@@ -168,7 +168,7 @@ class MemoryCalendars:
 
 @dataclass(frozen=True)
 class MemoryNews:
-    """Articles as `SqliteNews` gives them, of plain rows."""
+    """Articles as `StoredNews` gives them, of plain rows."""
 
     rows: Sequence[NewsRow] = ()
 

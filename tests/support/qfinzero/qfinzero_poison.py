@@ -32,7 +32,8 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
-from ktdeval_qfinzero.data.tables import TABLES
+from ktdeval_qfinzero.data.schema import TABLES, TableName
+from ktdeval_qfinzero.data.writing import tables_of
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -131,17 +132,12 @@ def lawful(dataset: Dataset) -> Dataset:
     listing.
     """
     prices, calendars, news = in_memory(dataset)
-    tables = {
-        name: getattr(prices, f"{name.removesuffix('s')}_rows")
-        for name in TABLES
-        if TABLES[name].own
-    }
+    tables = tables_of(prices)
     allowed: dict[str, dict[Any, Any]] = {name: {} for name in tables}
 
     for name, rows in tables.items():
-        for row in rows:  # those that are known come first
-            if TABLES[name].fault(row) is None:
-                allowed[name].setdefault(TABLES[name].key(row), row)
+        for row in without_faults(name, rows):  # those that are known come first
+            allowed[name].setdefault(TABLES[name].key_of(row), row)
 
     since = {
         ("option", row.symbol): (row.listed_ns, day_start(row.expiry))
@@ -165,11 +161,16 @@ def lawful(dataset: Dataset) -> Dataset:
     return replace(
         dataset,
         prices=MemoryPrices({key: bars for key, bars in table.items() if len(bars)}, **small),
-        calendars=MemoryCalendars(
-            [row for row in calendars.rows if TABLES["events"].fault(row) is None]
-        ),
-        news=MemoryNews([row for row in news.rows if TABLES["news"].fault(row) is None]),
+        calendars=MemoryCalendars(without_faults("events", calendars.rows)),
+        news=MemoryNews(without_faults("news", news.rows)),
     )
+
+
+def without_faults(name: TableName, rows: Sequence[Any]) -> list[Any]:
+    """The rows that break no rule of their table."""
+    faults, _ = TABLES[name].faults(rows)
+    broken = {fault.number for fault in faults}
+    return [row for number, row in enumerate(rows) if number not in broken]
 
 
 def in_memory(dataset: Dataset) -> tuple[MemoryPrices, MemoryCalendars, MemoryNews]:

@@ -4,6 +4,7 @@ so that they often meet.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -98,6 +99,18 @@ def _articles(draw: Any) -> NewsRow:
     )
 
 
+def storable(row: Any) -> Any:
+    """A row as one that a file takes: a title, each ticker once, releases from its announcement on,
+    and the prefix of articles.
+    """
+    row = replace(row, title=row.title or "-", tickers=tuple(dict.fromkeys(row.tickers)))
+    if isinstance(row, NewsRow):
+        return replace(row, id=f"news_{row.id.removeprefix('news_')}")
+
+    moments = [row.announced_ns, *(release.available_ns for release in row.releases)]
+    return replace(row, announced_ns=min(moments))
+
+
 def _unique(rows: Any, name: str) -> Any:
     return st.lists(rows, max_size=8, unique_by=lambda row: getattr(row, name))
 
@@ -117,5 +130,5 @@ TAGS = st.builds(
 PAGES = st.builds(
     PageBounds,
     st.integers(0, 5),
-    st.one_of(st.none(), st.tuples(MOMENTS, st.sampled_from(["", "e5", "n5", "~"]))),
+    st.one_of(st.none(), st.tuples(MOMENTS, st.sampled_from(["", "e5", "n5", "news_n5", "~"]))),
 )

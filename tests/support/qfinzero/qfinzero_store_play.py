@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
     BarKey,
@@ -24,6 +23,7 @@ from ktdeval_qfinzero.data.rows import (
     RateRow,
     SymbolRow,
 )
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 from qfinzero_memory import MemoryPrices, joined_bars

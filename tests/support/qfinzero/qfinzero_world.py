@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import save_dataset
 from ktdeval_qfinzero.data.rows import (
     BarKey,
     Bars,
@@ -29,6 +28,7 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
+from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_start, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours

@@ -11,8 +11,7 @@ from ktdeval.cli import FilePath, FiniteNumber, flag
 from ktdeval.errors import UsageError
 from ktdeval_qfinzero.access.pages.page_settings import DEFAULT_PAGES, PageSettings
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, first_moment
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, open_embedded
 from ktdeval_qfinzero.errors import ServiceError
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ktdeval.errors import KtdevalError
 from ktdeval.values import JsonValue, Value
@@ -17,10 +16,9 @@ from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.make_and_check import check_folder
-from ktdeval_qfinzero.data.rows import MomentSpan
+from ktdeval_qfinzero.data.rows import AssetClass, DayArray
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.errors import invalid
@@ -30,10 +28,6 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 
 _PROBES: Final = ("UPQ.health.freshness", "ESP.health.freshness", "PMB.account.list")
 _MAX_FINDINGS: Final = 200
-_MAX_PROBLEMS: Final = 50
-
-Days = npt.NDArray[np.datetime64]
-"""[n] ascending distinct days, datetime64[D]."""
 
 
 class ServiceState(Value, frozen=True):
@@ -78,7 +72,7 @@ class DataHealth(Value, frozen=True):
     """State of one dataset."""
 
     folder: str
-    problems: tuple[str, ...]  #: what can't be read of it; at most 50
+    problems: tuple[str, ...]  #: what can't be read of it
     name: str = ""
     content_id: str = ""
     is_synthetic: bool = False
@@ -134,13 +128,13 @@ def data_health(folder: Path, dataset: Dataset, as_of_ns: int | None) -> DataHea
     problems: list[str] = []
     coverage: tuple[DayCoverage, ...] = ()
     try:
-        coverage = _coverage(workspace.view, info.calendar, problems)
+        coverage = _coverage(workspace.view, info.calendar)
     except KtdevalError as error:
         problems.append(str(error))
 
     return DataHealth(
         folder=str(folder),
-        problems=tuple(problems[:_MAX_PROBLEMS]),
+        problems=tuple(problems),
         name=info.name,
         content_id=info.content_id,
         is_synthetic=info.synthetic,
@@ -163,28 +157,19 @@ def _probe_service(workspace: Workspace, name: str) -> ServiceState:
     return ServiceState(call=name, answer=answer, problem=problem, latency_ms=latency_ms)
 
 
-def _coverage(view: DatasetView, calendar: str, problems: list[str]) -> tuple[DayCoverage, ...]:
-    """Count the daily bars of stocks and coins; those that can't be read are added to problems."""
-    groups: dict[str, dict[str, Days]] = {}
-    everything = MomentSpan(0, view.as_of_ns)
-    for row in view.symbols():
-        try:
-            bars = view.bars(row.asset_class, row.symbol, "day", everything)
-        except KtdevalError as error:
-            problems.append(f"{row.symbol}: {error}")
-            continue
+def _coverage(view: DatasetView, calendar: str) -> tuple[DayCoverage, ...]:
+    """Count the daily bars of stocks and coins."""
+    kinds: tuple[tuple[AssetClass, str], ...] = (("stock", calendar), ("crypto", "24/7"))
+    coverage = []
+    for asset_class, own_calendar in kinds:
+        days = view.days_by_symbol(asset_class)
+        if days:
+            coverage.append(coverage_of(asset_class, own_calendar, days))
 
-        if len(bars):
-            days = bars.start_ns.astype("datetime64[ns]").astype("datetime64[D]")
-            groups.setdefault(row.asset_class, {})[row.symbol] = days
-
-    calendars = {"crypto": "24/7"}
-    return tuple(
-        coverage_of(name, calendars.get(name, calendar), days) for name, days in groups.items()
-    )
+    return tuple(coverage)
 
 
-def coverage_of(name: str, calendar: str, days_by_symbol: Mapping[str, Days]) -> DayCoverage:
+def coverage_of(name: str, calendar: str, days_by_symbol: Mapping[str, DayArray]) -> DayCoverage:
     """Return the coverage of instruments, each with at least one day. Raises DataError: there is no
     such calendar.
     """

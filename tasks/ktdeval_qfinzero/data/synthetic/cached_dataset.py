@@ -11,11 +11,11 @@ from pathlib import Path
 from ktdeval.errors import DataError, StoreError
 from ktdeval.runner import cache_folder
 from ktdeval.values import content_hash, lock_folder, make_folder
-from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.dataset_storage import open_dataset, save_dataset
-from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
+from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
+from ktdeval_qfinzero.data.manifest import MANIFEST, VERSION
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
+from ktdeval_qfinzero.data.writing import save_dataset
 
 _ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
 

@@ -104,7 +104,7 @@ class _CoinPart:
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days
+    """Return the market of some parameters; equal ones give equal rows. Raises DataError: days
     that make no market.
     """
     world = _world(params)

@@ -1,0 +1,54 @@
+"""Problems of rows: collected up to a bound, and refused together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ktdeval.errors import DataError
+
+SHOWN = 100  #: Problems listed in full; further ones are only counted
+MAX_PROBLEMS = 100_000  #: Counted; reading ends with the last of them
+
+
+class DatasetRefused(DataError):
+    """Malformed rows of a dataset: their number, and the first problems in full. Nothing was
+    written.
+    """
+
+    def __init__(self, problems: Sequence[str], count: int) -> None:
+        self.problems = tuple(problems)
+        self.count = count
+        if count == 1:
+            found = f"1 problem: {problems[0]}"
+        elif count < MAX_PROBLEMS:
+            found = f"{count} problems, the first: {problems[0]}"
+        else:
+            found = f"{count} problems or more, the first: {problems[0]}"
+        super().__init__(f"nothing was written: {found}")
+
+
+@dataclass(slots=True)
+class ProblemList:
+    """Collects problems, the first ones in full, and counts up to `MAX_PROBLEMS`."""
+
+    lines: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, line: str) -> None:
+        """Add a problem. Raises DatasetRefused: there are too many to go on."""
+        self.count += 1
+        if len(self.lines) < SHOWN:
+            self.lines.append(line)
+        if self.count >= MAX_PROBLEMS:
+            self.refuse()
+
+    def add_all(self, where: str, lines: Sequence[str]) -> None:
+        """Add problems of one file or table."""
+        for line in lines:
+            self.add(f"{where}: {line}")
+
+    def refuse(self) -> None:
+        """Raise DatasetRefused if there are any."""
+        if self.count:
+            raise DatasetRefused(self.lines, self.count)

@@ -1,0 +1,407 @@
+"""Tables of a market's file, declared in `schema.yaml`: their rows as columns of DuckDB and back, and
+the rows that break a rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktdeval.values import JsonValue, content_hash, dumps_canonical, loads_strict, parse_yaml
+from ktdeval_qfinzero.data.rows import (
+    BAR_COLUMNS,
+    TENOR_YEARS,
+    AssetClass,
+    Bars,
+    BorrowRow,
+    ContractRow,
+    DealRow,
+    DividendRow,
+    EventRelease,
+    EventRow,
+    NewsRow,
+    RateRow,
+    Resolution,
+    SplitRow,
+    SymbolRow,
+    known_moments,
+    within_int64,
+    words,
+)
+
+TableName = Literal[
+    "symbols", "contracts", "rates", "dividends", "splits", "borrow", "deals", "events", "news"
+]
+_LONGEST_FACT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """Kind of a column. `to_cell` raises ValueError with what is expected; None: values are cells."""
+
+    sql: str  #: type in DuckDB
+    arrow: pa.DataType
+    to_cell: Callable[[Any], Any] | None = None
+    from_cell: Callable[[Any], Any] | None = None
+
+
+def _to_facts(value: Mapping[str, str]) -> list[tuple[str, str]]:
+    if any(len(text) > _LONGEST_FACT for text in value.values()):
+        raise ValueError(f"texts of at most {_LONGEST_FACT} characters")
+    return sorted(value.items())
+
+
+def _to_texts(value: Iterable[str]) -> list[str]:
+    texts = list(value)
+    if any(len(text) > _LONGEST_FACT for text in texts):
+        raise ValueError(f"texts of at most {_LONGEST_FACT} characters")
+    return texts
+
+
+def _to_json(value: JsonValue) -> str:
+    if isinstance(value, Mapping):
+        value = dict(value)
+
+    text = dumps_canonical(value)
+    if loads_strict(text) != value:
+        raise ValueError("plain JSON: no tuples, and keys that are texts")
+    return text
+
+
+def _to_releases(value: Iterable[EventRelease]) -> str:
+    return _to_json([[release.available_ns, dict(release.values)] for release in value])
+
+
+def _from_releases(cell: str) -> tuple[EventRelease, ...]:
+    pairs: Any = loads_strict(cell)
+    return tuple(EventRelease(available_ns, values) for available_ns, values in pairs)
+
+
+def _to_curve(value: Mapping[str, float]) -> list[tuple[str, float]]:
+    known = [(tenor, value[tenor]) for tenor in TENOR_YEARS if tenor in value]
+    others = [pair for pair in value.items() if pair[0] not in TENOR_YEARS]
+    return known + others
+
+
+_FACTS = pa.map_(pa.string(), pa.string())
+KINDS: Mapping[str, ColumnKind] = {
+    "text": ColumnKind("VARCHAR", pa.string()),
+    "whole": ColumnKind("BIGINT", pa.int64(), within_int64),
+    "number": ColumnKind("INTEGER", pa.int32()),
+    "decimal": ColumnKind("DOUBLE", pa.float64()),
+    "flag": ColumnKind("BOOLEAN", pa.bool_()),
+    "day": ColumnKind("DATE", pa.date32()),
+    "texts": ColumnKind("VARCHAR[]", pa.list_(pa.string()), _to_texts, tuple),
+    "wholes": ColumnKind("BIGINT[]", pa.list_(pa.int64())),
+    "curve": ColumnKind(
+        "MAP(VARCHAR, DOUBLE)", pa.map_(pa.string(), pa.float64()), _to_curve, dict
+    ),
+    "facts": ColumnKind("MAP(VARCHAR, VARCHAR)", _FACTS, _to_facts, dict),
+    "facts_list": ColumnKind(
+        "MAP(VARCHAR, VARCHAR)[]",
+        pa.list_(_FACTS),
+        lambda value: [_to_facts(facts) for facts in value],
+        tuple,
+    ),
+    "json": ColumnKind("VARCHAR", pa.string(), _to_json, loads_strict),
+    "releases": ColumnKind("VARCHAR", pa.string(), _to_releases, _from_releases),
+}
+
+_SEARCHED: Mapping[str, Callable[[Any], Any]] = {
+    "released_ns": lambda row: [within_int64(each.available_ns) for each in row.releases],
+    "known_ns": lambda row: [within_int64(moment) for moment in known_moments(row)],
+    "publisher_name": lambda row: row.publisher.get("name", "").casefold(),
+    "words": lambda row: f" {' '.join(dict.fromkeys(words(_searched_text(row))))} ",
+}
+
+
+def _searched_text(row: EventRow | NewsRow) -> str:
+    if isinstance(row, EventRow):
+        return row.title
+    return f"{row.title} {row.description} {row.body}"
+
+
+_ROWS: Mapping[TableName, type[Any]] = {
+    "symbols": SymbolRow,
+    "contracts": ContractRow,
+    "rates": RateRow,
+    "dividends": DividendRow,
+    "splits": SplitRow,
+    "borrow": BorrowRow,
+    "deals": DealRow,
+    "events": EventRow,
+    "news": NewsRow,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Rule of a row."""
+
+    field: str  #: that messages name
+    expected: str  #: of the field
+    holds: str  #: condition in SQL
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Row that breaks a rule, by its number among those that were looked at."""
+
+    number: int
+    field: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarketTable:
+    """Table of a market's file."""
+
+    name: str
+    columns: Mapping[str, ColumnKind]  #: fields of its rows, in order
+    search: Mapping[str, ColumnKind]  #: columns that are made of the fields
+    key: tuple[str, ...]  #: columns that tell rows apart, and by which rows are sorted
+    rules: tuple[Rule, ...]
+
+    @property
+    def row(self) -> type[Any]:
+        """Class of its rows."""
+        return _ROWS[self.name]  # type: ignore[index]
+
+    def key_of(self, row: Any) -> tuple[Any, ...]:
+        """Return what tells a row apart."""
+        return tuple(getattr(row, name) for name in self.key)
+
+    @property
+    def order(self) -> str:
+        """Columns by which rows are sorted."""
+        return ", ".join(map(_quoted, self.key))
+
+    def create(self, schema: str) -> str:
+        """Return the statement that makes the table, with its rules as CHECKs."""
+        lines = [
+            f"{_quoted(name)} {kind.sql} NOT NULL"
+            for name, kind in {**self.columns, **self.search}.items()
+        ]
+        lines += [f"CHECK ({rule.holds})" for rule in self.rules]
+        return f"CREATE TABLE {schema}.{self.name} ({', '.join(lines)})"
+
+    def arrow(self, rows: Sequence[Any]) -> pa.Table:
+        """Return rows as a table of Arrow. Raises ValueError, TypeError, AttributeError or
+        pa.ArrowException: a value is of another kind.
+        """
+        cells: dict[str, pa.Array] = {}
+        for name, kind in self.columns.items():
+            values = [getattr(row, name) for row in rows]
+            if kind.to_cell is not None:
+                values = list(map(kind.to_cell, values))
+            cells[name] = pa.array(values, kind.arrow)
+
+        for name, kind in self.search.items():
+            cells[name] = pa.array(list(map(_SEARCHED[name], rows)), kind.arrow)
+
+        return pa.table(cells)
+
+    def rows_of(self, cells: Iterable[Sequence[Any]]) -> list[Any]:
+        """Return the rows of cells in the order of `columns`."""
+        decoders = [kind.from_cell for kind in self.columns.values()]
+        if not any(decoders):
+            return [self.row(*row) for row in cells]
+        return [self.row(*map(_decoded, decoders, row)) for row in cells]
+
+    def select(self, schema: str, clauses: str = "") -> str:
+        """Return a query for rows, sorted by the key unless `clauses` say otherwise."""
+        names = ", ".join(map(_quoted, self.columns))
+        return f"SELECT {names} FROM {schema}.{self.name} {clauses or f'ORDER BY {self.order}'}"  # noqa: S608 - constants
+
+    def faults(self, rows: Sequence[Any]) -> tuple[list[Fault], pa.Table]:
+        """Return the rows that break a rule, each with the first one that it breaks, and the rows
+        that have a form at all, as a table with their numbers.
+        """
+        try:
+            table = self.arrow(rows)
+            kept = list(range(len(rows)))
+            faults: list[Fault] = []
+        except _MALFORMED:
+            faults = [fault for number, row in enumerate(rows) for fault in self._form(number, row)]
+            malformed = {fault.number for fault in faults}
+            kept = [number for number in range(len(rows)) if number not in malformed]
+            table = self.arrow([rows[number] for number in kept])
+
+        numbered = table.append_column("row_number", pa.array(kept, pa.int64()))
+        with memory() as connection:
+            connection.register("given", numbered)
+            faults += self.broken(connection, "given", "row_number")
+
+        return sorted(faults, key=lambda fault: fault.number), table
+
+    def broken(
+        self, connection: duckdb.DuckDBPyConnection, source: str, number: str = "rowid"
+    ) -> list[Fault]:
+        """Return the rows of a stored or registered table that break a rule."""
+        cases = [
+            f"WHEN NOT coalesce({rule.holds}, false) THEN {place}"
+            for place, rule in enumerate(self.rules)
+        ]
+        found = connection.execute(
+            f"SELECT * FROM (SELECT {number}, CASE {' '.join(cases)} END AS rule FROM {source})"  # noqa: S608 - constants
+            " WHERE rule IS NOT NULL ORDER BY 1"
+        ).fetchall()
+        return [
+            Fault(row, self.rules[rule].field, self.rules[rule].expected) for row, rule in found
+        ]
+
+    def _form(self, number: int, row: Any) -> Iterator[Fault]:
+        """Yield the first field of a row that has another kind of value than its column."""
+        for name, kind in self.columns.items():
+            try:
+                value = getattr(row, name)
+                pa.array([kind.to_cell(value) if kind.to_cell else value], kind.arrow)
+            except _MALFORMED as error:
+                expected = " ".join(str(error).split())[:200]
+                if isinstance(error, UnicodeEncodeError):
+                    expected = "text without half a surrogate pair"
+                yield Fault(number, name.removesuffix("_ns").removesuffix("_e4"), expected)
+                return
+
+    def content(self, rows: Iterable[Any]) -> str:
+        """Return the SHA-256 over rows in the order of their keys."""
+        if not self.search:
+            names = [field.name for field in fields(self.row)]
+            return content_hash([[_plain(getattr(row, name)) for name in names] for row in rows])
+
+        digest = hashlib.sha256()
+        for row in rows:
+            record = {name: _plain(getattr(row, name)) for name in self.columns}
+            digest.update(f"{dumps_canonical(record)}\n".encode())
+
+        return digest.hexdigest()
+
+
+_MALFORMED = (ValueError, TypeError, AttributeError, OverflowError, pa.ArrowException)
+
+
+def _decoded(decode: Callable[[Any], Any] | None, cell: Any) -> Any:
+    return cell if decode is None else decode(cell)
+
+
+def _plain(value: Any) -> JsonValue:
+    """Return a field as JSON, as it is hashed."""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, EventRelease):
+        return [value.available_ns, dict(value.values)]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+@cache
+def _declared() -> Mapping[str, Any]:
+    path = Path(__file__).with_name("schema.yaml")
+    return parse_yaml(path.read_bytes(), str(path))
+
+
+def _rules(declared: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
+    own_words = _declared()["words"]
+    rules: list[Rule] = []
+    for rule in declared:
+        texts = [Template(str(text)).substitute(own_words) for text in rule]
+        rules.append(Rule(*texts))
+
+    return tuple(rules)
+
+
+def _table(name: str, declared: Mapping[str, Any]) -> MarketTable:
+    columns = {column: KINDS[kind] for column, kind in declared["columns"].items()}
+    search = {column: KINDS[kind] for column, kind in declared.get("search", {}).items()}
+    key = tuple(declared.get("key", ()))
+    return MarketTable(name, columns, search, key, _rules(declared["rules"]))
+
+
+TABLES: Mapping[TableName, MarketTable] = {
+    name: _table(name, declared) for name, declared in _declared()["tables"].items()
+}
+BARS = _table("bars", _declared()["bars"])
+SERIES = (
+    "CREATE TABLE {}.series (series INTEGER NOT NULL, asset_class VARCHAR NOT NULL, resolution VARCHAR NOT NULL,"
+    " owner VARCHAR NOT NULL, symbol VARCHAR NOT NULL, first_ns BIGINT NOT NULL, last_ns BIGINT NOT NULL)"
+)
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
+    """Make all tables, empty."""
+    connection.execute(SERIES.format(schema))
+    for table in (BARS, *TABLES.values()):
+        connection.execute(table.create(schema))
+
+
+def memory() -> duckdb.DuckDBPyConnection:
+    """Return a new database in memory, which can reach no file. One thread: a fork leaves no other
+    behind.
+    """
+    return duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokenRule:
+    """Rule, and the bars that break it."""
+
+    field: str  #: column
+    expected: str  #: rule for its values
+    bad: npt.NDArray[np.bool_]  #: [n] whether a bar breaks it
+
+
+def bars_table(bars: Bars, series: npt.NDArray[np.int32] | None = None) -> pa.Table:
+    """Return bars as a table of Arrow, with their series first."""
+    if series is None:
+        series = np.zeros(len(bars), np.int32)
+
+    arrays = [pa.array(np.ascontiguousarray(column)) for column in (series, *bars.columns())]
+    return pa.table(dict(zip(("series", *BAR_COLUMNS), arrays, strict=True)))
+
+
+@cache
+def bar_rules(asset_class: AssetClass, resolution: Resolution) -> tuple[Rule, ...]:
+    """Return the rules of single bars."""
+    declared = _declared()
+    own = [declared[f"{resolution}_bars"]]
+    if asset_class != "crypto":  # coins trade in fractions
+        own.append(declared["whole_bars"])
+    first, *others = _rules(own)
+    return (first, *BARS.rules, *others)
+
+
+def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[BrokenRule]:
+    """Return the broken rules among those on single bars."""
+    rules = bar_rules(asset_class, resolution)
+    broken = [f"NOT coalesce({rule.holds}, false)" for rule in rules]
+    with memory() as connection:
+        connection.register("bars", bars_table(bars))
+        statement = f"SELECT count(*) FROM bars WHERE {' OR '.join(broken)}"  # noqa: S608 - constants
+        if connection.execute(statement).fetchall() == [(0,)]:
+            return []
+
+        columns = [f"{condition} AS rule_{place}" for place, condition in enumerate(broken)]
+        found = connection.execute(f"SELECT {', '.join(columns)} FROM bars").fetchnumpy()  # noqa: S608 - constants
+
+    masks = [np.asarray(found[f"rule_{place}"], bool) for place in range(len(rules))]
+    return [
+        BrokenRule(rule.field, rule.expected, bad)
+        for rule, bad in zip(rules, masks, strict=True)
+        if bad.any()
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -262,11 +263,11 @@ def _warn_about_symbols(check: _DatasetCheck, tables: dict[str, list[Any]]) -> N
             )
 
     ended = {row.symbol for row in tables["deals"]}
-    lasts = {
-        symbol: day_of(last_ns)
-        for (asset_class, symbol), last_ns in check.lasts.items()
-        if asset_class == "stock"
-    }
+    lasts: dict[str, date] = {}
+    for (asset_class, symbol), last_ns in check.lasts.items():
+        if asset_class == "stock":
+            lasts[symbol] = day_of(last_ns)
+
     end = np.searchsorted(check.hours.days, np.datetime64(max(lasts.values(), default=FIRST)))
     for symbol, day in sorted(lasts.items()):
         silent = end - np.searchsorted(check.hours.days, np.datetime64(day))

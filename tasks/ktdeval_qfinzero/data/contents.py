@@ -118,7 +118,9 @@ def _table_part(key: str, table: MarketTable, rows: Sequence[Any]) -> Part:
 
 def all_parts(connection: duckdb.DuckDBPyConnection) -> dict[str, Part]:
     """Return the parts of a file by key."""
-    parts = [part for block in bar_blocks(connection) for part in bar_parts(block)]
+    parts: list[Part] = []
+    for block in bar_blocks(connection):
+        parts += bar_parts(block)
     for table in TABLES.values():
         parts += table_parts(table, table_rows(connection, table))
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values import WrittenNumber, read_exact_json, read_rows
+from ktdeval.values import WrittenNumber, load_yaml, read_exact_json, read_rows
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_mapping import (
     as_problem,
@@ -26,17 +26,12 @@ from ktdeval_qfinzero.data.ingest_mapping import (
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
 from ktdeval_qfinzero.data.problems import ProblemList
 from ktdeval_qfinzero.data.rows import (
-    CALENDAR_TYPES,
-    IMPORTANCE,
-    NEWS_TYPES,
-    TENOR_YEARS,
     AssetClass,
     BarKey,
     Bars,
     ContractRow,
     DatasetInfo,
     EventRelease,
-    Market,
     PriceRows,
     RateRow,
     SymbolRow,
@@ -199,23 +194,44 @@ def _releases(value: Any) -> tuple[EventRelease, ...]:
     return tuple(releases)
 
 
+#: How cells are read, by the names in `ingest_fields.yaml`; amounts depend on the spec
+READERS: Mapping[str, Read] = {
+    "text": _text_cell,
+    "moment": _moment,
+    "day": _day,
+    "whole": _whole,
+    "number": _number,
+    "flag": _flag,
+    "contract": _contract,
+    "texts": _text_list,
+    "mapping": _json_mapping,
+    "publisher": _publisher,
+    "insights": _insights,
+    "releases": _releases,
+}
+
+
 @dataclass(frozen=True)
 class RowForm:
     """Form of a table's rows in files."""
 
     row: Callable[..., Any]  #: class of the rows, or a function that makes one
-    required: Mapping[str, Read]  #: fields that each row has
-    optional: Mapping[str, tuple[Read, Any]]  #: fields that a row may have, with their defaults
+    fields: Mapping[str, Read]
+    defaults: Mapping[str, Any]  #: values of fields that a row may lack
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Fields that each row has."""
+        return tuple(name for name in self.fields if name not in self.defaults)
 
     @cached_property
     def attributes(self) -> dict[str, str]:
         """Argument of `row` by field. Files have no units in their names: the field `listed` is the
         attribute `listed_ns`, and `amount` is `amount_e4`.
         """
-        fields = (*self.required, *self.optional)
-        slots = getattr(self.row, "__slots__", fields)
+        slots = getattr(self.row, "__slots__", tuple(self.fields))
         attributes: dict[str, str] = {}
-        for name in fields:
+        for name in self.fields:
             candidates = (name, f"{name}_ns", f"{name}_e4")
             attributes[name] = next(each for each in candidates if each in slots)
 
@@ -242,105 +258,28 @@ def _forms(rounded: bool, source: str) -> dict[TableName, RowForm]:
     """Return the form of each table. `rounded` allows prices of more than four decimals; `source`
     is the default of events and articles.
     """
-    text: tuple[Read, str] = (_text_cell, "")
     amount = partial(
         _parse_cell,
         partial(price_e4, rounded=rounded),
         "dollars with at most four decimals, such as 0.25",
     )
-    market = (partial(_choice, get_args(Market)), "us")
-    kind = partial(_choice, ("stock", "crypto"))
-    event_type = partial(_choice, CALENDAR_TYPES)
-    news_type = partial(_choice, NEWS_TYPES)
-    importance = partial(_choice, IMPORTANCE)
+    readers: dict[str, Read] = {**READERS, "amount": amount}
     makers: dict[str, Callable[..., Any]] = {"contracts": _contract_row, "rates": _rate_row}
-    #: by table: required fields, and optional fields with their defaults
-    cells: dict[TableName, tuple[Mapping[str, Read], Mapping[str, tuple[Read, Any]]]] = {
-        "symbols": (
-            {"symbol": _text_cell, "asset_class": kind, "name": _text_cell, "listed": _moment},
-            {"sector": text, "has_options": (_flag, False)},
-        ),
-        "contracts": ({"symbol": _contract, "listed": _moment}, {"underlying": text}),
-        "rates": ({"day": _day, "available": _moment}, dict.fromkeys(TENOR_YEARS, (_number, None))),
-        "dividends": (
-            {
-                "symbol": _text_cell,
-                "ex_day": _day,
-                "pay_day": _day,
-                "amount": amount,
-                "declared": _moment,
-            },
-            {},
-        ),
-        "splits": (
-            {
-                "symbol": _text_cell,
-                "ex_day": _day,
-                "new": _whole,
-                "old": _whole,
-                "announced": _moment,
-            },
-            {},
-        ),
-        "borrow": (
-            {
-                "symbol": _text_cell,
-                "available": _moment,
-                "shares": _whole,
-                "fee_bps_per_year": _whole,
-            },
-            {},
-        ),
-        "deals": (
-            {"symbol": _text_cell, "day": _day, "announced": _moment},
-            {"cash": (amount, 0), "into": text, "new": (_whole, 1), "old": (_whole, 1)},
-        ),
-        "events": (
-            {
-                "event_id": _text_cell,
-                "event_type": event_type,
-                "title": _text_cell,
-                "time": _moment,
-                "announced": _moment,
-                "importance": importance,
-            },
-            {
-                "tickers": (_text_list, ()),
-                "country": (_text_cell, "US"),
-                "market": market,
-                "expected": (_json_mapping, {}),
-                "releases": (_releases, ()),
-                "source": (_text_cell, source),
-            },
-        ),
-        "news": (
-            {
-                "id": _text_cell,
-                "event_type": news_type,
-                "title": _text_cell,
-                "published": _moment,
-                "importance": importance,
-            },
-            {
-                "tickers": (_text_list, ()),
-                "description": text,
-                "body": text,
-                "article_url": text,
-                "author": text,
-                "publisher": (_publisher, {}),
-                "market": market,
-                "keywords": (_text_list, ()),
-                "image_url": text,
-                "insights": (_insights, ()),
-                "source": (_text_cell, source),
-            },
-        ),
-    }
-
+    declared = load_yaml(Path(__file__).with_name("ingest_fields.yaml"))
     forms: dict[TableName, RowForm] = {}
-    for name, (required, optional) in cells.items():
-        maker = makers.get(name, TABLES[name].row)
-        forms[name] = RowForm(maker, required, optional)
+    for name, table in TABLES.items():
+        fields: dict[str, Read] = {}
+        for field, kind in declared[name]["fields"].items():
+            fields[field] = readers.get(kind, partial(_choice, tuple(kind.split(" | "))))
+
+        defaults: dict[str, Any] = {}
+        for field, value in declared[name].get("defaults", {}).items():
+            defaults[field] = tuple(value) if isinstance(value, list) else value
+
+        if "source" in defaults:
+            defaults["source"] = source
+
+        forms[name] = RowForm(makers.get(name, table.row), fields, defaults)
 
     return forms
 
@@ -364,7 +303,7 @@ class RowReader:
         """
         form = self._forms[name]
         for file in files_of(self.base, spec.file):
-            table = table_of(file, tuple(form.attributes), tuple(form.required), spec)
+            table = table_of(file, tuple(form.fields), form.required, spec)
             self.files.append(table.name)
             read = []
             for row in read_rows(table, as_problem(table.name, self.problems)):
@@ -410,16 +349,12 @@ class RowReader:
         is_malformed = False
         for name, attribute in form.attributes.items():
             cell = cells.get(name, "")
-            if name in form.optional:
-                read, default = form.optional[name]
-                if cell == "":
-                    values[attribute] = default
-                    continue
-            else:
-                read = form.required[name]
+            if cell == "" and name in form.defaults:
+                values[attribute] = form.defaults[name]
+                continue
 
             try:
-                values[attribute] = read(cell)
+                values[attribute] = form.fields[name](cell)
             except _MalformedCell as expected:
                 self.problems.add(
                     f"{where}: {name}: expected {expected}, was {quote_cell(str(cell))}"

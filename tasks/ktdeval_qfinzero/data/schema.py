@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
@@ -189,11 +190,12 @@ class MarketTable:
 
     def create(self, schema: str) -> str:
         """Return the statement that makes the table, with its rules as CHECKs."""
-        lines = [
-            f"{_quoted(name)} {kind.sql} NOT NULL"
-            for name, kind in {**self.columns, **self.search}.items()
-        ]
-        lines += [f"CHECK ({rule.holds})" for rule in self.rules]
+        lines: list[str] = []
+        for name, kind in {**self.columns, **self.search}.items():
+            lines.append(f"{_quoted(name)} {kind.sql} NOT NULL")
+        for rule in self.rules:
+            lines.append(f"CHECK ({rule.holds})")
+
         return f"CREATE TABLE {schema}.{self.name} ({', '.join(lines)})"
 
     def arrow(self, rows: Sequence[Any]) -> pa.Table:
@@ -202,10 +204,10 @@ class MarketTable:
         """
         cells: dict[str, pa.Array] = {}
         for name, kind in self.columns.items():
-            values = [getattr(row, name) for row in rows]
+            values = map(attrgetter(name), rows)
             if kind.to_cell is not None:
-                values = list(map(kind.to_cell, values))
-            cells[name] = pa.array(values, kind.arrow)
+                values = map(kind.to_cell, values)
+            cells[name] = pa.array(list(values), kind.arrow)
 
         for name, kind in self.search.items():
             cells[name] = pa.array(list(map(_SEARCHED[name], rows)), kind.arrow)
@@ -249,10 +251,10 @@ class MarketTable:
         self, connection: duckdb.DuckDBPyConnection, source: str, number: str = "rowid"
     ) -> list[Fault]:
         """Return the rows of a stored or registered table that break a rule."""
-        cases = [
-            f"WHEN NOT coalesce({rule.holds}, false) THEN {place}"
-            for place, rule in enumerate(self.rules)
-        ]
+        cases: list[str] = []
+        for place, rule in enumerate(self.rules):
+            cases.append(f"WHEN NOT coalesce({rule.holds}, false) THEN {place}")
+
         found = connection.execute(
             f"SELECT * FROM (SELECT {number}, CASE {' '.join(cases)} END AS rule FROM {source})"  # noqa: S608 - constants
             " WHERE rule IS NOT NULL ORDER BY 1"
@@ -265,8 +267,10 @@ class MarketTable:
         """Yield the first field of a row that has another kind of value than its column."""
         for name, kind in self.columns.items():
             try:
-                value = getattr(row, name)
-                pa.array([kind.to_cell(value) if kind.to_cell else value], kind.arrow)
+                cell = getattr(row, name)
+                if kind.to_cell is not None:
+                    cell = kind.to_cell(cell)
+                pa.array([cell], kind.arrow)
             except _MALFORMED as error:
                 expected = " ".join(str(error).split())[:200]
                 if isinstance(error, UnicodeEncodeError):
@@ -277,12 +281,16 @@ class MarketTable:
     def content(self, rows: Iterable[Any]) -> str:
         """Return the SHA-256 over rows in the order of their keys."""
         if not self.search:
-            names = [field.name for field in fields(self.row)]
-            return content_hash([[_plain(getattr(row, name)) for name in names] for row in rows])
+            values: list[JsonValue] = []
+            for row in rows:
+                values.append([_plain(getattr(row, name)) for name in self.columns])
+            return content_hash(values)
 
         digest = hashlib.sha256()
         for row in rows:
-            record = {name: _plain(getattr(row, name)) for name in self.columns}
+            record: dict[str, JsonValue] = {}
+            for name in self.columns:
+                record[name] = _plain(getattr(row, name))
             digest.update(f"{dumps_canonical(record)}\n".encode())
 
         return digest.hexdigest()
@@ -399,9 +407,10 @@ def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) ->
         columns = [f"{condition} AS rule_{place}" for place, condition in enumerate(broken)]
         found = connection.execute(f"SELECT {', '.join(columns)} FROM bars").fetchnumpy()  # noqa: S608 - constants
 
-    masks = [np.asarray(found[f"rule_{place}"], bool) for place in range(len(rules))]
-    return [
-        BrokenRule(rule.field, rule.expected, bad)
-        for rule, bad in zip(rules, masks, strict=True)
-        if bad.any()
-    ]
+    rules_broken: list[BrokenRule] = []
+    for place, rule in enumerate(rules):
+        bad = np.asarray(found[f"rule_{place}"], bool)
+        if bad.any():
+            rules_broken.append(BrokenRule(rule.field, rule.expected, bad))
+
+    return rules_broken

@@ -67,6 +67,19 @@ from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.timestamps import moment_text
 
 _LAST_NS = 2**62 - 1
+_SERIES = pa.schema(
+    {
+        **dict.fromkeys(("asset_class", "resolution", "owner", "symbol"), pa.string()),
+        **dict.fromkeys(("first_ns", "last_ns"), pa.int64()),
+    }
+)
+_NUMBER_SERIES = """
+    CREATE TEMP TABLE series AS
+    SELECT (row_number() OVER (ORDER BY asset_class, resolution, owner, symbol) - 1)::INTEGER AS series,
+        asset_class, resolution, owner, symbol, min(first_ns) AS first_ns, max(last_ns) AS last_ns
+    FROM (FROM given_series UNION ALL SELECT * EXCLUDE (series) FROM old.series)
+    GROUP BY asset_class, resolution, owner, symbol
+"""
 #: Asset class, resolution, owner (of options, the root of their symbols) and symbol
 SeriesKey = tuple[AssetClass, Resolution, str, str]
 #: Query for the problems of tables that do not fit each other or the bars
@@ -269,14 +282,19 @@ def _write_market(
 
 @contextmanager
 def _new_database(path: Path, stored: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection to a new file, with stored rows as `old`."""
+    """Give a connection to a new file, with the stored rows as `old`: without a file there are
+    none.
+    """
     # Of one thread the file is smaller, and its order is that of the rows.
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         temporary = _literal(f"{path}.tmp")
         connection.execute(f"SET temp_directory = {temporary}")
         connection.execute("SET enable_progress_bar = false")
         connection.execute(f"ATTACH {_literal(path)} AS market")
-        if stored is not None:
+        if stored is None:
+            connection.execute("ATTACH ':memory:' AS old")
+            create_tables(connection, "old")
+        else:
             connection.execute(f"ATTACH {_literal(stored)} AS old (READ_ONLY)")
 
         connection.execute("SET enable_external_access = false")
@@ -362,11 +380,7 @@ class _MarketWriter:
                 "CREATE TEMP TABLE staged_bars AS SELECT * FROM market.bars LIMIT 0"
             )
 
-        batches = (
-            batch
-            for block in _blocks_of(prices, series)
-            for batch in _numbered_bars(block, series).to_batches()
-        )
+        batches = _numbered_batches(prices, series)
         reader = pa.RecordBatchReader.from_batches(bars_table(empty_bars()).schema, batches)
         self.connection.register("given_bars", reader)
         self.connection.execute(f"INSERT INTO {target} SELECT * FROM given_bars")  # noqa: S608 - constants
@@ -396,27 +410,16 @@ class _MarketWriter:
                 reach = int(bars.start_ns[0]), int(bars.start_ns[-1])
                 found[asset_class, resolution, owner, symbol] = reach
 
-        stored: list[Any] = []
-        if self.has_stored:
-            stored = self.connection.execute(
-                "SELECT asset_class, resolution, owner, symbol, first_ns, last_ns FROM old.series"
-            ).fetchall()
-
-        reaches = dict(found)
-        for *names, first_ns, last_ns in stored:
-            key = (names[0], names[1], names[2], names[3])
-            before = reaches.get(key, (first_ns, last_ns))
-            reaches[key] = min(before[0], first_ns), max(before[1], last_ns)
-
-        ordered = sorted(reaches)
-        columns = ("series", "asset_class", "resolution", "owner", "symbol", "first_ns", "last_ns")
-        rows = [(number, *key, *reaches[key]) for number, key in enumerate(ordered)]
-        kinds = [pa.int32(), *[pa.string()] * 4, pa.int64(), pa.int64()]
-        cells = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(kinds)]
-        self.connection.register("given_series", pa.table(dict(zip(columns, cells, strict=True))))
-        self.connection.execute("CREATE TEMP TABLE series AS SELECT * FROM given_series")
+        columns = [[*names, *reach] for names, reach in found.items()]
+        cells = [list(column) for column in zip(*columns, strict=True)] or [[]] * len(_SERIES)
+        self.connection.register("given_series", pa.table(cells, _SERIES))
+        names = "asset_class, resolution, owner, symbol"
+        self.connection.execute(_NUMBER_SERIES)
+        numbered = self.connection.execute(
+            f"SELECT {names}, series FROM temp.series SEMI JOIN given_series USING ({names}) ORDER BY series"  # noqa: S608 - constants
+        ).fetchall()
         self.connection.unregister("given_series")
-        return {key: number for number, key in enumerate(ordered) if key in found}
+        return {row[:4]: row[4] for row in numbered}
 
     def _merge_bars(self) -> None:
         """Write the stored bars and those staged; if two contradict, the new one."""
@@ -444,15 +447,12 @@ class _MarketWriter:
 
     def _merge_rows(self, table: MarketTable) -> None:
         """Make `temp.TABLE` of the stored rows and those staged; if two contradict, the new one."""
-        name = table.name
-        staged = f"staged_{name}"
-        source = staged
-        if self.has_stored:
-            self._compare_rows(table)
-            others = f"(SELECT * FROM old.{name} ANTI JOIN {staged} USING ({table.order}))"  # noqa: S608 - constants
-            source = f"{others} UNION ALL SELECT * FROM {staged}"  # noqa: S608 - constants
-
-        self.connection.execute(f"CREATE TEMP TABLE {name} AS FROM {source}")
+        self._compare_rows(table)
+        staged = f"staged_{table.name}"
+        others = f"SELECT * FROM old.{table.name} ANTI JOIN {staged} USING ({table.order})"  # noqa: S608 - constants
+        self.connection.execute(
+            f"CREATE TEMP TABLE {table.name} AS {others} UNION ALL SELECT * FROM {staged}"  # noqa: S608 - constants
+        )
 
     def _compare_rows(self, table: MarketTable) -> None:
         """Count how staged rows relate to the stored ones."""
@@ -524,11 +524,15 @@ def _blocks_of(prices: PriceRows, series: Iterable[SeriesKey]) -> Iterator[BarBl
         yield BarBlock(asset_class, resolution, owner, symbols, offsets, join(pieces))
 
 
-def _numbered_bars(block: BarBlock, series: Mapping[SeriesKey, int]) -> pa.Table:
-    """Return the bars of a block with the numbers of their series."""
-    owner = block.asset_class, block.resolution, block.owner
-    numbers = np.array([series[*owner, symbol] for symbol in block.symbols], np.int32)
-    return bars_table(block.bars, np.repeat(numbers, np.diff(block.offsets)))
+def _numbered_batches(
+    prices: PriceRows, series: Mapping[SeriesKey, int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the bars of some series with their numbers, in order."""
+    for block in _blocks_of(prices, series):
+        owner = block.asset_class, block.resolution, block.owner
+        numbers = np.array([series[*owner, symbol] for symbol in block.symbols], np.int32)
+        table = bars_table(block.bars, np.repeat(numbers, np.diff(block.offsets)))
+        yield from table.to_batches()
 
 
 def _series_problem(bars: Bars) -> str:

@@ -17,6 +17,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    DayArray,
     DealRow,
     DividendRow,
     EventRow,
@@ -67,6 +68,15 @@ class MemoryPrices(PriceRows):
     ) -> Bars:
         result = self.bar_table.get((asset_class, symbol, resolution))
         return empty_bars() if result is None else _cut(result, span)
+
+    def days_by_symbol(self, asset_class: AssetClass, before_ns: int) -> Mapping[str, DayArray]:
+        days = {}
+        for (own_class, symbol, kind), bars in sorted(self.bar_table.items()):
+            starts = bars.start_ns[bars.start_ns < before_ns]
+            if (own_class, kind) == (asset_class, "day") and len(starts):
+                days[symbol] = starts.astype("datetime64[ns]").astype("datetime64[D]")
+
+        return days
 
     def chain_bars(
         self, underlying: str, resolution: Resolution, span: MomentSpan

@@ -12,7 +12,10 @@ from ktdeval_qfinzero.access.pages.health import Health, coverage_of, data_healt
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset import open_dataset
+from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.errors import ServiceError
+from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.timestamps import DAY, day_start
 
 
 def days(*texts: str) -> np.ndarray:
@@ -41,6 +44,25 @@ def test_coverage_counts_instruments_by_session_and_symbols_by_what_they_lack() 
 
 def test_a_kind_without_a_session_has_no_share() -> None:
     assert coverage_of("stock", "XNYS", {"A": days("2025-01-04")}).complete is None
+
+
+def test_days_are_those_of_the_bars_known_by_then(tiny: Path) -> None:
+    dataset = open_dataset(tiny)
+    info = dataset.info
+    late = day_start(info.last_day) + DAY
+    seen = 0
+    for as_of_ns in (late, info.default_as_of_ns, day_start(info.first_day) + DAY):
+        view = DatasetView(dataset, as_of_ns)
+        days = {**view.days_by_symbol("stock"), **view.days_by_symbol("crypto")}
+        for row in view.symbols():
+            bars = view.bars(row.asset_class, row.symbol, "day", MomentSpan(0, as_of_ns))
+            expected = bars.start_ns.astype("datetime64[ns]").astype("datetime64[D]")
+            assert days.pop(row.symbol, expected[:0]).tolist() == expected.tolist()
+            seen += len(bars)
+
+        assert days == {}
+
+    assert seen > 0
 
 
 def test_datasets_are_described_whatever_state_they_are_in(tiny: Path, tmp_path: Path) -> None:

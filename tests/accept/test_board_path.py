@@ -62,7 +62,7 @@ def test_the_whole_path_of_the_page_ends_in_a_ranked_row(tmp_path: Path) -> None
     assert len(row["registration"]) == 64
 
     kinds = {row["baseline"] for row in table["rows"]}
-    assert {"benchmark", "rule", "random", "random_traders", "supervised"} <= kinds
+    assert {"benchmark", "rule", "random", "supervised"} <= kinds
 
     index = (tmp_path / "my-site/index.html").read_text(encoding="utf-8")
     assert "My practice board" in index

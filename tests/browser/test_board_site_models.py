@@ -26,6 +26,7 @@ from site_pages import (
     link,
     model_page,
     numbers,
+    rank_words,
     ranked,
     read_data,
     table_rows,
@@ -66,16 +67,13 @@ def test_a_model_page_states_the_rank_of_each_card(
             for cells in shown
             if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])
         ]
-        tied = " tied" if card["ranked"] and card["tied_with"] else ""
-        alpha = "–"
+        rank = alpha = "–"
+        if card["ranked"]:
+            rank = rank_words(card)
         if card["ranked"] and card["shared_alpha_rank"]:
-            words = "tied at " if card["alpha_tied_with"] else ""
-            alpha = f"{words}{card['shared_alpha_rank']}"
+            alpha = rank_words(card, "alpha_rank")
 
-        assert cells[2:4] == [
-            f"{(card['ranked'] and card['shared_rank']) or '–'}{tied}",
-            alpha,
-        ]
+        assert cells[2:4] == [rank, alpha]
 
     table = read_data(forged_site, f"division/{DIVISION}/all")
     (cells,) = [
@@ -325,7 +323,7 @@ def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> 
 
     assert place["tied_with"] > 1
 
-    tied = f"tied at {place['shared_rank']} of {place['of']} with {place['tied_with']} others"
+    tied = f"{rank_words(place)} of {place['of']}, tied with {place['tied_with']} others"
     assert f"It is {tied}." in report
 
     total = entry["card"]["metrics"]["total_return"]

@@ -29,6 +29,7 @@ class EpisodeDays:
     #: [n] simple daily returns of the NAV; NaN where the NAV before or after is not positive
     returns: Vector
     selection: Vector  #: [n] daily selection returns, unlinked; NaN where they are not defined
+    benchmark: Vector  #: [n] simple daily returns of the benchmark; NaN without one
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,21 @@ def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Episo
     if episode.selection_daily is not None:
         selection = np.array(episode.selection_daily)
 
-    nav = np.array(episode.nav)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        returns = nav[1:] / nav[:-1] - 1.0
+    benchmark = np.full(len(days), math.nan)
+    if episode.benchmark is not None:
+        benchmark = _returns(episode.benchmark)
 
-    is_positive = (nav[1:] > 0) & (nav[:-1] > 0)
-    return EpisodeDays(arrays[days], np.where(is_positive, returns, math.nan), selection)
+    return EpisodeDays(arrays[days], _returns(episode.nav), selection, benchmark)
+
+
+def _returns(levels: Sequence[float]) -> Vector:
+    """Return simple returns; NaN where the level before or after is not positive."""
+    level = np.array(levels)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        returns = level[1:] / level[:-1] - 1.0
+
+    is_positive = (level[1:] > 0) & (level[:-1] > 0)
+    return np.where(is_positive, returns, math.nan)
 
 
 def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:

@@ -1,9 +1,10 @@
 """Figures of a division's cards by episode and over a scope, and reference rows, which are no card
-and always there: the benchmark, random traders, and chance in a scoring task.
+and always there: the benchmark, and chance in a scoring task.
 
 A figure over a scope is defined as on the card itself over all its episodes (`metrics` of a card):
 the median over the episodes where it is defined, with the interquartile range if there are at least
-two, else with the single episode's own interval.
+two, else with the single episode's own interval. Random traders show what chance may give: the range
+of their episodes.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ Benchmark = Mapping[str, Mapping[str, float]]
 
 _NO_EPISODE = "no finished episode"
 _NO_WINDOW = "no window counts here"
+CHANCE_RANGE = (0.05, 0.95)  #: quantiles that random traders show
+CHANCE_KIND = "5-95 % of episodes"
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ class EpisodeSamples:
 
         own_kind = np.take_along_axis(self.grid.kind[:, chosen], first, axis=1)[:, 0]
         kind = np.where(single, own_kind, QUARTILES)
+        self._put_chance_ranges(value, low, high, kind)
 
         # Steps are pooled: a median over episodes would hide one in which nothing was decided.
         if "decided" in self.columns:
@@ -148,6 +152,23 @@ class EpisodeSamples:
 
         asked = np.full(len(self.entries), len(chosen))
         return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
+
+    def _put_chance_ranges(
+        self, value: Vector, low: Vector, high: Vector, kind: npt.NDArray[np.object_]
+    ) -> None:
+        """Give random traders the range of their episodes in place of quartiles. `value`: [entries,
+        episodes, columns]; the others [entries, columns].
+        """
+        for row, entry in enumerate(self.entries):
+            if entry.baseline is None or entry.baseline.kind != "random":
+                continue
+
+            for column in range(len(self.columns)):
+                of_column = value[row, :, column]
+                defined = of_column[~np.isnan(of_column)]
+                if len(defined) > 1 and np.isfinite(defined).all():
+                    low[row, column], high[row, column] = np.quantile(defined, CHANCE_RANGE)
+                    kind[row, column] = CHANCE_KIND
 
     def _make_undefined(self) -> ScopeFigures:
         """Return the figures over no window at all."""
@@ -416,10 +437,6 @@ def nullable(values: Vector) -> list[list[float | None]]:
     return rows
 
 
-#: Quantiles that the row of random traders shows instead of an interval
-RANDOM_RANGE = (0.05, 0.95)
-RANDOM_KIND = "5-95 % of episodes"
-
 _NO_TRADER = "buying and holding the index takes no decisions"
 _NOT_TRACKED = "not worked out for the benchmark"
 
@@ -439,8 +456,6 @@ def reference_rows(
     source = by_trust(entries)[0]
     if source.trading.snapshot.benchmark != "none":
         yield _benchmark(columns, windows, benchmark, source)
-
-    yield from _random(columns, windows, samples)
 
 
 def _benchmark(
@@ -469,52 +484,6 @@ def _benchmark(
     return _reference_row(
         "benchmark", f"{name} bought and held", f"benchmark ({name})", source, figures
     )
-
-
-def _random(
-    columns: Sequence[str], windows: Sequence[str], samples: Sequence[EpisodeSamples]
-) -> Iterator[Row]:
-    """Yield the row of all episodes of the random baselines in the scope, if there are any."""
-    parts = []
-    sources: list[Entry] = []
-    for group in samples:
-        cells = [number for number, (window, _) in enumerate(group.cells) if window in windows]
-        rows = [
-            row
-            for row, entry in enumerate(group.entries)
-            if entry.baseline is not None and entry.baseline.kind == "random"
-        ]
-        if rows:
-            sources += [group.entries[row] for row in rows]
-            parts.append(group.grid.value[np.ix_(rows, cells)].reshape(-1, len(columns)))
-
-    if not parts:
-        return
-
-    values = np.concatenate(parts)
-    n = (~np.isnan(values)).sum(axis=0)
-    low = np.full(len(columns), np.nan)
-    middle = np.full(len(columns), np.nan)
-    high = np.full(len(columns), np.nan)
-    reasons = {}
-
-    for column, name in enumerate(columns):
-        if n[column] == 0:
-            reasons[name] = "not defined in any episode of random traders"
-            continue
-
-        defined = values[~np.isnan(values[:, column]), column]
-        middle[column] = np.median(defined)
-        if len(defined) > 1 and np.isfinite(defined).all():
-            low[column], high[column] = np.quantile(defined, RANDOM_RANGE)
-
-        if np.isinf(middle[column]):
-            middle[column] = math.nan
-            reasons[name] = never_in(int(np.isinf(defined).sum()), len(defined))
-
-    figures = _figure_row((low, middle, high), n.tolist(), RANDOM_KIND, reasons)
-    source = by_trust(sources)[-1]
-    yield _reference_row("random_traders", "random traders", "random traders", source, figures)
 
 
 def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:

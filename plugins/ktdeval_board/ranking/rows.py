@@ -24,8 +24,10 @@ class Standing(TypedDict):
     tie: int | None  #: tie group by the figure that ranks go by
     alpha_tie: int | None
     shared_rank: int | None  #: best rank of its tie group; its own rank without one
+    worst_rank: int | None  #: worst rank of its tie group, likewise
     tied_with: int  #: other ranked cards of its tie group
     shared_alpha_rank: int | None  #: the same of its rank by selection alpha
+    worst_alpha_rank: int | None
     alpha_tied_with: int
 
 
@@ -72,6 +74,7 @@ class Table(TypedDict):
     missing_baselines: Sequence[str]
     rows: list[Row]
     notes: list[str]
+    verdict: str  #: who is shown to beat the index and chance; empty where that can't be asked
     ties: Mapping[str, Ties]  #: `return` and `alpha`
 
 
@@ -88,8 +91,8 @@ def place_cards(
     own = _shared_ranks(ranks[0], ties[0])
     alpha = _shared_ranks(ranks[1], ties[1])
     for card, reasons in enumerate(why):
-        shared_rank, tied_with = own[card]
-        shared_alpha_rank, alpha_tied_with = alpha[card]
+        shared_rank, worst_rank, tied_with = own[card]
+        shared_alpha_rank, worst_alpha_rank, alpha_tied_with = alpha[card]
         yield {
             "ranked": ranks[0][card] is not None,
             "why": reasons,
@@ -98,8 +101,10 @@ def place_cards(
             "tie": ties[0][card],
             "alpha_tie": ties[1][card],
             "shared_rank": shared_rank,
+            "worst_rank": worst_rank,
             "tied_with": tied_with,
             "shared_alpha_rank": shared_alpha_rank,
+            "worst_alpha_rank": worst_alpha_rank,
             "alpha_tied_with": alpha_tied_with,
         }
 
@@ -117,21 +122,21 @@ def standing_fields(row: Row) -> dict[str, JsonValue]:
     return to_object({name: value for name, value in row.items() if name in names})
 
 
-def _shared_ranks(ranks: Ranks, ties: Ranks) -> list[tuple[int | None, int]]:
-    """Return for each row the best rank of its tie group, and how many others are in it; its own
-    rank without a group.
+def _shared_ranks(ranks: Ranks, ties: Ranks) -> list[tuple[int | None, int | None, int]]:
+    """Return for each row the best and the worst rank of its tie group, and how many others are in
+    it; its own rank without a group.
     """
     ranks_of_group: dict[int, list[int]] = defaultdict(list)
     for rank, tie in zip(ranks, ties, strict=True):
         if rank is not None and tie is not None:
             ranks_of_group[tie].append(rank)
 
-    shared: list[tuple[int | None, int]] = []
+    shared: list[tuple[int | None, int | None, int]] = []
     for rank, tie in zip(ranks, ties, strict=True):
         if rank is None or tie is None:
-            shared.append((rank, 0))
+            shared.append((rank, rank, 0))
         else:
             group = ranks_of_group[tie]
-            shared.append((min(group), len(group) - 1))
+            shared.append((min(group), max(group), len(group) - 1))
 
     return shared

@@ -1,5 +1,5 @@
-"""Tables of a division: every card with its figures, ranks and tie groups, next to benchmark,
-baselines and random traders.
+"""Tables of a division: every card with its figures, ranks and tie groups, next to benchmark
+and baselines.
 
 Tie groups go by mean daily returns and ranks by the median over episodes, so a group need not be a
 run of ranks: daily returns show no difference between its members and the best of them.
@@ -50,6 +50,7 @@ from ktdeval_board.ranking.fresh_windows import (
 )
 from ktdeval_board.ranking.questions import Evidence, evidence_of
 from ktdeval_board.ranking.rows import Ranks, Row, Standing, Table, Ties, place_cards
+from ktdeval_board.ranking.verdicts import Reference, verdict
 from ktdeval_board.rules import Division
 
 _FRESH_NOTE = (
@@ -276,6 +277,7 @@ class _DivisionTables:
             "missing_baselines": self.missing,
             "rows": [],
             "notes": [],
+            "verdict": "",
             "ties": {name: _no_ties("nobody was submitted") for name in ("return", "alpha")},
         }
         if not self.entries:
@@ -297,6 +299,7 @@ class _DivisionTables:
 
         table["rows"] = self._sort_rows(rows, figures)
         table["notes"] = list(dict.fromkeys(notes))
+        table["verdict"] = self._verdict(scope, ranks[0])
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
 
@@ -386,6 +389,30 @@ class _DivisionTables:
         """Test ranked cards for ties. `attribute`: daily returns of `EpisodeDays` to test; `what`: words
         for notes.
         """
+        tested = self._tested_days(scope, ranks, attribute)
+        returns = mean_by_day(list(tested.days.values()), attribute)
+        groups = tie_groups(returns, self.board.rules.tie_level)
+        p: dict[str, float] = {}
+        if groups.p is not None:
+            for card_id, value in zip(tested.days, groups.p, strict=True):
+                p[card_id] = round(value, 6)
+
+        ties = Ties(
+            groups=max(groups.group or (0,)),
+            tested=len(p),
+            days=groups.days,
+            p=p,
+            reason=groups.reason,
+        )
+        notes = []
+        if tested.left_out:
+            notes.append(f"{what}: {tested.left_out} ranked without a tie group: {tested.why}")
+
+        # There are no groups where the test could not be made.
+        return _TieGroups(dict(zip(tested.days, groups.group or (), strict=False)), ties, notes)
+
+    def _tested_days(self, scope: str, ranks: Ranks, attribute: str) -> _TestedDays:
+        """Return the days of the best ranked cards, over the windows that count for all ranked."""
         ordered = []
         windows = self.windows_of(scope)
         for rank, entry in zip(ranks, self.entries, strict=True):
@@ -411,27 +438,42 @@ class _DivisionTables:
 
             chosen |= whole
 
-        returns = mean_by_day(list(chosen.values()), attribute)
-        groups = tie_groups(returns, self.board.rules.tie_level)
-        p: dict[str, float] = {}
-        if groups.p is not None:
-            for card_id, value in zip(chosen, groups.p, strict=True):
-                p[card_id] = round(value, 6)
+        return _TestedDays(windows, chosen, len(ordered) - len(chosen), why)
 
-        ties = Ties(
-            groups=max(groups.group or (0,)),
-            tested=len(p),
-            days=groups.days,
-            p=p,
-            reason=groups.reason,
-        )
-        notes = []
-        untested = len(ordered) - len(chosen)
-        if untested:
-            notes.append(f"{what}: {untested} ranked without a tie group: {why}")
+    def _verdict(self, scope: str, ranks: Ranks) -> str:
+        """Return who of the ranked is shown to beat the index and random traders."""
+        if self.kind == "scoring":
+            return ""
 
-        # There are no groups where the test could not be made.
-        return _TieGroups(dict(zip(chosen, groups.group or (), strict=False)), ties, notes)
+        tested = self._tested_days(scope, ranks, "returns")
+        days = list(tested.days.values())
+        returns = mean_by_day(days, "returns")
+        labels = [self.labels[card_id] for card_id in tested.days]
+        systems = dict(zip(labels, returns.T, strict=True))
+        references = {
+            f"the index ({self._index_name()})": mean_by_day(days[:1], "benchmark"),
+            "random traders": mean_by_day([self._random_days(tested.windows)], "returns"),
+        }
+        usable = [
+            Reference(name, values[:, 0])
+            for name, values in references.items()
+            if values.size and len(values) == len(returns) and np.isfinite(values).all()
+        ]
+        return verdict(systems, usable, self.board.rules.tie_level)
+
+    def _index_name(self) -> str:
+        return str(column_texts.by_trust(self.entries)[0].trading.snapshot.benchmark_name)
+
+    def _random_days(self, windows: Sequence[str]) -> list[EpisodeDays]:
+        """Return the days of all episodes of the random baselines in the windows."""
+        found: list[EpisodeDays] = []
+        for entry in self.entries:
+            facts = self.facts.get(entry.card_id)
+            if entry.baseline is None or entry.baseline.kind != "random" or facts is None:
+                continue
+
+            found += [days for (window, _), days in facts.daily.items() if window in windows]
+        return found
 
     def _whole_days(
         self,
@@ -456,6 +498,16 @@ class _DivisionTables:
             if is_whole and (same_as is None or same_days(days, same_as)):
                 same_as = days
                 yield card_id, days
+
+
+@dataclass(frozen=True)
+class _TestedDays:
+    """Days of the ranked cards that are tested against each other."""
+
+    windows: Sequence[str]  #: that count for all ranked
+    days: Mapping[str, list[EpisodeDays]]  #: by card id
+    left_out: int  #: ranked cards that are not tested
+    why: str  #: they are not
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,10 @@ _RANK_FIELDS = (
     "alpha_rank",
     "tie",
     "shared_rank",
+    "worst_rank",
     "tied_with",
     "shared_alpha_rank",
+    "worst_alpha_rank",
     "alpha_tied_with",
 )
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")

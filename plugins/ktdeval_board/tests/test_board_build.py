@@ -255,8 +255,10 @@ def test_pages_of_cards_show_the_ranks_of_the_tables_and_the_same_label(site: Pa
                 "alpha_rank": row["alpha_rank"],
                 "tie": row["tie"],
                 "shared_rank": row["shared_rank"],
+                "worst_rank": row["worst_rank"],
                 "tied_with": row["tied_with"],
                 "shared_alpha_rank": row["shared_alpha_rank"],
+                "worst_alpha_rank": row["worst_alpha_rank"],
                 "alpha_tied_with": row["alpha_tied_with"],
                 "of": len(ranked),
             }

@@ -781,7 +781,6 @@ def test_baselines_are_sorted_in_without_a_rank() -> None:
         ("house/best", 1, None),
         ("builtin/equal_weight", None, "rule"),
         ("builtin/random", None, "random"),
-        ("random traders", None, "random_traders"),
         ("benchmark (SYN300)", None, "benchmark"),
         ("house/last", 2, None),
     ]
@@ -813,12 +812,12 @@ def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
     ]
     rows = ranked_tables(make_board(without))["all"]["rows"]
 
-    assert [row["baseline"] for row in rows] == [None, "rule", "random", "random_traders", None]
+    assert [row["baseline"] for row in rows] == [None, "rule", "random", None]
 
 
-def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
+def test_random_traders_show_the_range_of_all_their_episodes() -> None:
     tables = ranked_tables(make_board(with_baselines()))
-    label = "random traders"
+    label = "builtin/random"
     value, low, high, kind, n = shown(tables["all"], label, "total_return")
 
     # 1 to 6 %: the 5 % point lies a quarter of the way from the first to the second.
@@ -850,11 +849,10 @@ def test_random_traders_that_never_reach_a_figure_say_how_many() -> None:
 
     table = ranked_tables(make_board(entries))["all"]
 
-    row = by_label(table)["random traders"]
+    row = by_label(table)["builtin/random"]
 
-    assert shown(table, "random traders", "sharpe") == (None, None, None, None, 6)
+    assert shown(table, "builtin/random", "sharpe") == (None, None, None, None, 6)
     assert row["reasons"]["sharpe"] == "never in 5 of 6 episodes"
-    assert row["reasons"]["selection_alpha"] == "not defined in any episode of random traders"
 
 
 def test_a_reference_row_is_of_the_tier_of_its_card_and_has_no_place() -> None:
@@ -864,7 +862,7 @@ def test_a_reference_row_is_of_the_tier_of_its_card_and_has_no_place() -> None:
     rows = by_label(ranked_tables(make_board(entries))["all"])
 
     benchmark = rows["benchmark (SYN300)"]
-    random_row = rows["random traders"]
+    random_row = rows["builtin/random"]
 
     assert (benchmark["tier"], random_row["tier"]) == ("re-executed", "self-reported")
     assert (benchmark["ranked"], benchmark["tied_with"], benchmark["alpha_tied_with"]) == (

@@ -313,12 +313,14 @@ def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> N
     """Ranks 1 to 5 in groups A, none, A, B, A: ranks 1, 3 and 5 are tied at 1."""
     groups = [1, None, 1, 2, 1, None]
     ranks = [1, 2, 3, 4, 5, None]
-    expected = [(1, 2), (2, 0), (1, 2), (4, 0), (1, 2), (None, 0)]
+    expected = [(1, 5, 2), (2, 2, 0), (1, 5, 2), (4, 4, 0), (1, 5, 2), (None, None, 0)]
     why: list[list[str]] = [[] for _ in ranks]
     shared = list(place_cards(why, (ranks, ranks), (groups, groups)))
 
-    assert [(row["shared_rank"], row["tied_with"]) for row in shared] == expected
-    assert [(row["shared_alpha_rank"], row["alpha_tied_with"]) for row in shared] == expected
+    names = ("shared_rank", "worst_rank", "tied_with")
+    assert [tuple(row[name] for name in names) for row in shared] == expected
+    names = ("shared_alpha_rank", "worst_alpha_rank", "alpha_tied_with")
+    assert [tuple(row[name] for name in names) for row in shared] == expected
 
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:

@@ -304,7 +304,7 @@ def make_series(
 def daily(days: Sequence[str], returns: Sequence[float]) -> EpisodeDays:
     """Days of an episode whose selection is a tenth of its return."""
     values = np.asarray(returns, dtype=np.float64)
-    return EpisodeDays(np.array(days, dtype="datetime64[D]"), values, values / 10)
+    return EpisodeDays(np.array(days, dtype="datetime64[D]"), values, values / 10, values / 20)
 
 
 def ranked_tables(board: Board, series: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -211,3 +211,9 @@ def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], An
         (folder / "data" / f"{name}.js").write_bytes(data_file(name, value.encode()))
 
     return folder
+
+
+def rank_words(row: dict[str, Any], rank: str = "rank") -> str:
+    """Ranks that a row may have, as shown."""
+    best, worst = row[f"shared_{rank}"], row[f"worst_{rank}"]
+    return str(best) if best == worst else f"{best}–{worst}"

@@ -96,14 +96,14 @@
               "listed with the reason.",
           ],
           `Letters are tie groups: model confidence sets at ${level} of daily returns. Within a ` +
-            `group the data can't say who is better: its entrants are tied and share the best ` +
-            `rank among them.`,
+            `group the data can't say who is better: its entrants are tied, and each may have any ` +
+            `rank of the group.`,
           [
             "The α-rank goes by selection alpha: the part of the return that market, industries " +
               "and styles don't explain. An agent far better by return than by selection rode " +
               "factors.",
           ],
-          "The benchmark, the rule baselines, random traders and supervised models are always " +
+          "The benchmark and the baselines (rules, random traders, supervised models) are always " +
             "shown, whatever is filtered, and can't be taken out.",
           "Return before fees adds the fees back day by day; ranks are always by the return " +
             "after fees.",

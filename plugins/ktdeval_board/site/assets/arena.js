@@ -422,10 +422,7 @@ kt.arena = (() => {
 
   // -- figures
 
-  function rankWord({rank, shared_rank: shared, tied_with: others}) {
-    if (rank === null) return format.NONE;
-    return others ? `${shared} tied` : String(rank);
-  }
+  const rankWord = (row) => (row.rank === null ? format.NONE : kt.rankRange(row));
 
   function ranking(view, figures) {
     const names = view.table.columns.filter(

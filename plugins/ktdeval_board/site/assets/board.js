@@ -53,6 +53,7 @@
       alphaAt,
       pickCell,
       isScoring: division().kind === "scoring",
+      isTested: Boolean(data.ties?.return?.tested),
       names: {},
       scales: {},
       division: division().id,
@@ -334,6 +335,7 @@
       pickers: kt.choices.pickers(view),
       filters: kt.choices.filters(view),
       about: el("p.lead", {}),
+      verdict: el("p.verdict", {}),
       count: el("p.count", {role: "status"}),
       notes: el("div", {}),
       empty: el("div", {}),
@@ -350,6 +352,7 @@
       parts.about,
       parts.pickers.element,
       parts.filters.element,
+      parts.verdict,
       el("div.count-row", {}, parts.count, actions()),
       parts.table.element,
       parts.empty,
@@ -376,6 +379,7 @@
         " ",
         el("a", {href: kt.address.task(one.id)}, "About this task"),
       ]);
+      replace(parts.verdict, data.verdict);
       replace(parts.notes, kt.legend.notes(one, data));
     }
     parts.pickers.show();

@@ -45,7 +45,7 @@ Address: #card=ID */
           entry.ranked && rank
             ? [
                 kt.rankWords(rank),
-                known(rank.alpha_rank) ? `, by selection alpha ${kt.alphaWords(rank)}` : "",
+                known(rank.alpha_rank) ? `, by selection alpha ${kt.alphaRange(rank)}` : "",
               ]
             : "none",
         ],

@@ -21,7 +21,10 @@ kt.columns = (() => {
       "rule baseline",
       "A fixed rule that trades without any model of language; always shown.",
     ],
-    random: ["random baseline", "Trades at random within the task's rules; always shown."],
+    random: [
+      "random baseline",
+      "Trades at random within the task's rules: median and 5–95 % range of its episodes; always shown.",
+    ],
     supervised: [
       "supervised baseline",
       "A factor model trained on the past of this market; always shown.",
@@ -33,10 +36,6 @@ kt.columns = (() => {
     benchmark: [
       "benchmark",
       "The index, bought at the close before the first day and held, without costs; always shown.",
-    ],
-    random_traders: [
-      "reference",
-      "Random traders: median and 5–95 % range over all episodes of the random baselines; always shown.",
     ],
   };
 
@@ -82,7 +81,7 @@ kt.columns = (() => {
   }
 
   function modelCell(row, facts) {
-    const name = row.card ? kt.modelLink(row.model, null, {division: facts.division}) : row.label;
+    const name = row.card ? kt.modelLink(row.model, row.label, {division: facts.division}) : row.label;
     const about = row.card ? [row.agent, row.strategy, row.settings] : [];
     const words = [...about, ...marks(row, facts)]
       .filter(Boolean)
@@ -136,15 +135,12 @@ kt.columns = (() => {
             el("span.unseen", {}, " tie group "),
             format.tie(row.tie),
           );
-    if (!row.tied_with) return el("td.rank.n", {}, row.rank, tie);
+    if (!row.tied_with) {
+      const untested = facts.isTested && row.tie === null;
+      return el("td.rank.n", {}, row.rank, tie, untested ? el("span.tied-word", {}, "not tested") : null);
+    }
     const others = `Tied with ${kt.plural(row.tied_with, "other")}; place ${row.rank} by the figure`;
-    return el(
-      "td.rank.n.tied",
-      {title: others},
-      row.shared_rank,
-      tie,
-      el("span.tied-word", {}, "tied"),
-    );
+    return el("td.rank.n.tied", {title: others}, kt.rankRange(row), tie);
   }
 
   function alphaCell(row, facts) {
@@ -157,10 +153,13 @@ kt.columns = (() => {
           : kt.format.cell(null, "", "selection alpha is not defined"),
       );
     const above = facts.noAlpha.filter((rank) => rank < row.shared_rank).length;
-    const gain = row.shared_rank - above - row.shared_alpha_rank;
+    // Of a rank that was tested for ties and one that was not, the difference says nothing.
+    const isAlike = (row.tie === null) === (row.alpha_tie === null);
+    const gain = isAlike ? row.shared_rank - above - row.shared_alpha_rank : 0;
+    const same = isAlike ? "the same as by return" : "not compared with that by return";
     const words =
       gain === 0
-        ? "the same as by return"
+        ? same
         : `${kt.plural(Math.abs(gain), "place")} ${gain > 0 ? "better" : "worse"} than by return`;
     const mark = gain === 0 ? "" : `${gain > 0 ? "▲" : "▼"}${Math.abs(gain)}`;
     const tie =
@@ -168,8 +167,7 @@ kt.columns = (() => {
     return el(
       `td.alpha.n${row.alpha_tied_with ? ".tied" : ""}`,
       {title: `${words}${tie}`},
-      row.shared_alpha_rank,
-      row.alpha_tied_with ? el("span.tied-word", {}, "tied") : null,
+      kt.alphaRange(row),
       el(`span.shift${gain > 0 ? ".up" : gain < 0 ? ".down" : ""}`, {"aria-hidden": "true"}, mark),
       el("span.unseen", {}, ` ${words}`),
     );
@@ -192,13 +190,14 @@ kt.columns = (() => {
         sorts: true,
         better: "lower",
         hint:
-          "Rank within this division; letters are tie groups, whose entrants share the best rank " +
-          "of the group. Baselines stand at their place without a rank.",
+          "Rank within this division; letters are tie groups, whose entrants may have any rank of " +
+          "the group. Baselines stand at their place without a rank.",
         value: (row) => facts.order.get(row),
         cell: (row) => rankCell(row, facts),
         csv: [
-          ["rank", (row) => row.rank],
-          ["shared_rank", (row) => row.shared_rank],
+          ["rank_from", (row) => row.shared_rank],
+          ["rank_to", (row) => row.worst_rank],
+          ["place_by_figure", (row) => row.rank],
           ["tie_group", (row) => (row.tie === null ? null : format.tie(row.tie))],
         ],
       },
@@ -406,6 +405,7 @@ kt.columns = (() => {
   ];
 
   const csvLead = [
+    ["system", (row) => row.label],
     ["model", (row) => row.model],
     ["agent", (row) => row.agent],
     ["strategy", (row) => row.strategy],

@@ -122,7 +122,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
             ? kt.rankWords(rank)
             : `none: ${entry.why.join("; ") || "a baseline"}`,
         ],
-        ["α-rank", entry.ranked && rank && known(rank.alpha_rank) ? kt.alphaWords(rank) : null],
+        ["α-rank", entry.ranked && rank && known(rank.alpha_rank) ? kt.alphaRange(rank) : null],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${entry.submission.submitted_on} by ${entry.submission.submitter.name}`],
         ["Card", kt.cardLink(entry.id)],

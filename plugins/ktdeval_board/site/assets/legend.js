@@ -30,9 +30,10 @@ kt.legend = (() => {
           ...(data.rows.some((row) => row.tie !== null)
             ? [
                 [
-                  "letters, tied",
-                  `Tie groups: ${tieWords} Group A is that of the best. Its members share the ` +
-                    `best rank among them, and rows stay in the order of the figure.`,
+                  "letters, 1–5",
+                  `Tie groups: ${tieWords} Group A is that of the best. Its members may have any ` +
+                    `rank of the group, and rows stay in the order of the figure. Of many ` +
+                    `entrants only the best by rank are tested, so the level holds among them.`,
                 ],
               ]
             : []),

@@ -117,13 +117,13 @@ fees=without, day= (see portfolio.js). */
           ),
           [card.agent, row?.settings ? el("span.quiet.small-text", {}, ` ${row.settings}`) : null],
           row?.ranked
-            ? `${row.shared_rank}${row.tied_with ? " tied" : ""}`
+            ? kt.rankRange(row)
             : el(
                 "span.none",
                 {title: row ? row.why.join("; ") || "a baseline is not ranked" : "in no table"},
                 kt.format.NONE,
               ),
-          row?.ranked && known(row.alpha_rank) ? kt.alphaWords(row) : kt.format.NONE,
+          row?.ranked && known(row.alpha_rank) ? kt.alphaRange(row) : kt.format.NONE,
           ...shown.map(([column]) => figure(card, column, board)),
           [
             kt.tierChip(card.tier),
@@ -180,7 +180,7 @@ fees=without, day= (see portfolio.js). */
         ? `Rank: ${kt.rankWords(entry.ranks.all)}`
         : "Not ranked",
       entry.ranked && known(entry.ranks.all?.alpha_rank)
-        ? `α-rank ${kt.alphaWords(entry.ranks.all)}`
+        ? `α-rank ${kt.alphaRange(entry.ranks.all)}`
         : null,
       `${entry.card.agent.name}`,
       row?.settings,

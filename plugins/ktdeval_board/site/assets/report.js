@@ -154,8 +154,8 @@ kt.maskWords(mask), kt.modeWords(mode)
     }
     const alpha = known(rank.alpha_rank)
       ? ` By selection alpha it is ` +
-        `${rank.alpha_tied_with ? "tied " : ""}${ordinal(rank.shared_alpha_rank)}` +
-        `${rank.shared_alpha_rank === rank.shared_rank ? ", too" : ""}.`
+        `${rank.alpha_tied_with ? kt.alphaRange(rank) : ordinal(rank.alpha_rank)}` +
+        `${kt.alphaRange(rank) === kt.rankRange(rank) ? ", too" : ""}.`
       : "";
     const tie = known(rank.tie)
       ? ` It is in tie group ${format.tie(rank.tie)}: entrants of one group can't be told apart ` +

@@ -13,10 +13,10 @@
 //     links to these addresses
 // kt.modelKey(name)
 //     first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
+// kt.rankRange(rank), kt.alphaRange(rank)
+//     "3", or "1–18" of a tie group: the rank by the division's figure, and by selection alpha
 // kt.rankWords(rank)
-//     "3 of 20", or "tied at 1 of 20 with 17 others"
-// kt.alphaWords(rank)
-//     "3", or "tied at 1": the rank by selection alpha
+//     "3 of 20", or "1–18 of 20, tied with 17 others"
 // kt.cutoffWord(cutoff), kt.isCutoffDay(cutoff)
 //     a day, "nothing trained" or "not known"; whether it is a day
 // kt.fail(error)
@@ -36,15 +36,15 @@ Object.assign(
     const cutoffWord = (cutoff) =>
       cutoff === "none" ? "nothing trained" : isCutoffDay(cutoff) ? cutoff : "not known";
 
-    /** Place of a ranked card: entrants of one tie group share the best rank of the group. */
-    function rankWords({shared_rank: rank, tied_with: others, of}) {
-      if (!others) return `${rank} of ${of}`;
-      return `tied at ${rank} of ${of} with ${kt.plural(others, "other")}`;
-    }
+    const range = (best, worst) => (best === worst ? String(best) : `${best}–${worst}`);
 
-    /** Rank by selection alpha, which a tie group shares likewise. */
-    function alphaWords({shared_alpha_rank: rank, alpha_tied_with: others}) {
-      return others ? `tied at ${rank}` : String(rank);
+    /** Ranks that a card may have: entrants of one tie group share those of the group. */
+    const rankRange = ({shared_rank: best, worst_rank: worst}) => range(best, worst);
+    const alphaRange = ({shared_alpha_rank: best, worst_alpha_rank: worst}) => range(best, worst);
+
+    function rankWords(row) {
+      const place = `${rankRange(row)} of ${row.of}`;
+      return row.tied_with ? `${place}, tied with ${kt.plural(row.tied_with, "other")}` : place;
     }
 
     // -- data files: scripts, because a page of a file:// address may not fetch
@@ -186,7 +186,8 @@ Object.assign(
       cardLink,
       compareLink,
       rankWords,
-      alphaWords,
+      rankRange,
+      alphaRange,
       cutoffWord,
       isCutoffDay,
       fail,

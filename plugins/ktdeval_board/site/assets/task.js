@@ -200,7 +200,7 @@
     const ranked = table.rows.filter((row) => row.rank !== null).slice(0, TOP);
     const bounds = format.bounds(ranked.map((row) => row.interval[place]));
     const rows = ranked.map((row) => [
-      `${row.shared_rank}${row.tied_with ? " tied" : ""}`,
+      kt.rankRange(row),
       kt.modelLink(row.model, row.label, {division: division.id}),
       row.agent,
       kt.tierChip(row.tier),

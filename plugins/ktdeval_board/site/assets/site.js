@@ -124,11 +124,11 @@ Object.assign(
       board: (values) => at("index.html", values),
     };
     /**
-     * A name that may go on in the next line after its slashes, dashes and low lines, and not
-     * inside a word.
+     * A name that may go on in the next line after its slashes, dashes and low lines and before
+     * its parameters, and not inside a word.
      */
     const breakable = (name) =>
-      name.split(/(?<=[/_-])/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
+      name.split(/(?<=[/_,-])|(?=[({@=])/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
     const modelLink = (name, text, more) =>
       el("a", {href: address.model(name, more)}, breakable(text || name));
     const cardLink = (id, text) => el("a", {href: address.card(id)}, text || format.short(id));

@@ -61,6 +61,8 @@ _ROLLING_DAYS = (126, 63, 20)
 """Days of rolling figures, the first that a track has twice."""
 
 _TOP_HOLDINGS = 10
+_MIN_YEARLY_DAYS = 60
+"""Fewer days give no ratio of a year without an interval."""
 
 
 def performance(track: Track) -> dict[str, MetricValue]:
@@ -76,9 +78,9 @@ def performance(track: Track) -> dict[str, MetricValue]:
         return found | dict.fromkeys(_TO_BENCHMARK, missing)
 
     found["beta"] = stats.beta(track.returns, market)
-    found["information_ratio"] = stats.information_ratio(
-        track.returns, market, track.days_a_year, track.resolution
-    )
+    ratio = stats.information_ratio(track.returns, market, track.days_a_year, track.resolution)
+    active = track.returns - market
+    found["information_ratio"] = _with_band(ratio, active, track.days_a_year, track.resolution)
     return found
 
 
@@ -98,16 +100,37 @@ def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[
         cagr = MetricValue(None, n, f"{n} days are less than half a year")
         calmar = cagr
 
+    sharpe = stats.sharpe(returns, days_a_year, resolution)
+    sortino = stats.sortino(returns, days_a_year, resolution)
+    if n < _MIN_YEARLY_DAYS:
+        sortino = MetricValue(None, n, f"fewer than {_MIN_YEARLY_DAYS} days")
+
     return {
         "total_return": stats.total_return(levels),
         "cagr": cagr,
         "volatility": stats.volatility(returns, days_a_year),
-        "sharpe": stats.sharpe(returns, days_a_year, resolution),
-        "sortino": stats.sortino(returns, days_a_year, resolution),
+        "sharpe": _with_band(sharpe, returns, days_a_year, resolution),
+        "sortino": sortino,
         "max_drawdown": stats.max_drawdown(levels),
         "calmar": calmar,
         "hit_rate": stats.hit_rate(returns),
     }
+
+
+def _with_band(
+    ratio: MetricValue, returns: FloatArray, days_a_year: int, resolution: float
+) -> MetricValue:
+    """Return a Sharpe ratio of returns with `low` and `high` of its 95 % interval in the detail: that of the
+    rolling ratio, over all days.
+    """
+    if ratio.value is None or len(returns) < 2:
+        return ratio
+
+    whole = stats.rolling_sharpe(returns, len(returns), days_a_year, resolution)
+    low, high = float(whole.low[-1]), float(whole.high[-1])
+    if not math.isfinite(high - low):
+        return ratio
+    return MetricValue(ratio.value, ratio.n, detail={"low": low, "high": high})
 
 
 @dataclass(frozen=True)
@@ -164,7 +187,7 @@ def rolling_days(track: Track) -> int | None:
 def over_seeds(values: Sequence[MetricValue]) -> MetricValue:
     """Return the median over the seeds of a window; undefined where one of them is."""
     for value in values:
-        if value.value is None:
+        if value.value is None or len(values) == 1:
             return value
 
     known = [value.value for value in values if value.value is not None]

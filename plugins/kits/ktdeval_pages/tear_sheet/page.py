@@ -55,10 +55,10 @@ class SheetFacts:
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure in a table, or the reason why there is none."""
+    """A figure in a table."""
 
     text: str
-    reason: str = ""
+    reason: str = ""  # why there is none; of a ratio its interval
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,13 @@ def _cell(value: MetricValue, words: FigureWords) -> Cell:
     return Cell(_text(value.value, words))
 
 
+def _cell_with_interval(value: MetricValue, words: FigureWords) -> Cell:
+    cell = _cell(value, words)
+    if value.value is None or value.detail is None:
+        return cell
+    return Cell(cell.text, _interval_cell(value, words).text)
+
+
 def _text(value: float, words: FigureWords) -> str:
     if words.unit == "fraction":
         return percent(value, signed=words.signed)
@@ -245,9 +252,9 @@ def _performance_rows(track: Track, others: Sequence[Track]) -> list[FigureLine]
     of_seeds = [own, *map(performance, others)]
     rows = []
     for name, words in WORDS.performance.items():
-        cells = [_cell(own[name], words), Cell("")]
+        cells = [_cell_with_interval(own[name], words), Cell("")]
         if name in benchmark:
-            cells[1] = _cell(benchmark[name], words)
+            cells[1] = _cell_with_interval(benchmark[name], words)
         if cells[1] == cells[0]:
             cells[1] = Cell(cells[1].text)  # a reason once
         if others:
@@ -350,7 +357,7 @@ def _summary(windows: Sequence[WindowTracks], views: Sequence[TrackView]) -> Sum
     for number, window in enumerate(windows):
         cells = []
         for column, words in zip(columns, heads, strict=True):
-            cells.append(_cell(column[number], words))
+            cells.append(_cell_with_interval(column[number], words))
         rows.append((views[number].anchor, window.name, cells))
 
     mean = []

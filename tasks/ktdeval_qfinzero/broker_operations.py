@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Final, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import structs
 
 from ktdeval_qfinzero.cursors import page_of, read_cursor
 from ktdeval_qfinzero.errors import invalid, not_found
 from ktdeval_qfinzero.instruments import parse_tickers
-from ktdeval_qfinzero.operations import Operation, read_types, summary_of
+from ktdeval_qfinzero.operations import Operation, query, summary_of
 from ktdeval_qfinzero.pmb import account_views as show, answers, arguments
 from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, CommandOutcome
 from ktdeval_qfinzero.pmb.broker_types import WORKING, Account, Instrument, OrderStatus, Session
 from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
-from ktdeval_qfinzero.schemas import Arguments
+from ktdeval_qfinzero.schemas import Nothing
 from ktdeval_qfinzero.timestamps import moment_text
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ CSV_COLUMNS: Final = {
 }
 
 _Row = TypeVar("_Row")
-_Given = TypeVar("_Given", bound=Arguments)
 
 
 # ---- accounts
@@ -74,7 +74,7 @@ def get_account(engine: Engine, given: arguments.OneAccount) -> answers.AccountA
     return answers.AccountAnswer(account=show.account_shown(engine, account))
 
 
-def list_accounts(engine: Engine, given: arguments.Nothing) -> answers.Accounts:  # noqa: ARG001 - all functions of operations take both
+def list_accounts(engine: Engine, given: Nothing) -> answers.Accounts:  # noqa: ARG001 - all functions of operations take both
     """All accounts of this workspace."""
     accounts = engine.state.accounts.values()
     return answers.Accounts(
@@ -208,28 +208,21 @@ def export(engine: Engine, given: arguments.ExportSession) -> answers.Export:
         log_hash=log.last_hash,
         summary=show.summary_shown(engine, session),
     )
-    sent = [
-        show.order_shown(order) for order in state.orders.values() if order.session_id == session.id
-    ]
-    executed = [show.trade_shown(trade) for trade in state.trades if trade.session_id == session.id]
-    closes = [
-        show.day_shown(close)
-        for close in state.days[session.account_id]
-        if close.session_id == session.id
-    ]
-
+    sent = [order for order in state.orders.values() if order.session_id == session.id]
+    executed = [trade for trade in state.trades if trade.session_id == session.id]
+    days = state.days[session.account_id]
+    tables: dict[str, list[Any]] = {
+        "orders": list(map(show.order_shown, sent)),
+        "trades": list(map(show.trade_shown, executed)),
+        "history": [show.day_shown(day) for day in days if day.session_id == session.id],
+    }
     if given.format == "csv":
         answer.files = {
-            "orders.csv": show.to_csv(sent, CSV_COLUMNS["orders"]),
-            "trades.csv": show.to_csv(executed, CSV_COLUMNS["trades"]),
-            "history.csv": show.to_csv(closes, CSV_COLUMNS["history"]),
+            f"{name}.csv": show.to_csv(rows, CSV_COLUMNS[name]) for name, rows in tables.items()
         }
-    else:
-        answer.orders = sent
-        answer.trades = executed
-        answer.history = closes
+        return answer
 
-    return answer
+    return structs.replace(answer, **tables)
 
 
 def market(engine: Engine, given: arguments.OneSession) -> answers.Market:
@@ -386,60 +379,49 @@ def _page(
 # ---- declarations
 
 
-def _query_operation(
-    name: str, path: str, function: Callable[[Engine, _Given], msgspec.Struct]
-) -> Operation:
-    return Operation(
-        name,
-        "GET",
-        path,
-        summary_of(function),
-        *read_types(function, lambda workspace: workspace.broker.engine),
-    )
-
-
 def _command(
-    name: str, path: str, command: str, answer: Callable[[Engine, CommandOutcome], msgspec.Struct]
+    name: str, path: str, answer: Callable[[Engine, CommandOutcome], msgspec.Struct]
 ) -> Operation:
-    """An operation that carries out a command and answers with what came of it."""
+    """An operation that carries out the command of its name and answers with what came of it."""
+    command = name.removeprefix("PMB.")
 
     def handler(workspace: Workspace, given: Plain) -> msgspec.Struct:
         done = workspace.broker.execute(command, given)
         return answer(workspace.broker.engine, done)
 
     return Operation(
-        name=name,
-        method="POST",
-        path=path,
-        summary=summary_of(COMMANDS[command]),
-        takes=TAKES[command],
-        gives=get_type_hints(answer)["return"],
-        handler=handler,
+        name,
+        "POST",
+        path,
+        summary_of(COMMANDS[command]),
+        TAKES[command],
+        get_type_hints(answer)["return"],
+        handler,
         changes=True,
     )
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    _command("PMB.account.create", "/v1/accounts", "account.create", account_created),
-    _query_operation("PMB.account.get", "/v1/accounts/{account_id}", get_account),
-    _query_operation("PMB.account.list", "/v1/accounts", list_accounts),
-    _query_operation("PMB.account.positions", "/v1/accounts/{account_id}/positions", positions),
-    _query_operation("PMB.account.orders", "/v1/accounts/{account_id}/orders", orders),
-    _query_operation("PMB.account.trades", "/v1/accounts/{account_id}/trades", trades),
-    _query_operation("PMB.account.history", "/v1/accounts/{account_id}/history", history),
-    _command("PMB.session.create", "/v1/sessions", "session.create", session_changed),
-    _query_operation("PMB.session.get", "/v1/sessions/{session_id}", get_session),
-    _command("PMB.session.step", "/v1/sessions/{session_id}/step", "session.step", describe_step),
-    _command("PMB.session.stop", "/v1/sessions/{session_id}/stop", "session.stop", session_changed),
-    _query_operation("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary),
-    _query_operation("PMB.session.export", "/v1/sessions/{session_id}/export", export),
-    _query_operation("PMB.session.market", "/v1/sessions/{session_id}/market", market),
-    _command("PMB.order.place", "/v1/orders", "order.place", order_placed),
-    _query_operation("PMB.order.get", "/v1/orders/{order_id}", get_order),
-    _command("PMB.order.cancel", "/v1/orders/{order_id}/cancel", "order.cancel", order_cancelled),
-    _command("PMB.order.modify", "/v1/orders/{order_id}/modify", "order.modify", order_modified),
-    _command("PMB.spread.place", "/v1/spreads", "spread.place", spread_placed),
-    _command("PMB.option.exercise", "/v1/options/exercise", "option.exercise", describe_exercise),
-    _query_operation("PMB.borrow.query", "/v1/borrow", borrow),
+    _command("PMB.account.create", "/v1/accounts", account_created),
+    query("PMB.account.get", "/v1/accounts/{account_id}", get_account),
+    query("PMB.account.list", "/v1/accounts", list_accounts),
+    query("PMB.account.positions", "/v1/accounts/{account_id}/positions", positions),
+    query("PMB.account.orders", "/v1/accounts/{account_id}/orders", orders),
+    query("PMB.account.trades", "/v1/accounts/{account_id}/trades", trades),
+    query("PMB.account.history", "/v1/accounts/{account_id}/history", history),
+    _command("PMB.session.create", "/v1/sessions", session_changed),
+    query("PMB.session.get", "/v1/sessions/{session_id}", get_session),
+    _command("PMB.session.step", "/v1/sessions/{session_id}/step", describe_step),
+    _command("PMB.session.stop", "/v1/sessions/{session_id}/stop", session_changed),
+    query("PMB.session.summary", "/v1/sessions/{session_id}/summary", summary),
+    query("PMB.session.export", "/v1/sessions/{session_id}/export", export),
+    query("PMB.session.market", "/v1/sessions/{session_id}/market", market),
+    _command("PMB.order.place", "/v1/orders", order_placed),
+    query("PMB.order.get", "/v1/orders/{order_id}", get_order),
+    _command("PMB.order.cancel", "/v1/orders/{order_id}/cancel", order_cancelled),
+    _command("PMB.order.modify", "/v1/orders/{order_id}/modify", order_modified),
+    _command("PMB.spread.place", "/v1/spreads", spread_placed),
+    _command("PMB.option.exercise", "/v1/options/exercise", describe_exercise),
+    query("PMB.borrow.query", "/v1/borrow", borrow),
 )
 """All of them, in the order in which models see them."""

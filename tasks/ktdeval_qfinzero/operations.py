@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_type_hints
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 from jsonschema import Draft202012Validator, ValidationError
@@ -24,7 +25,6 @@ from ktdeval_qfinzero.timestamps import moment_text
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.client_workspace import Workspace
-    from ktdeval_qfinzero.point_in_time_view import DatasetView
 
 _DEEPEST = 32  #: Levels of nesting that arguments may have
 _LONGEST_NAME = 40  #: Characters of a member's name that an error shows
@@ -225,40 +225,27 @@ class Operation:
         return {_AS_OF: moment_text(workspace.clock.as_of_ns), **answer}
 
 
-Subject = TypeVar("Subject")
-Given = TypeVar("Given", bound=Arguments)
-
-
-def read_types(
-    function: Callable[[Subject, Given], msgspec.Struct],
-    subject: Callable[[Workspace], Subject],
-) -> tuple[type[Arguments], type[msgspec.Struct], Handler]:
-    """(`takes`, `gives`, `handler`) of an operation, from the annotations of a function of a part
-    of the workspace and `given`.
-    """
-    hints = get_type_hints(function)
-    takes: type[Given] = hints["given"]
-    gives: type[msgspec.Struct] = hints["return"]
-
-    def handler(workspace: Workspace, given: Plain) -> msgspec.Struct:
-        return function(subject(workspace), msgspec.convert(given, takes))
-
-    return takes, gives, handler
+#: Part of a workspace that a function acts on, by the type of its first argument
+_PARTS: Final[Mapping[str, Callable[[Workspace], Any]]] = {
+    "DatasetView": attrgetter("view"),
+    "Engine": attrgetter("broker.engine"),
+    "Workspace": lambda workspace: workspace,
+}
 
 
 def query(
-    name: str, method: Method, path: str, function: Callable[[DatasetView, Given], msgspec.Struct]
+    name: str, path: str, function: Callable[[Any, Any], msgspec.Struct], method: Method = "GET"
 ) -> Operation:
-    """An operation on the data as known at the clock's moment; arguments as of `Operation` and
-    `read_types`.
+    """An operation that changes nothing, by its function of a part of the workspace (the data as
+    known at the clock's moment, or the broker) and of its arguments, whose annotations say which.
     """
-    return Operation(
-        name,
-        method,
-        path,
-        summary_of(function),
-        *read_types(function, lambda workspace: workspace.view),
-    )
+    subject, takes, gives = get_type_hints(function).values()
+    part = _PARTS[subject.__name__]
+
+    def handler(workspace: Workspace, given: Plain) -> msgspec.Struct:
+        return function(part(workspace), msgspec.convert(given, takes))
+
+    return Operation(name, method, path, summary_of(function), takes, gives, handler)
 
 
 def summary_of(function: Callable[..., object]) -> str:

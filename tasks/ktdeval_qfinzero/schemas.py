@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     Annotated,
@@ -32,7 +33,7 @@ from ktdeval_qfinzero.cursors import MAX_LENGTH
 Schema = Mapping[str, JsonValue]
 
 _PLAIN: Final = (bool, int, float, str)  #: Types of defaults that a schema shows
-_DESCRIBED_LAST: Final = "x-described-last"
+_IS_DESCRIBED_LAST: Final = "x-described-last"
 #: A field and its description in a docstring
 _DESCRIBED_FIELD: Final = re.compile(r"^(\w+): (.+(?:\n +.+)*)", re.MULTILINE)
 #: Keywords in the order in which they are written; all others follow
@@ -77,11 +78,9 @@ def make_description(description: str) -> Meta:
     return Meta(description=description)
 
 
-def described_last(description: str) -> Meta:
-    """Description of a field that is written after all other keywords of its schema."""
-    return Meta(extra_json_schema={_DESCRIBED_LAST: description})
-
-
+DESCRIBED_LAST: Final = Meta(extra_json_schema={_IS_DESCRIBED_LAST: True})
+"""Mark of a type whose description is written after all other keywords of its schema."""
+ShortText = Annotated[str, Meta(min_length=1, max_length=40)]
 AsOf = Annotated[
     str,
     Meta(
@@ -117,6 +116,10 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of an operation. A field whose default is None may be left out, and is then not
     null but absent.
     """
+
+
+class Nothing(Arguments):
+    """No arguments."""
 
 
 class Paged(Arguments, kw_only=True):
@@ -176,7 +179,7 @@ def _has_fields(hint: object) -> TypeGuard[type]:
 def _descriptions(kind: type) -> dict[str, str]:
     """Read the descriptions of fields from the docstrings of a class and those that it extends."""
     described: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
+    for base in reversed(_bases(kind)):
         names = vars(base).get("__annotations__", ())
         text = inspect.cleandoc(base.__doc__ or "")
         for name, description in _DESCRIBED_FIELD.findall(text):
@@ -184,6 +187,20 @@ def _descriptions(kind: type) -> dict[str, str]:
                 described[name] = " ".join(description.split())
 
     return described
+
+
+def _bases(kind: type) -> Sequence[type]:
+    """Classes that a class extends, itself first. A typed dictionary does not know them: they are
+    those of its module whose fields it has.
+    """
+    if not is_typeddict(kind):
+        return kind.__mro__
+
+    fields = kind.__annotations__.items()
+    of_module = vars(sys.modules[kind.__module__]).values()
+    return [
+        each for each in of_module if is_typeddict(each) and each.__annotations__.items() <= fields
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +266,9 @@ def _in_order(schema: dict[str, Any]) -> dict[str, JsonValue]:
         if isinstance(bound, float) and bound.is_integer():
             schema[keyword] = int(bound)
 
-    last = schema.pop(_DESCRIBED_LAST, None)
+    is_described_last = schema.pop(_IS_DESCRIBED_LAST, False)
     known = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
     ordered = known | schema
-    if last is not None:
-        ordered["description"] = last
+    if is_described_last:
+        ordered["description"] = ordered.pop("description")
     return ordered

@@ -18,7 +18,7 @@ from ktdeval_qfinzero.access import types
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.cursors import read_cursor, write_cursor
 from ktdeval_qfinzero.errors import conflict, invalid
-from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, read_types, summary_of
+from ktdeval_qfinzero.operations import Catalogue, Operation, Plain, query
 from ktdeval_qfinzero.pmb.arguments import MAX_CASH
 from ktdeval_qfinzero.pmb.broker_types import AccountType, Rules
 from ktdeval_qfinzero.pmb.commands import MAX_ACCOUNTS
@@ -155,10 +155,4 @@ def give_log(workspace: Workspace, given: Paged) -> types.LogPage:
     )
 
 
-LOG: Final = Operation(
-    "PMB.log.get",
-    "GET",
-    "/v1/log",
-    summary_of(give_log),
-    *read_types(give_log, lambda workspace: workspace),
-)
+LOG: Final = query("PMB.log.get", "/v1/log", give_log)

@@ -2,95 +2,77 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market
 from ktdeval_qfinzero.instruments import TICKER
-from ktdeval_qfinzero.schemas import Arguments, described_last
+from ktdeval_qfinzero.schemas import DESCRIBED_LAST, Arguments, make_description
 
-EventView = Literal["compact", "full"]
-
-_LISTED: Final = (
-    "Tickers in capitals, such as AVLN; those that are not listed are named under `unknown`."
-)
-_MOMENT: Final = "A moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day."
-_PAGE: Final = "of one answer at most; `next_cursor` leads to the rest."
-
-Mode = Literal["upcoming", "just_happened", "window"]
-MomentText = Annotated[str, Meta(max_length=40)]
-Minutes = Annotated[int, Meta(ge=1, le=366 * 1440)]
-PageLength = Annotated[int, Meta(ge=1, le=500)]
-Identifier = Annotated[str, Meta(min_length=1, max_length=200)]
-ManyTypes = Annotated[list[EventType], Meta(max_length=6)]
+EventView = Annotated[Literal["compact", "full"], DESCRIBED_LAST]
+Mode = Annotated[Literal["upcoming", "just_happened", "window"], DESCRIBED_LAST]
+MomentText = Annotated[str, Meta(max_length=40), DESCRIBED_LAST]
+Minutes = Annotated[int, Meta(ge=1, le=366 * 1440), DESCRIBED_LAST]
+Days = Annotated[int, Meta(ge=1, le=366), DESCRIBED_LAST]
+PageLength = Annotated[int, Meta(ge=1, le=500), DESCRIBED_LAST]
+Identifier = Annotated[str, Meta(min_length=1, max_length=200), DESCRIBED_LAST]
+CursorText = Annotated[str, Meta(max_length=500), DESCRIBED_LAST]
+OneTicker = Annotated[str, Meta(pattern=f"^{TICKER.pattern}$")]
+ManyTickers = Annotated[list[OneTicker], Meta(max_length=100), DESCRIBED_LAST]
 EventTypes = Annotated[
-    ManyTypes, described_last("Only events of these types; all when absent or empty.")
+    list[EventType],
+    Meta(max_length=6),
+    DESCRIBED_LAST,
+    make_description("Only events of these types; all when absent or empty."),
 ]
-ManyMarkets = Annotated[list[Market], Meta(max_length=3)]
 Markets = Annotated[
-    ManyMarkets, described_last("Only events of these markets; all when absent or empty.")
+    list[Market],
+    Meta(max_length=3),
+    DESCRIBED_LAST,
+    make_description("Only events of these markets; all when absent or empty."),
 ]
-Least = Annotated[Importance, described_last("The least importance that events are to have.")]
+Least = Annotated[
+    Importance, DESCRIBED_LAST, make_description("The least importance that events are to have.")
+]
 View = Annotated[
-    EventView, described_last("compact: without payload and releases; full: with them.")
+    EventView, make_description("compact: without payload and releases; full: with them.")
 ]
-CursorText = Annotated[str, Meta(max_length=500)]
 Cursor = Annotated[
     CursorText,
-    described_last(
-        "The `next_cursor` of the answer before, with the other arguments "
-        "unchanged; absent for the first page."
+    make_description(
+        "The `next_cursor` of the answer before, with the other arguments unchanged; absent for"
+        " the first page."
     ),
 ]
-StreamCursor = Annotated[
-    CursorText,
-    described_last(
-        "The `next_cursor` of the answer before: gives what is known since. HEAD or "
-        "absent: the last five minutes."
+Tickers = Annotated[
+    ManyTickers,
+    make_description(
+        "Only events about one of these. Tickers in capitals, such as AVLN; those that are not"
+        " listed are named under `unknown`."
     ),
 ]
-OneTicker = Annotated[str, Meta(pattern=f"^{TICKER.pattern}$")]
-ManyTickers = Annotated[list[OneTicker], Meta(max_length=100)]
-Tickers = Annotated[ManyTickers, described_last(f"Only events about one of these. {_LISTED}")]
-Events = Annotated[PageLength, described_last(f"Events {_PAGE}")]
-StartDate = Annotated[
-    MomentText, described_last(f"First day (UTC); the clock's day when absent. {_MOMENT}")
-]
-EndDate = Annotated[
-    MomentText,
-    described_last(
-        f"Last day (UTC), which is included; seven days after the first when absent. {_MOMENT}"
-    ),
+Events = Annotated[
+    PageLength, make_description("Events of one answer at most; `next_cursor` leads to the rest.")
 ]
 
 
 class EventsQuery(Arguments, kw_only=True):
-    """Events by time and filters."""
+    """Events by time and filters.
 
-    mode: Annotated[
-        Mode,
-        described_last(
-            "upcoming: after the clock, at most horizon_minutes; just_happened: up to "
-            "the clock, as far back; window: from start_utc to end_utc."
-        ),
-    ] = "upcoming"
-    start_utc: (
-        Annotated[MomentText, described_last(f"Mode window: the window's first moment. {_MOMENT}")]
-        | None
-    ) = None
-    end_utc: (
-        Annotated[
-            MomentText,
-            described_last(
-                f"Mode window: the first moment after the window; a day is included whole. {_MOMENT}"
-            ),
-        ]
-        | None
-    ) = None
-    horizon_minutes: Annotated[
-        Minutes, described_last("Modes upcoming and just_happened: how far to look from the clock.")
-    ] = 60
+    mode: upcoming: after the clock, at most horizon_minutes; just_happened: up to the clock, as far
+        back; window: from start_utc to end_utc.
+    start_utc: Mode window: the window's first moment. A moment such as 2025-01-06T14:30:00Z (UTC
+        without an offset), or a day.
+    end_utc: Mode window: the first moment after the window; a day is included whole. A moment such
+        as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    horizon_minutes: Modes upcoming and just_happened: how far to look from the clock.
+    """
+
+    mode: Mode = "upcoming"
+    start_utc: MomentText | None = None
+    end_utc: MomentText | None = None
+    horizon_minutes: Minutes = 60
     event_types: EventTypes | None = None
     tickers: Tickers | None = None
     markets: Markets | None = None
@@ -101,15 +83,22 @@ class EventsQuery(Arguments, kw_only=True):
 
 
 class OneEvent(Arguments, kw_only=True):
-    """An event by id."""
+    """An event by id.
 
-    event_id: Annotated[Identifier, described_last("Id of the event, as other calls give it.")]
+    event_id: Id of the event, as other calls give it.
+    """
+
+    event_id: Identifier
 
 
 class StreamQuery(Arguments, kw_only=True):
-    """Updates since a cursor."""
+    """Updates since a cursor.
 
-    cursor: StreamCursor | None = None
+    cursor: The `next_cursor` of the answer before: gives what is known since. HEAD or absent: the
+        last five minutes.
+    """
+
+    cursor: CursorText | None = None
     event_types: EventTypes | None = None
     tickers: Tickers | None = None
     markets: Markets | None = None
@@ -119,58 +108,42 @@ class StreamQuery(Arguments, kw_only=True):
 
 
 class TriggersQuery(Arguments, kw_only=True):
-    """Events to come."""
+    """Events to come.
 
-    tickers: (
-        Annotated[
-            ManyTickers,
-            described_last(
-                "The watchlist: only events about one of these, and those about the whole "
-                f"market. {_LISTED}"
-            ),
-        ]
-        | None
-    ) = None
+    tickers: The watchlist: only events about one of these, and those about the whole market.
+        Tickers in capitals, such as AVLN; those that are not listed are named under `unknown`.
+    horizon_minutes: How far to look ahead of the clock.
+    limit: Triggers of one answer at most; `next_cursor` leads to the rest.
+    """
+
+    tickers: ManyTickers | None = None
     markets: Markets | None = None
     min_importance: Least = "medium"
-    horizon_minutes: Annotated[Minutes, described_last("How far to look ahead of the clock.")] = (
-        1440
-    )
-    limit: Annotated[PageLength, described_last(f"Triggers {_PAGE}")] = 5
+    horizon_minutes: Minutes = 1440
+    limit: PageLength = 5
     cursor: Cursor | None = None
 
 
 class TimelineQuery(Arguments, kw_only=True):
-    """Buckets of events."""
+    """Buckets of events.
+
+    start_utc: First moment; six hours before the clock when absent. A moment such as
+        2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    end_utc: First moment after the window (a day is whole); six hours after the clock when absent.
+        A moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    bucket_minutes: Width of a bucket; a timeline has at most 1000 of them and 366 days.
+    limit: Events listed (counts are exact whatever it is) of one answer at most; `next_cursor`
+        leads to the rest.
+    """
 
     tickers: Tickers | None = None
     event_types: EventTypes | None = None
     markets: Markets | None = None
     min_importance: Least = "low"
-    start_utc: (
-        Annotated[
-            MomentText,
-            described_last(f"First moment; six hours before the clock when absent. {_MOMENT}"),
-        ]
-        | None
-    ) = None
-    end_utc: (
-        Annotated[
-            MomentText,
-            described_last(
-                "First moment after the window (a day is whole); six hours after the clock "
-                f"when absent. {_MOMENT}"
-            ),
-        ]
-        | None
-    ) = None
-    bucket_minutes: Annotated[
-        Minutes,
-        described_last("Width of a bucket; a timeline has at most 1000 of them and 366 days."),
-    ] = 60
-    limit: Annotated[
-        PageLength, described_last(f"Events listed (counts are exact whatever it is) {_PAGE}")
-    ] = 200
+    start_utc: MomentText | None = None
+    end_utc: MomentText | None = None
+    bucket_minutes: Minutes = 60
+    limit: PageLength = 200
     cursor: Cursor | None = None
 
 
@@ -185,83 +158,62 @@ class CalendarQuery(Arguments, kw_only=True):
 
 
 class EconomicCalendar(CalendarQuery):
-    """Macroeconomic releases of some days."""
+    """Macroeconomic releases of some days.
 
-    start_date: StartDate | None = None
-    end_date: EndDate | None = None
+    start_date: First day (UTC); the clock's day when absent. A moment such as 2025-01-06T14:30:00Z
+        (UTC without an offset), or a day.
+    end_date: Last day (UTC), which is included; seven days after the first when absent. A moment
+        such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    """
+
+    start_date: MomentText | None = None
+    end_date: MomentText | None = None
 
 
-class EarningsCalendar(CalendarQuery):
+class EarningsCalendar(EconomicCalendar):
     """Earnings reports of some days."""
 
-    start_date: StartDate | None = None
-    end_date: EndDate | None = None
     tickers: Tickers | None = None
 
 
-Reach = Annotated[int, Meta(ge=1, le=366)]
-
-
 class CoverageQuery(Arguments, kw_only=True):
-    """Days around the clock."""
+    """Days around the clock.
 
-    days: Annotated[
-        Reach,
-        described_last(
-            "Days to look at on each side of the clock's day (UTC), which is looked at too."
-        ),
-    ] = 30
+    days: Days to look at on each side of the clock's day (UTC), which is looked at too.
+    """
+
+    days: Days = 30
 
 
 class NewsQuery(Arguments, kw_only=True):
-    """Articles by words."""
+    """Articles by words.
 
-    tickers: (
-        Annotated[ManyTickers, described_last(f"Only articles about one of these. {_LISTED}")]
-        | None
-    ) = None
+    tickers: Only articles about one of these. Tickers in capitals, such as AVLN; those that are not
+        listed are named under `unknown`.
+    start_utc: First moment of publication; seven days before the end when absent. A moment such as
+        2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    end_utc: First moment after the window (a day is included whole); up to the clock when absent. A
+        moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    keyword: Words that must all be in title, description or body; whole words, case aside.
+    publisher: Part of the publisher's name, case aside.
+    limit: Articles of one answer at most; `next_cursor` leads to the rest.
+    """
+
+    tickers: ManyTickers | None = None
     markets: Markets | None = None
-    start_utc: (
-        Annotated[
-            MomentText,
-            described_last(
-                f"First moment of publication; seven days before the end when absent. {_MOMENT}"
-            ),
-        ]
-        | None
-    ) = None
-    end_utc: (
-        Annotated[
-            MomentText,
-            described_last(
-                "First moment after the window (a day is included whole); up to the clock "
-                f"when absent. {_MOMENT}"
-            ),
-        ]
-        | None
-    ) = None
-    keyword: (
-        Annotated[
-            Identifier,
-            described_last(
-                "Words that must all be in title, description or body; whole words, case aside."
-            ),
-        ]
-        | None
-    ) = None
-    publisher: (
-        Annotated[Identifier, described_last("Part of the publisher's name, case aside.")] | None
-    ) = None
-    limit: Annotated[PageLength, described_last(f"Articles {_PAGE}")] = 50
+    start_utc: MomentText | None = None
+    end_utc: MomentText | None = None
+    keyword: Identifier | None = None
+    publisher: Identifier | None = None
+    limit: PageLength = 50
     cursor: Cursor | None = None
     view: View = "compact"
 
 
 class OneArticle(Arguments, kw_only=True):
-    """An article by id."""
+    """An article by id.
 
-    news_id: Annotated[Identifier, described_last("Id of the article.")]
+    news_id: Id of the article.
+    """
 
-
-class Nothing(Arguments, kw_only=True):
-    """No arguments."""
+    news_id: Identifier

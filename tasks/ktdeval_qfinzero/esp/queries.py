@@ -49,6 +49,7 @@ from ktdeval_qfinzero.esp.event_stream import (
     window_of,
 )
 from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.schemas import Nothing
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, moment_text, parse_moment
 
 
@@ -428,7 +429,7 @@ def coverage(view: DatasetView, given: arguments.CoverageQuery) -> answers.Cover
     )
 
 
-def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
+def freshness(view: DatasetView, given: Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
     """Say when each source of events last had something new."""
 
     def updates_since(kind: EventType, start_ns: int) -> Iterator[int]:

@@ -20,7 +20,15 @@ from ktdeval_qfinzero.pmb.broker_types import (
     Side,
     TimeInForce,
 )
-from ktdeval_qfinzero.schemas import Arguments, Paged, described_last, make_description, text, whole
+from ktdeval_qfinzero.schemas import (
+    DESCRIBED_LAST,
+    Arguments,
+    Paged,
+    ShortText,
+    make_description,
+    text,
+    whole,
+)
 
 MAX_SYMBOLS: Final = 500
 MAX_QTY: Final = 1_000_000
@@ -48,7 +56,7 @@ Traded = Annotated[
     make_description("What is traded: a stock by symbol, or an option by contract."),
 ]
 TradeSide = Annotated[Side, make_description("BUY or SELL; selling more than is held goes short.")]
-Price = Annotated[float, Meta(gt=0, le=MAX_PRICE)]
+Price = Annotated[float, Meta(gt=0, le=MAX_PRICE), DESCRIBED_LAST]
 Qty = Annotated[int, whole("Shares or contracts.", 1, MAX_QTY)]
 InForce = Annotated[
     TimeInForce,
@@ -65,72 +73,50 @@ ExpireTs = Annotated[
     ),
 ]
 Form = Literal["json", "csv"]
-_RULES: Final = make_description(
-    "How orders fill, what they cost, and how margin works; what is left out is as by default."
-)
-ShownRules = Annotated[Rules, _RULES]
+ShownRules = Annotated[
+    Rules,
+    make_description(
+        "How orders fill, what they cost, and how margin works; what is left out is as by default."
+    ),
+]
+OneTicker = Annotated[str, text("Ticker.", MAX_TICKER)]
 
 
 class NewOrder(Arguments, kw_only=True):
     """Terms of a new order.
 
     order_type: MARKET, LIMIT, STOP or STOP_LIMIT.
+    limit_price: Worst price; of LIMIT and STOP_LIMIT orders, which need it.
+    stop_price: Price that triggers; of STOP and STOP_LIMIT orders, which need it.
+    take_profit_price: Bracket: each fill sends a limit order at this price that closes it, as long
+        in force.
+    stop_loss_price: Bracket: likewise a stop order; of the two, one cancels the other.
+    oco_with: One cancels the other: a working order with equal instrument, side and open quantity.
     """
 
     instrument: Traded
     side: TradeSide
     order_type: OrderType
     qty: Qty
-    limit_price: (
-        Annotated[
-            Price, described_last("Worst price; of LIMIT and STOP_LIMIT orders, which need it.")
-        ]
-        | None
-    ) = None
-    stop_price: (
-        Annotated[
-            Price,
-            described_last("Price that triggers; of STOP and STOP_LIMIT orders, which need it."),
-        ]
-        | None
-    ) = None
+    limit_price: Price | None = None
+    stop_price: Price | None = None
     time_in_force: InForce = "DAY"
     expire_ts: ExpireTs | None = None
-    take_profit_price: (
-        Annotated[
-            Price,
-            described_last(
-                "Bracket: each fill sends a limit order at this price that closes it, as "
-                "long in force."
-            ),
-        ]
-        | None
-    ) = None
-    stop_loss_price: (
-        Annotated[
-            Price,
-            described_last("Bracket: likewise a stop order; of the two, one cancels the other."),
-        ]
-        | None
-    ) = None
-    oco_with: (
-        Annotated[
-            str,
-            text(
-                "One cancels the other: a working order with equal instrument, side and "
-                "open quantity."
-            ),
-        ]
-        | None
-    ) = None
+    take_profit_price: Price | None = None
+    stop_loss_price: Price | None = None
+    oco_with: ShortText | None = None
 
 
 class Updates(Arguments, kw_only=True):
-    """Changes of an order."""
+    """Changes of an order.
+
+    limit_price: New limit.
+    stop_price: New stop.
+    """
 
     qty: Qty | None = None
-    limit_price: Annotated[Price, described_last("New limit.")] | None = None
-    stop_price: Annotated[Price, described_last("New stop.")] | None = None
+    limit_price: Price | None = None
+    stop_price: Price | None = None
 
 
 class Leg(Arguments, kw_only=True):
@@ -141,43 +127,32 @@ class Leg(Arguments, kw_only=True):
     ratio: Annotated[int, whole("Shares or contracts of one unit of the spread.", 1, 1000)] = 1
 
 
-OneTicker = Annotated[str, text("Ticker.", MAX_TICKER)]
-
-
 class Universe(Arguments, kw_only=True):
-    """Symbols of a session."""
+    """Symbols of a session.
 
-    stocks: (
-        Annotated[list[OneTicker], Meta(description="Tickers.", max_length=MAX_SYMBOLS)] | None
-    ) = None
-    options: (
-        Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MAX_SYMBOLS)] | None
-    ) = None
+    stocks: Tickers.
+    options: OPRA symbols.
+    """
+
+    stocks: Annotated[list[OneTicker], Meta(max_length=MAX_SYMBOLS)] | None = None
+    options: Annotated[list[Contract], Meta(max_length=MAX_SYMBOLS)] | None = None
 
 
 class CreateAccount(Arguments, kw_only=True):
     """A new account.
 
+    base_currency: Currency: the market's own, which is meant when left out.
     account_type: MARGIN may borrow and go short; CASH buys with settled cash only.
+    initial_cash: Dollars paid in.
+    start_date: First day of use, such as 2025-01-06; not before the clock.
+    timezone: Accepted and without effect: all moments are UTC.
     """
 
-    base_currency: (
-        Annotated[str, text("Currency: the market's own, which is meant when left out.", 8)] | None
-    ) = None
+    base_currency: Annotated[str, Meta(min_length=1, max_length=8)] | None = None
     account_type: AccountType = "MARGIN"
-    initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MAX_CASH)] = (
-        100_000
-    )
-    start_date: (
-        Annotated[str, text("First day of use, such as 2025-01-06; not before the clock.")] | None
-    ) = None
-    timezone: (
-        Annotated[str, text("Accepted and without effect: all moments are UTC.", 64)] | None
-    ) = None
-
-
-class Nothing(Arguments, kw_only=True):
-    """No arguments."""
+    initial_cash: Annotated[float, Meta(gt=0, le=MAX_CASH)] = 100_000
+    start_date: ShortText | None = None
+    timezone: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 
 
 class OneAccount(Arguments, kw_only=True):
@@ -230,20 +205,19 @@ class CreateSession(Arguments, kw_only=True):
     """A new session.
 
     frequency: Ticks at each minute's or each day's end.
+    start_ts: When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day.
+    end_ts: When it ends, included: a moment, or a day, which is all of it.
     universe: What the session may trade; at least one.
+    execution_config: How orders fill, what they cost, and how margin works; what is left out is as
+        by default.
     """
 
     account_id: AccountId
     frequency: Frequency = "1m"
-    start_ts: Annotated[
-        str,
-        text(
-            "When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day."
-        ),
-    ]
-    end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
+    start_ts: ShortText
+    end_ts: ShortText
     universe: Universe
-    execution_config: Annotated[Rules | None, _RULES] = None
+    execution_config: Rules | None = None
 
 
 class OneSession(Arguments, kw_only=True):
@@ -253,18 +227,13 @@ class OneSession(Arguments, kw_only=True):
 
 
 class Step(OneSession, kw_only=True):
-    """How far a session goes forward."""
+    """How far a session goes forward.
+
+    until_ts: Moment to go to, after the clock; the session's last tick where that is earlier.
+    """
 
     step: Annotated[int, whole("Ticks; without effect where until_ts is given.", 1, 100_000)] = 1
-    until_ts: (
-        Annotated[
-            str,
-            text(
-                "Moment to go to, after the clock; the session's last tick where that is earlier."
-            ),
-        ]
-        | None
-    ) = None
+    until_ts: ShortText | None = None
 
 
 class ExportSession(OneSession, kw_only=True):
@@ -276,10 +245,9 @@ class ExportSession(OneSession, kw_only=True):
     format: Form = "json"
 
 
-class InSession(Arguments, kw_only=True):
+class InSession(OneSession, kw_only=True):
     """What is done for an account in a session."""
 
-    session_id: SessionId
     account_id: AccountId
 
 
@@ -307,41 +275,25 @@ class SentOrder(OneOrder, kw_only=True):
 
 
 class ModifyOrder(SentOrder, kw_only=True):
-    """An order to replace, and its changes."""
+    """An order to replace, and its changes.
 
-    updates: Annotated[
-        Updates,
-        Meta(
-            description="What changes; qty counts what is filled already.",
-            extra_json_schema={"minProperties": 1},
-        ),
-    ]
+    updates: What changes; qty counts what is filled already.
+    """
+
+    updates: Annotated[Updates, Meta(extra_json_schema={"minProperties": 1})]
 
 
 class PlaceSpread(InSession, kw_only=True):
-    """A spread for a session."""
+    """A spread for a session.
 
-    legs: Annotated[
-        list[Leg],
-        Meta(
-            description="Legs about one underlying; all fill on one tick, in full, or none does.",
-            min_length=2,
-            max_length=4,
-        ),
-    ]
+    legs: Legs about one underlying; all fill on one tick, in full, or none does.
+    net_limit_price: Most that a unit may cost a share, over all legs (negative: least it must
+        bring); none: at market.
+    """
+
+    legs: Annotated[list[Leg], Meta(min_length=2, max_length=4)]
     qty: Annotated[int, whole("Units of the spread.", 1, 10_000)]
-    net_limit_price: (
-        Annotated[
-            float,
-            Meta(
-                description="Most that a unit may cost a share, over all legs (negative: least it must "
-                "bring); none: at market.",
-                ge=-MAX_PRICE,
-                le=MAX_PRICE,
-            ),
-        ]
-        | None
-    ) = None
+    net_limit_price: Annotated[float, Meta(ge=-MAX_PRICE, le=MAX_PRICE)] | None = None
     time_in_force: InForce = "DAY"
     expire_ts: ExpireTs | None = None
     client_order_id: ClientOrderId | None = None
@@ -350,9 +302,11 @@ class PlaceSpread(InSession, kw_only=True):
 class ExerciseOption(InSession, kw_only=True):
     """Contracts to exercise, or whose exercise at expiry is forbidden.
 
+    contract: OPRA symbol of the option.
+    qty: Contracts to exercise now.
     do_not_exercise: Instead of qty: true forbids exercise at expiry, false allows it again.
     """
 
-    contract: Annotated[str, text("OPRA symbol of the option.", 24)]
-    qty: Annotated[int, whole("Contracts to exercise now.", 1, MAX_QTY)] | None = None
+    contract: Contract
+    qty: Qty | None = None
     do_not_exercise: bool | None = None

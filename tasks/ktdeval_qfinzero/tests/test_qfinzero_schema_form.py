@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval_qfinzero.schemas import described_last, make_description, schema_of, text, whole
+from ktdeval_qfinzero.schemas import DESCRIBED_LAST, make_description, schema_of, text, whole
 
 Side = Literal["SELL", "BUY"]
 
@@ -84,7 +84,7 @@ def written(schema: Any) -> str:
             },
         ),
         (
-            Annotated[int, Meta(ge=1, le=9), described_last("Rows.")],
+            Annotated[int, Meta(ge=1, le=9), make_description("Rows."), DESCRIBED_LAST],
             {"type": "integer", "minimum": 1, "maximum": 9, "description": "Rows."},
         ),
         (

@@ -30,23 +30,33 @@ Status = Literal[
 
 
 class BarValues(TypedDict, total=False):
-    """Values of a bar, those that were asked for."""
+    """Values of a bar, those that were asked for.
 
-    open: Annotated[float, make_description("First price, in dollars.")]
-    high: Annotated[float, make_description("Highest price.")]
-    low: Annotated[float, make_description("Lowest price.")]
-    close: Annotated[float, make_description("Last price.")]
-    volume: Annotated[float, make_description("Shares, contracts or coins traded.")]
-    transactions: Annotated[int, make_description("Trades.")]
+    open: First price, in dollars.
+    high: Highest price.
+    low: Lowest price.
+    close: Last price.
+    volume: Shares, contracts or coins traded.
+    transactions: Trades.
+    """
+
+    open: float
+    high: float
+    low: float
+    close: float
+    volume: float
+    transactions: int
 
 
 class Reach(TypedDict, total=False):
-    """How far a bar of several minutes reaches."""
+    """How far a bar of several minutes reaches.
 
-    window_end: Annotated[
-        Moment, make_description("Until when it reaches; of bars longer than a minute.")
-    ]
-    is_whole: Annotated[bool, make_description("Whether it reaches over its whole interval.")]
+    window_end: Until when it reaches; of bars longer than a minute.
+    is_whole: Whether it reaches over its whole interval.
+    """
+
+    window_end: Moment
+    is_whole: bool
 
 
 class MinuteKey(TypedDict):
@@ -68,11 +78,16 @@ class DayKey(TypedDict):
 
 
 class Macd(TypedDict, total=False):
-    """Convergence of two averages."""
+    """Convergence of two averages.
 
-    macd: Annotated[float | None, make_description("EMA(12) − EMA(26) of the closes.")]
-    macd_signal: Annotated[float | None, make_description("EMA(9) of macd.")]
-    macd_histogram: Annotated[float | None, make_description("macd − macd_signal.")]
+    macd: EMA(12) − EMA(26) of the closes.
+    macd_signal: EMA(9) of macd.
+    macd_histogram: macd − macd_signal.
+    """
+
+    macd: float | None
+    macd_signal: float | None
+    macd_histogram: float | None
 
 
 class DayValues(DayKey, BarValues, Macd):
@@ -144,50 +159,57 @@ class StockDayPage(DayPage):
 
 
 class Terms(TypedDict, total=False):
-    """Terms of an option, those that were asked for."""
+    """Terms of an option, those that were asked for.
 
-    ticker: Annotated[str, make_description("The same; where it is named in fields.")]
+    ticker: The same; where it is named in fields.
+    strike: Strike, in dollars.
+    type: Call or put.
+    """
+
+    ticker: str
     underlying: Ticker
     expiry: Day
-    strike: Annotated[float, make_description("Strike, in dollars.")]
-    type: Annotated[Right, make_description("Call or put.")]
+    strike: float
+    type: Right
     window_start: Moment
 
 
 class Greeks(TypedDict, total=False):
-    """Greeks of an option's price, and what they were computed from."""
+    """Greeks of an option's price, and what they were computed from.
 
-    iv: Annotated[float | None, make_description("Implied volatility a year: 0.25 is 25%.")]
-    delta: Annotated[
-        float | None, make_description("Change of the price for one dollar of the spot.")
-    ]
-    gamma: Annotated[float | None, make_description("Change of delta for one dollar of the spot.")]
-    theta: Annotated[float | None, make_description("Change of the price in a calendar day.")]
-    vega: Annotated[
-        float | None, make_description("Change of the price for one point of volatility.")
-    ]
-    rho: Annotated[float | None, make_description("Change of the price for one point of the rate.")]
-    greek_spot: Annotated[
-        float | None,
-        make_description("Price of the underlying at the moment of the option's price."),
-    ]
-    greek_dividends: Annotated[
-        float | None,
-        make_description("Present value of the dividends to come, deducted from the spot."),
-    ]
-    greek_rate: Annotated[
-        float | None, make_description("Rate used, continuously compounded: 0.043 is 4.3%.")
-    ]
-    greek_years: Annotated[float | None, make_description("Time to expiry.")]
-    greek_status: Annotated[
-        Status, make_description("What came of it; where it is not ok, the Greeks are null.")
-    ]
+    iv: Implied volatility a year: 0.25 is 25%.
+    delta: Change of the price for one dollar of the spot.
+    gamma: Change of delta for one dollar of the spot.
+    theta: Change of the price in a calendar day.
+    vega: Change of the price for one point of volatility.
+    rho: Change of the price for one point of the rate.
+    greek_spot: Price of the underlying at the moment of the option's price.
+    greek_dividends: Present value of the dividends to come, deducted from the spot.
+    greek_rate: Rate used, continuously compounded: 0.043 is 4.3%.
+    greek_years: Time to expiry.
+    greek_status: What came of it; where it is not ok, the Greeks are null.
+    """
+
+    iv: float | None
+    delta: float | None
+    gamma: float | None
+    theta: float | None
+    vega: float | None
+    rho: float | None
+    greek_spot: float | None
+    greek_dividends: float | None
+    greek_rate: float | None
+    greek_years: float | None
+    greek_status: Status
 
 
 class Contract(TypedDict):
-    """An option."""
+    """An option.
 
-    contract: Annotated[str, make_description("OPRA symbol.")]
+    contract: OPRA symbol.
+    """
+
+    contract: str
 
 
 class ChainKey(Contract):

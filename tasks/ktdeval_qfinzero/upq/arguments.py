@@ -9,10 +9,11 @@ from msgspec import Meta
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, Resolution
 from ktdeval_qfinzero.instruments import MAX_TICKER, Right
 from ktdeval_qfinzero.schemas import (
+    DESCRIBED_LAST,
     Arguments,
     Cursor,
     Paged,
-    described_last,
+    ShortText,
     make_description,
     text,
     whole,
@@ -22,6 +23,7 @@ from ktdeval_qfinzero.upq.rows_and_indicators import MAX_BARS, MAX_INDICATORS
 Mode = Literal["none", "split", "total"]
 PriceField = Literal["close", "open"]
 ListedClass = Literal["stock", "crypto"]
+Interval = Literal["1m", "5m", "15m", "30m", "60m"]
 
 MAX_TICKERS: Final = 200
 MAX_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility
@@ -29,10 +31,6 @@ MAX_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search f
 VALUES: Final = ("open", "high", "low", "close", "volume", "transactions")
 #: Fields of an option row that are not of its bar
 TERMS: Final = ("contract", "ticker", "underlying", "expiry", "strike", "type")
-
-_VALUES: Final = ", ".join(VALUES)
-_TERMS: Final = ", ".join(TERMS)
-_TENORS: Final = ", ".join(TENOR_YEARS)
 
 Tickers = Annotated[
     str,
@@ -54,22 +52,7 @@ StartMoment = Annotated[
 EndMoment = Annotated[
     str, text("Last moment a bar may start at, included; a day includes all of it.")
 ]
-DayFields = Annotated[
-    str,
-    text(
-        f"Fields of a row, comma-separated, out of: ticker, date, {_VALUES}. ticker "
-        "and date are always there.",
-        400,
-    ),
-]
-MinuteFields = Annotated[
-    str,
-    text(
-        f"Fields of a row, comma-separated, out of: ticker, window_start, {_VALUES}. "
-        "ticker and window_start are always there.",
-        400,
-    ),
-]
+FieldNames = Annotated[str, Meta(min_length=1, max_length=400)]
 Indicators = Annotated[
     str,
     text(
@@ -88,14 +71,6 @@ Adjust = Annotated[
     ),
 ]
 Limit = Annotated[int, whole("Most rows of one answer.", 1, 100_000)]
-Interval = Annotated[
-    Literal["1m", "5m", "15m", "30m", "60m"],
-    make_description(
-        "Length of a bar. Longer ones are made of minutes, counted from the "
-        "session's open (coins: midnight in UTC); window_end and is_whole say how "
-        "far they reach: the last of a session, or as of the clock, may be shorter."
-    ),
-]
 
 
 class PagedRows(Paged, kw_only=True):
@@ -105,12 +80,19 @@ class PagedRows(Paged, kw_only=True):
 
 
 class Minutes(PagedRows):
-    """Minute bars."""
+    """Minute bars.
+
+    fields: Fields of a row, comma-separated, out of: ticker, window_start, open, high, low, close,
+        volume, transactions. ticker and window_start are always there.
+    interval: Length of a bar. Longer ones are made of minutes, counted from the session's open
+        (coins: midnight in UTC); window_end and is_whole say how far they reach: the last of a
+        session, or as of the clock, may be shorter.
+    """
 
     tickers: Tickers
     start: StartMoment
     end: EndMoment
-    fields: MinuteFields | None = None
+    fields: FieldNames | None = None
     interval: Interval = "1m"
 
 
@@ -121,12 +103,16 @@ class StockMinutes(Minutes):
 
 
 class Days(PagedRows):
-    """Daily bars."""
+    """Daily bars.
+
+    fields: Fields of a row, comma-separated, out of: ticker, date, open, high, low, close, volume,
+        transactions. ticker and date are always there.
+    """
 
     tickers: Tickers
     start: StartDay
     end: EndDay
-    fields: DayFields | None = None
+    fields: FieldNames | None = None
     indicators: Indicators | None = None
 
 
@@ -136,7 +122,7 @@ class StockDays(Days):
     adjust: Adjust = "none"
 
 
-Strike = Annotated[float, Meta(ge=0, le=99999.999)]
+Strike = Annotated[float, Meta(ge=0, le=99999.999), DESCRIBED_LAST]
 IncludeGreeks = Annotated[
     bool,
     make_description(
@@ -144,22 +130,19 @@ IncludeGreeks = Annotated[
         f"have at most {MAX_VALUED} rows."
     ),
 ]
-GreekModel = Annotated[Literal["bsm"], make_description("Model of the Greeks.")]
-GreekPrice = Annotated[
-    PriceField,
-    make_description(
-        "Price that the volatility is implied from; high and low have no moment, so "
-        "there is no spot for them."
-    ),
-]
 
 
 class OptionRows(Arguments, kw_only=True):
-    """Pages of rows of options, which may have Greeks."""
+    """Pages of rows of options, which may have Greeks.
+
+    greek_model: Model of the Greeks.
+    greek_price_field: Price that the volatility is implied from; high and low have no moment, so
+        there is no spot for them.
+    """
 
     include_greeks: IncludeGreeks = False
-    greek_model: GreekModel = "bsm"
-    greek_price_field: GreekPrice = "close"
+    greek_model: Literal["bsm"] = "bsm"
+    greek_price_field: PriceField = "close"
     limit: Limit = 10_000
     cursor: Cursor | None = None
 
@@ -167,53 +150,43 @@ class OptionRows(Arguments, kw_only=True):
 class ChainQuery(OptionRows):
     """Options on a stock that traded on a day.
 
+    underlying: Ticker of the stock or index.
+    date: Trading day of the bars, such as 2025-01-06.
+    expiry_min: First expiry wanted.
+    expiry_max: Last expiry wanted.
+    strike_min: Lowest strike wanted, in dollars.
+    strike_max: Highest strike wanted, in dollars.
     type: Calls or puts only.
+    fields: Fields of a row, comma-separated, out of: contract, ticker, underlying, expiry, strike,
+        type, date, window_start, open, high, low, close, volume, transactions. contract and date
+        are always there.
     """
 
-    underlying: Annotated[str, text("Ticker of the stock or index.", MAX_TICKER)]
-    date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
-    expiry_min: Annotated[str, text("First expiry wanted.")] | None = None
-    expiry_max: Annotated[str, text("Last expiry wanted.")] | None = None
-    strike_min: Annotated[Strike, described_last("Lowest strike wanted, in dollars.")] | None = None
-    strike_max: Annotated[Strike, described_last("Highest strike wanted, in dollars.")] | None = (
-        None
-    )
+    underlying: Annotated[str, Meta(min_length=1, max_length=MAX_TICKER)]
+    date: ShortText
+    expiry_min: ShortText | None = None
+    expiry_max: ShortText | None = None
+    strike_min: Strike | None = None
+    strike_max: Strike | None = None
     type: Right | None = None
-    fields: (
-        Annotated[
-            str,
-            text(
-                f"Fields of a row, comma-separated, out of: {_TERMS}, date, window_start, "
-                f"{_VALUES}. contract and date are always there.",
-                400,
-            ),
-        ]
-        | None
-    ) = None
+    fields: FieldNames | None = None
 
 
 class ContractQuery(OptionRows):
     """Bars of one option.
 
+    contract: OPRA symbol such as O:AVLN250221P00225000.
     resolution: Bars of days or of minutes; for days only the days of start and end count.
+    fields: Fields of a row, comma-separated, out of: contract, ticker, underlying, expiry, strike,
+        type, date, window_start, open, high, low, close, volume, transactions. contract and date
+        (of days) or window_start (of minutes) are always there.
     """
 
-    contract: Annotated[str, text("OPRA symbol such as O:AVLN250221P00225000.")]
+    contract: ShortText
     start: StartMoment
     end: EndMoment
     resolution: Resolution = "day"
-    fields: (
-        Annotated[
-            str,
-            text(
-                f"Fields of a row, comma-separated, out of: {_TERMS}, date, window_start, "
-                f"{_VALUES}. contract and date (of days) or window_start (of minutes) are "
-                "always there.",
-                400,
-            ),
-        ]
-        | None
-    ) = None
+    fields: FieldNames | None = None
 
 
 class DaysOfRates(Arguments, kw_only=True):
@@ -222,19 +195,24 @@ class DaysOfRates(Arguments, kw_only=True):
     start: StartDay
     end: EndDay
     tenors: (
-        Annotated[str, text(f"Tenors, comma-separated, out of {_TENORS}; all where absent.")] | None
+        Annotated[
+            str,
+            text(f"Tenors, comma-separated, out of {', '.join(TENOR_YEARS)}; all where absent."),
+        ]
+        | None
     ) = None
 
 
 class ExDays(Arguments, kw_only=True):
-    """Corporate actions of some days."""
+    """Corporate actions of some days.
+
+    start: First ex-day, such as 2025-01-06; included.
+    end: Last ex-day; included. It may lie ahead of the clock: what is announced is known.
+    """
 
     tickers: Tickers
-    start: Annotated[str, text("First ex-day, such as 2025-01-06; included.")]
-    end: Annotated[
-        str,
-        text("Last ex-day; included. It may lie ahead of the clock: what is announced is known."),
-    ]
+    start: ShortText
+    end: ShortText
 
 
 class SymbolsQuery(Arguments, kw_only=True):
@@ -246,7 +224,3 @@ class SymbolsQuery(Arguments, kw_only=True):
     asset_class: ListedClass | None = None
     limit: Annotated[int, whole("Most rows of one answer.", 1, 10_000)] = 1_000
     cursor: Cursor | None = None
-
-
-class Nothing(Arguments, kw_only=True):
-    """No arguments."""

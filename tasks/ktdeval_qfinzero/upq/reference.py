@@ -24,6 +24,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
 )
 from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.schemas import Nothing
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.upq import answers, arguments
 from ktdeval_qfinzero.upq.argument_parsing import read_days, read_names, read_tickers
@@ -151,7 +152,7 @@ def _symbol_shown(view: DatasetView, row: SymbolRow) -> answers.SymbolShown:
     )
 
 
-def freshness(view: DatasetView, given: arguments.Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
+def freshness(view: DatasetView, given: Nothing) -> answers.Freshness:  # noqa: ARG001 - all functions of operations take both
     """How far each source reaches, as of the clock."""
     listed = _listed_instruments(view)
     sources: dict[str, answers.Source] = {}

@@ -5,6 +5,7 @@ echo what they were given.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,8 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import conflict
-from ktdeval_qfinzero.operations import Catalogue, Operation, read_types
-from ktdeval_qfinzero.schemas import Arguments, make_description
+from ktdeval_qfinzero.operations import Catalogue, Operation, query
+from ktdeval_qfinzero.schemas import Arguments, Nothing, make_description
 from ktdeval_qfinzero.timestamps import MINUTE
 
 HOLD = threading.Event()
@@ -42,10 +43,6 @@ class EchoPost(Arguments):
 
 class Advance(Arguments):
     minutes: Annotated[int, Meta(description="how many", ge=0)] = 1
-
-
-class Nothing(Arguments):
-    pass
 
 
 def echo_get(workspace: Workspace, given: EchoGet) -> Echo:
@@ -84,9 +81,7 @@ def nan(workspace: Workspace, given: Nothing) -> Echo:
 def toy(
     name: str, method: Literal["GET", "POST"], path: str, function: Any, changes: bool = False
 ) -> Operation:
-    return Operation(
-        name, method, path, "Play.", *read_types(function, lambda workspace: workspace), changes
-    )
+    return replace(query(name, path, function, method), summary="Play.", changes=changes)
 
 
 TOYS = Catalogue(

@@ -157,8 +157,8 @@ class CalendarQuery(Arguments, kw_only=True):
     view: View = "full"
 
 
-class EconomicCalendar(CalendarQuery):
-    """Macroeconomic releases of some days.
+class CalendarDays(CalendarQuery):
+    """Days of a calendar.
 
     start_date: First day (UTC); the clock's day when absent. A moment such as 2025-01-06T14:30:00Z
         (UTC without an offset), or a day.
@@ -170,7 +170,11 @@ class EconomicCalendar(CalendarQuery):
     end_date: MomentText | None = None
 
 
-class EarningsCalendar(EconomicCalendar):
+class EconomicCalendar(CalendarDays):
+    """Macroeconomic releases of some days."""
+
+
+class EarningsCalendar(CalendarDays):
     """Earnings reports of some days."""
 
     tickers: Tickers | None = None

@@ -8,7 +8,8 @@ refuse, it has no steps; `attempt` is then a call that must fail.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -280,7 +281,8 @@ def item_of(
     """Turn a draft into an item with an id. `as_of_ns` is the moment of the draft's facts."""
     calls: list[GoldCall] = []
     for number, step in enumerate(draft.steps, 1):
-        calls.append(_gold_call(step, _step_id(suite, number)))
+        call = expected_call(step.call.tool, step.call.args, step.times, step.tolerance)
+        calls.append(replace(call, step_id=_step_id(suite, number)))
 
     if not calls:
         calls.append(GoldCall(REFUSE, step_id=_step_id(suite, 1)))
@@ -307,20 +309,21 @@ def _step_id(suite: Suite, number: int) -> str | None:
     return f"s{number}"
 
 
-def _gold_call(step: GoldStep, step_id: str | None) -> GoldCall:
-    operation = catalogue().find(step.call.tool)
-    required = dict(step.call.args)
+def expected_call(
+    tool: str, args: Mapping[str, JsonValue], times: Iterable[str], tolerance: Tolerance = "exact"
+) -> GoldCall:
+    """Return a call as it is expected. `times`: names of the arguments compared as times."""
+    operation = catalogue().find(tool)
+    required = dict(args)
     for (name, own_id), placeholder in _OWN_IDS.items():
         if required.get(name) == own_id:
             required[name] = placeholder
 
-    times: dict[str, JsonValue] = {name: required[name] for name in step.times}
-    if times:
-        times["tolerance"] = step.tolerance
+    compared: dict[str, JsonValue] = {name: required[name] for name in times}
+    if compared:
+        compared["tolerance"] = tolerance
 
-    return GoldCall(
-        operation.name, operation.path, operation.method, required, times=times, step_id=step_id
-    )
+    return GoldCall(operation.name, operation.path, operation.method, required, times=compared)
 
 
 _PREFIX: dict[Suite, str] = {"calling": "qc", "planning": "qp"}

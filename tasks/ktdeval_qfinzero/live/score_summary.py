@@ -1,50 +1,34 @@
-"""Scores of a question that calls answer: their definitions, means and shares."""
+"""Means and shares of what answers earned, by the definitions of their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from math import fsum
-from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from ktdeval.stats import wilson
 from ktdeval.task_api import Score, ScoreDefinition, with_bounds
-from ktdeval.values import Value, from_plain, load_yaml
+from ktdeval.values import Value
 
 _LEVEL: Final = 0.95
 
 
-class _Definition(Value, frozen=True):
-    formula: str
-    unit: str
-    most: float | None
-    better: Literal["higher", "lower", ""]
-    least: float | None = 0.0
-    headline: bool = True
+class Earned(Value, frozen=True, kw_only=True):
+    """What an answer earned, as recorded. A subclass has further figures; one that is not defined is
+    None.
+    """
 
+    calls: int
+    accepted: int
+    problem: str = ""  #: why it was not answered as asked; empty where it was
 
-class _Definitions(Value, frozen=True):
-    source: str
-    scores: dict[str, _Definition]
+    def figure(self, name: str) -> float | None:
+        """Return a figure by the name of its score: accepted calls as a share of all."""
+        if name == "accepted":
+            return self.accepted / self.calls if self.calls else None
 
-
-@cache
-def read_definitions(path: Path) -> Mapping[str, ScoreDefinition]:
-    """Read the definitions of a task's scores, in the order shown."""
-    read = from_plain(load_yaml(path), _Definitions, path.name)
-    defined: dict[str, ScoreDefinition] = {}
-    for name, each in read.scores.items():
-        defined[name] = ScoreDefinition(
-            formula=each.formula,
-            unit=each.unit,
-            range=(each.least, each.most),
-            better=each.better,
-            source=read.source,
-            headline=each.headline,
-        )
-
-    return defined
+        value: float | None = getattr(self, name)
+        return None if value is None else float(value)
 
 
 def mean_score(figures: Sequence[float], reason: str) -> Score:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from ktdeval.harness import ToolSpec
 from ktdeval.masking import UNMASKED
 from ktdeval.task_api import Sample
-from ktdeval.values import JsonValue, Value, dumps_canonical, from_plain, sha256_hex
+from ktdeval.values import JsonValue, Value, dumps_canonical, from_plain
 from ktdeval_qfinzero.benchmark.items import refusal_of
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import DatasetInfo
+from ktdeval_qfinzero.live.score_summary import Earned
 from ktdeval_qfinzero.live.tool_use_config import ChatTurn
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.environment import LiveEnvironment, make_again, make_calls
@@ -23,7 +24,6 @@ from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.prompt_texts import clock_words
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 
-_PROMPTS: Final = ("system", "user")
 _SHOWN_SYMBOLS: Final = 60
 
 
@@ -48,6 +48,7 @@ class LiveQuestion:
     folder: Path
     form: ToolSpec  #: ends it with a text
     answer_type: type[LiveAnswer]  #: recorded answer, with that text
+    earned_type: type[Earned] = Earned  #: what an answer earned, as recorded
     as_of: str  #: where the clock starts
     words: Mapping[str, str]  #: its own words in the prompts
     facts: Mapping[str, JsonValue]
@@ -61,10 +62,6 @@ class LiveQuestion:
     def prompt(self, name: str) -> str:
         """Return the text of a prompt file."""
         return (self.folder / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
-
-    def prompt_hashes(self) -> dict[str, JsonValue]:
-        """Return the SHA-256 of the prompt files, by file name."""
-        return {f"{name}.md": sha256_hex(self.prompt(name)) for name in _PROMPTS}
 
 
 class LiveSamples:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ktdeval.task_api import EpisodeSpec, TargetTask, Window
-from ktdeval.values import JsonValue, to_mapping
+from ktdeval.task_api import (
+    UNANSWERED,
+    AnswerRecord,
+    EpisodeSpec,
+    Score,
+    TargetTask,
+    Window,
+    unanswered_score,
+)
+from ktdeval.values import JsonValue, from_plain, to_mapping
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.live.score_summary import read_definitions
+from ktdeval_qfinzero.live.score_summary import mean_of_all, share_score
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.live.tool_use_question import LiveQuestion, LiveSamples
-from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
+from ktdeval_qfinzero.suite.prompt_texts import prompt_hashes, tool_hashes
 from ktdeval_qfinzero.suite.samples import embedded_dataset
+from ktdeval_qfinzero.suite.score_definitions import read_scores
 
 
 class LiveTask:
-    """Common parts of a turn of a chat and a traded session. A subclass implements
-    `ktdeval.api.ScoringTask`: it has `mode`, and summarises the figures.
+    """Common parts of a turn of a chat and a traded session. A subclass, which has `mode`,
+    implements `ktdeval.api.ScoringTask`.
     """
 
     tools: tuple[str, ...] = ()  # none; the sample brings its own
@@ -31,7 +40,7 @@ class LiveTask:
         self.name = name
         self.version = config.version
         self.harness = config.harness
-        self.scores = read_definitions(question.folder / "scores.yaml")
+        self.scores = read_scores(question.folder).define()
         self._config = config
         self._question = question
 
@@ -51,7 +60,7 @@ class LiveTask:
             "mode": self.mode,
             **{name: value for name, value in plain.items() if value is not None},
             "form": {"name": form.name, "parameters": form.parameters},
-            "prompts": self._question.prompt_hashes(),
+            "prompts": prompt_hashes(self._question.folder),
             "service_tools": tool_hashes(),
         }
 
@@ -63,3 +72,32 @@ class LiveTask:
     ) -> LiveSamples:
         """Return the question."""
         return LiveSamples(self.name, self._question, self.dataset)
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Compute the figures over all records together; pure. An answer that is not as asked counts
+        as no answer in the figures `of` those that are.
+        """
+        question = self._question
+        file = read_scores(question.folder)
+        asked = [record for record in records if record.provenance != "error"]
+        answered = [
+            from_plain(dict(record.scores), question.earned_type, self.name)
+            for record in asked
+            if record.answer is not None
+        ]
+        followed = [each for each in answered if not each.problem]
+        summary: dict[str, Score] = {UNANSWERED: unanswered_score(records, file.asked)}
+        for name, row in file.scores.items():
+            of = followed if row.of == "followed" else answered
+            if row.is_share:
+                summary[name] = share_score(len(of), len(asked), file.nothing)
+            elif name != UNANSWERED:
+                summary[name] = mean_of_all(
+                    [each.figure(name) for each in of],
+                    len(asked) - len(of),
+                    len(records) - len(asked),
+                    self.scores[name],
+                    row.undefined or (file.undefined if of else file.nothing),
+                )
+
+        return {name: summary[name] for name in file.scores}

@@ -7,18 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from msgspec import structs
-
 from ktdeval.harness import ToolSpec
-from ktdeval.values import JsonValue, Value, to_object
+from ktdeval.values import JsonValue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.rows import E4
+from ktdeval_qfinzero.live.score_summary import Earned
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig, TradedSession
 from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
 from ktdeval_qfinzero.pmb.account_views import summary_shown
 from ktdeval_qfinzero.pmb.answers import SummaryShown
 
 _MAX_SUMMARY_CHARS: Final = 2_000
+_RETURNS: Final = ("total_return", "sharpe", "max_drawdown")
 
 FORM: Final = ToolSpec(
     "finish_session",
@@ -45,22 +45,14 @@ class SessionAnswer(LiveAnswer, frozen=True):
     summary: str
 
 
-class Figures(Value, frozen=True):
-    """Figures of a session. One that is not defined is None."""
+class SessionEarned(Earned, frozen=True, kw_only=True):
+    """What a session earned, as recorded."""
 
     trades: int
     days: int
-    problem: str  #: why the session was not traded as asked; empty where it was
     total_return: float | None
     sharpe: float | None
     max_drawdown: float | None
-
-
-class Earned(Figures, frozen=True):
-    """What a session earned, as recorded."""
-
-    calls: int
-    accepted: int
 
 
 def session_question(config: LiveConfig) -> LiveQuestion:
@@ -72,6 +64,7 @@ def session_question(config: LiveConfig) -> LiveQuestion:
         folder=Path(__file__).parent,
         form=FORM,
         answer_type=SessionAnswer,
+        earned_type=SessionEarned,
         as_of=session.as_of,
         words={
             "cash": f"{session.cash:,.2f}",
@@ -86,23 +79,18 @@ def session_question(config: LiveConfig) -> LiveQuestion:
 
 
 def figures_of(asked: TradedSession, workspace: Workspace) -> Mapping[str, JsonValue]:
-    """Return `Figures` of a workspace's session; none where it was not traded as asked, since other
-    money, stocks or days would earn another return.
+    """Return the figures of a workspace's session; those of its returns are None where it was not
+    traded as asked, since other money, stocks or days would earn another return.
     """
     problem, summary = _session_of(workspace, asked)
-    figures = Figures(
-        trades=0, days=0, problem=problem, total_return=None, sharpe=None, max_drawdown=None
-    )
+    figures: dict[str, JsonValue] = {"trades": 0, "days": 0, "problem": problem}
+    figures |= dict.fromkeys(_RETURNS)
     if summary is not None:
-        figures = structs.replace(figures, trades=summary.num_trades, days=summary.num_days)
-    if summary is not None and not problem:
-        figures = structs.replace(
-            figures,
-            total_return=summary.total_return,
-            sharpe=summary.sharpe,
-            max_drawdown=summary.max_drawdown,
-        )
-    return to_object(figures)
+        figures |= {"trades": summary.num_trades, "days": summary.num_days}
+        if not problem:
+            figures |= {name: getattr(summary, name) for name in _RETURNS}
+
+    return figures
 
 
 def _session_of(workspace: Workspace, asked: TradedSession) -> tuple[str, SummaryShown | None]:

@@ -16,11 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from ktdeval.task_api import AnswerRecord
-from ktdeval.values import JsonValue, Value, convert_value, from_plain
+from ktdeval.values import JsonValue, Value, convert_value, from_plain, to_object
 from ktdeval_qfinzero.benchmark.items import EndState
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring import paper
 from ktdeval_qfinzero.scoring.public_code_calling import score_calling
 from ktdeval_qfinzero.scoring.public_code_planning import score_planning
@@ -61,23 +60,15 @@ class Answer(Value, frozen=True, omit_defaults=True):
         return from_plain(dict(recorded), Answer, where)
 
 
-class Earned(Value, frozen=True):
-    """Figures of one rule set: `overall` from 0 to 100, the others from 0 to 1."""
+class Empty(Value, frozen=True, omit_defaults=True):
+    """Figures of an answer without any call: the floor that scores are read against. `overall` is
+    from 0 to 100, the others from 0 to 1.
+    """
 
     overall: float
     tm: float
     pa: float
     ta: float
-
-    @staticmethod
-    def of(scores: AnswerScores) -> Earned:
-        """Take the figures of scores."""
-        return Earned(overall=scores.overall, tm=scores.tm, pa=scores.pa, ta=scores.ta)
-
-
-class Empty(Earned, frozen=True, omit_defaults=True):
-    """Figures of an answer without any call: the floor that scores are read against."""
-
     exact: float
     end_state_match: float | None = None
 
@@ -98,17 +89,6 @@ class Facts(Value, frozen=True, omit_defaults=True):
     changes_state: bool | None = None
 
 
-class _FlatScores(msgspec.Struct):
-    """Fields of a record's scores that have one name for all rules."""
-
-    exact: bool
-    no_call: bool
-    call_precision: float | None
-    ids_expected: int
-    ids_right: int
-    end_state_match: bool | None = None
-
-
 class _PaperDetail(msgspec.Struct):
     """Further figures of the paper's rules."""
 
@@ -118,70 +98,27 @@ class _PaperDetail(msgspec.Struct):
     ids_right: int
 
 
-@dataclass(frozen=True)
-class AnswerGrades:
-    """Grades of an answer."""
+class AnswerGrades(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Grades of an answer, as recorded: `overall` from 0 to 100, the other metrics from 0 to 1, under
+    both rule sets.
+    """
 
-    earned: Mapping[Rules, Earned]
-    exact: bool  # whether nothing is wrong, absent or too much
-    no_call: bool  # whether no service was called
-    # share of the calls that serve a step and are of its very tool; None without any call
+    paper_overall: float
+    paper_tm: float
+    paper_pa: float
+    paper_ta: float
+    reference_overall: float
+    reference_tm: float
+    reference_pa: float
+    reference_ta: float
+    exact: bool  #: whether nothing is wrong, absent or too much
+    no_call: bool  #: whether no service was called
+    #: share of the calls that serve a step and are of its very tool; None without any call
     call_precision: float | None
-    ids_expected: int  # that calls had to carry, and those that they carried, which no metric reads
-    ids_right: int
-    failure_modes: tuple[str, ...] = ()  # of the headline's rule set
-    # of live items, whether the calls left what the expected ones leave
+    ids_expected: int  #: that calls had to carry
+    ids_right: int  #: that they carried, which no metric reads
+    #: of live items, whether the calls left what the expected ones leave
     end_state_match: bool | None = None
-    differing: tuple[str, ...] = ()  # parts of the end state that differ
-
-    def to_scores(self) -> dict[str, JsonValue]:
-        """Return the flat form of records."""
-        flat: dict[str, JsonValue] = {}
-        for rules in RULE_SETS:
-            for name in METRICS:
-                flat[f"{rules}_{name}"] = getattr(self.earned[rules], name)
-
-        flat |= {
-            "exact": self.exact,
-            "no_call": self.no_call,
-            "call_precision": self.call_precision,
-            "ids_expected": self.ids_expected,
-            "ids_right": self.ids_right,
-        }
-        for mode in self.failure_modes:
-            flat[f"{FAILED}{mode}"] = True
-        if self.end_state_match is not None:
-            flat["end_state_match"] = self.end_state_match
-        for part in self.differing:
-            flat[f"{DIFFERS}{part}"] = True
-
-        return flat
-
-    @staticmethod
-    def of(scores: Mapping[str, JsonValue]) -> AnswerGrades:
-        """Read the flat form back."""
-        flat = convert_value(scores, _FlatScores)
-        earned: dict[Rules, Earned] = {}
-        for rules in RULE_SETS:
-            figures = {name: scores[f"{rules}_{name}"] for name in METRICS}
-            earned[rules] = convert_value(figures, Earned)
-
-        return AnswerGrades(
-            earned=earned,
-            exact=flat.exact,
-            no_call=flat.no_call,
-            call_precision=flat.call_precision,
-            ids_expected=flat.ids_expected,
-            ids_right=flat.ids_right,
-            failure_modes=_names_after(FAILED, scores),
-            end_state_match=flat.end_state_match,
-            differing=_names_after(DIFFERS, scores),
-        )
-
-
-def _names_after(prefix: str, scores: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Names of a record's scores that begin with a prefix, without it."""
-    return tuple(name.removeprefix(prefix) for name in scores if name.startswith(prefix))
 
 
 @dataclass(frozen=True)
@@ -194,17 +131,25 @@ class AskedItem:
     facts: Facts
     graded: AnswerGrades | None
     status: str | None
-    failed: bool = False
+    failed: bool
+    names: tuple[str, ...]  #: of all recorded scores
 
     @staticmethod
     def of(record: AnswerRecord) -> AskedItem:
         """Decode a record."""
         facts = from_plain(record.facts, Facts, record.sample)
-        if record.answer is None:
-            return AskedItem(record.sample, facts, None, None, record.provenance == "error")
+        graded: AnswerGrades | None = None
+        status: str | None = None
+        if record.answer is not None:
+            graded = convert_value(record.scores, AnswerGrades)
+            status = str(record.answer["status"])
 
-        status = str(record.answer["status"])
-        return AskedItem(record.sample, facts, AnswerGrades.of(record.scores), status)
+        failed = record.answer is None and record.provenance == "error"
+        return AskedItem(record.sample, facts, graded, status, failed, tuple(record.scores))
+
+    def names_after(self, prefix: str) -> list[str]:
+        """Names of recorded scores that begin with a prefix, without it."""
+        return [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
@@ -223,7 +168,7 @@ def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
         return arguments
 
     idle = _without_effect(tool, arguments)
-    filled = _filled_object(arguments, schema)
+    filled = _filled(arguments, schema)
     return {name: value for name, value in filled.items() if name in arguments or name not in idle}
 
 
@@ -236,34 +181,23 @@ def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str,
     return ()
 
 
-def _fill_defaults(value: JsonValue, schema: Schema) -> JsonValue:
+def _filled(value: Any, schema: Any) -> Any:
     """A value of a schema, with the defaults of all objects within it."""
     if isinstance(value, list):
-        items = _inner(schema, "items")
-        return [_fill_defaults(item, items) for item in value]
-    if isinstance(value, Mapping):
-        return _filled_object(value, schema)
+        return [_filled(item, schema.get("items", {})) for item in value]
+    if not isinstance(value, Mapping):
+        return value
 
-    return value
-
-
-def _filled_object(value: Mapping[str, JsonValue], schema: Schema) -> dict[str, JsonValue]:
-    properties = _inner(schema, "properties")
-    filled: dict[str, JsonValue] = {}
-    for name in properties:
-        part = _inner(properties, name)
-        if "default" in part and name not in value:
-            filled[name] = part["default"]
+    parts = schema.get("properties", {})
+    filled = {
+        name: part["default"]
+        for name, part in parts.items()
+        if "default" in part and name not in value
+    }
     for name, item in value.items():
-        filled[name] = _fill_defaults(item, _inner(properties, name))
+        filled[name] = _filled(item, parts.get(name, {}))
 
     return filled
-
-
-def _inner(schema: Schema, name: str) -> Schema:
-    """A part of a schema; an empty one where it has none."""
-    part = schema.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 OTHER: Final[Mapping[Rules, Rules]] = MappingProxyType({"paper": "reference", "reference": "paper"})
@@ -340,9 +274,9 @@ def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
     return replace(task, calls=tuple(calls))
 
 
-def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerGrades:
-    """Grade an answer under both rule sets; `rules` is that of the headline, whose failure modes
-    count.
+def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> dict[str, JsonValue]:
+    """Grade an answer under both rule sets, as `AnswerGrades` and failure modes are recorded;
+    `rules` is that of the headline, whose failure modes count.
     """
     both = {each: grade(each, expectation, answer) for each in RULE_SETS}
     ours = both["paper"]
@@ -353,15 +287,21 @@ def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> An
     else:
         no_call = "false_refusal" in ours.failure_modes
 
-    return AnswerGrades(
-        earned={each: Earned.of(scores) for each, scores in both.items()},
+    earned: dict[str, Any] = {}
+    for each, scores in both.items():
+        for name in METRICS:
+            earned[f"{each}_{name}"] = getattr(scores, name)
+
+    grades = AnswerGrades(
+        **earned,
         exact=is_exact(ours),
         no_call=no_call,
         call_precision=_precision(expectation.task, ours, answer, detail.call_precision),
         ids_expected=detail.ids_expected,
         ids_right=detail.ids_right,
-        failure_modes=both[rules].failure_modes,
     )
+    modes = {f"{FAILED}{mode}": True for mode in both[rules].failure_modes}
+    return {**to_object(grades), **modes}
 
 
 def is_exact(scores: AnswerScores) -> bool:

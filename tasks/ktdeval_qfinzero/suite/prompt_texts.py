@@ -32,17 +32,6 @@ from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.timestamps import SECOND, moment_text
 
 _FOLDER = Path(__file__).with_name("prompts")
-_PROMPTS: Final = (
-    "system",
-    "user",
-    "public",
-    "public_user",
-    "native_dry",
-    "native_live",
-    "text_dry",
-    "text_tools",
-    "references_dry",
-)
 _OMITTED: Final = frozenset(
     {"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"}
 )
@@ -65,9 +54,12 @@ def prompt_text(name: str) -> str:
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
-def prompt_hashes() -> dict[str, str]:
-    """SHA-256 of the prompt files, by file name."""
-    return {f"{name}.md": sha256_hex(prompt_text(name)) for name in _PROMPTS}
+def prompt_hashes(folder: Path = _FOLDER) -> dict[str, JsonValue]:
+    """SHA-256 of the prompt files of a folder, by file name."""
+    return {
+        path.name: sha256_hex(path.read_text(encoding="utf-8").rstrip("\n"))
+        for path in sorted(folder.glob("*.md"))
+    }
 
 
 @cache

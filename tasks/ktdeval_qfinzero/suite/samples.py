@@ -47,6 +47,7 @@ from ktdeval_qfinzero.suite.environment import (
     recording_tools,
 )
 from ktdeval_qfinzero.suite.grading import (
+    DIFFERS,
     Answer,
     ExpectedCalls,
     Facts,
@@ -248,15 +249,16 @@ class SuiteSamples:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Grade an answer (`grading.Graded`); where calls are made, the state that they leave, too.
+        """Grade an answer (`grading.AnswerGrades`); where calls are made, the state that they leave,
+        too.
         Raises InvariantError if the recorded calls, made again, leave another state than the
         recorded one.
         """
         question = self._question(number)
         recorded = Answer.of(answer, question.task.id)
-        record = grade_answer(self._config.rules, _expectation(question), recorded)
+        scores = grade_answer(self._config.rules, _expectation(question), recorded)
         if not self._config.is_live:
-            return record.to_scores()
+            return scores
 
         workspace = self._open(number)
         where = f"item {question.task.id}"
@@ -264,8 +266,8 @@ class SuiteSamples:
         gold = self._situated(number).gold
         assert gold is not None  # of live items
         differing = differing_parts(end_state(workspace, whole=True), gold)
-
-        return replace(record, end_state_match=not differing, differing=differing).to_scores()
+        parts = {f"{DIFFERS}{part}": True for part in differing}
+        return {**scores, "end_state_match": not differing, **parts}
 
     # --- one question
 

@@ -5,11 +5,10 @@ any call earns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -22,9 +21,10 @@ from ktdeval.task_api import (
     unanswered_detail,
     with_bounds,
 )
-from ktdeval.values import JsonValue, Value, derive_seed, from_plain, load_yaml
+from ktdeval.values import JsonValue, derive_seed
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
-from ktdeval_qfinzero.suite.grading import METRICS, OTHER, AnswerGrades, AskedItem
+from ktdeval_qfinzero.suite.grading import DIFFERS, FAILED, METRICS, OTHER, AskedItem
+from ktdeval_qfinzero.suite.score_definitions import read_scores
 
 LEVEL: Final = 0.95
 
@@ -36,48 +36,9 @@ _NO_ITEM: Final = Score(None, 0, reason="no item was answered")
 _SCALE: Final = {"overall": 100.0}
 
 
-class _Definition(Value, frozen=True):
-    """A score in `scores.yaml`; from 0 to `most`."""
-
-    formula: str
-    unit: str = "fraction"
-    most: float = 1.0
-    better: Literal["higher", "lower"] = "higher"
-    source: Literal["rules", "ours"] = "ours"
-    headline: bool = True
-    live_only: bool = False
-
-
-class _Definitions(Value, frozen=True):
-    sources: dict[str, str]
-    scores: dict[str, _Definition]
-
-
-@cache
-def _read_definitions() -> _Definitions:
-    path = Path(__file__).with_name("scores.yaml")
-    return from_plain(load_yaml(path), _Definitions, path.name)
-
-
 def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
     """Define each score of a variant, in the order shown."""
-    read = _read_definitions()
-    defined: dict[str, ScoreDefinition] = {}
-    for name, each in read.scores.items():
-        if each.live_only and not config.is_live:
-            continue
-
-        source = config.rules if each.source == "rules" else each.source
-        defined[name] = ScoreDefinition(
-            formula=each.formula,
-            unit=each.unit,
-            range=(0.0, each.most),
-            better=each.better,
-            source=read.sources[source],
-            headline=each.headline,
-        )
-
-    return defined
+    return read_scores(Path(__file__).parent).define(config.rules, is_live=config.is_live)
 
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
@@ -89,13 +50,15 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
     scores = {
         "overall": _overall(put, config.rules),
         "exact": _exact(put),
-        "tm": _metric_of_both_rules("tm", put, config.rules),
-        "pa": _metric_of_both_rules("pa", put, config.rules),
-        "ta": _metric_of_both_rules("ta", put, config.rules),
         "refusal_accuracy": _refusal(put),
         "call_precision": _precision(put),
         UNANSWERED: _score_unanswered(records),
     }
+    other = OTHER[config.rules]
+    for name in ("tm", "pa", "ta"):
+        value = _mean_figure(_answering(put), f"{other}_{name}")
+        detail: dict[str, JsonValue] = {"other_rules": {"rules": other, "value": value}}
+        scores[name] = _score(name, put, f"{config.rules}_{name}", detail)
     if config.is_live:
         scores["end_state_match"] = _end_state(put)
 
@@ -117,15 +80,13 @@ def _overall(put: Sequence[AskedItem], rules: Rules) -> Score:
     graded = [one.graded for one in asked if one.graded is not None]
     modes: list[str] = []
     for one in asked:
-        modes += _NO_MODES if one.graded is None else one.graded.failure_modes
+        modes += _NO_MODES if one.graded is None else one.names_after(FAILED)
 
-    def means(of_group: Sequence[AskedItem]) -> dict[str, JsonValue]:
-        return _means(of_group, rules)
-
+    figures = {name: f"{rules}_{name}" for name in METRICS}
+    others = {name: _mean_figure(asked, f"{other}_{name}") for name in METRICS}
     detail: dict[str, JsonValue] = {
-        "other_rules": {"rules": other, **_means(asked, other)},
-        "by_category": _figures_by_group(asked, _category, means),
-        "by_difficulty": _figures_by_group(asked, _difficulty, means),
+        "other_rules": {"rules": other, **others},
+        **_figures_by_stratum(asked, figures),
         "failure_modes": _name_counts(modes),
         "without_call": sum(each.no_call for each in graded),
         "without_submission": len(asked) - len(graded),
@@ -134,66 +95,38 @@ def _overall(put: Sequence[AskedItem], rules: Rules) -> Score:
             "right": sum(each.ids_right for each in graded),
         },
     }
-    return _score_of_metric("overall", put, rules, detail)
-
-
-def _means(asked: Sequence[AskedItem], rules: Rules) -> dict[str, JsonValue]:
-    return {name: _mean_figure(asked, _make_earner(rules, name)) for name in METRICS}
-
-
-def _metric_of_both_rules(name: str, put: Sequence[AskedItem], rules: Rules) -> Score:
-    other = OTHER[rules]
-    value = _mean_figure(_answering(put), _make_earner(other, name))
-    return _score_of_metric(name, put, rules, {"other_rules": {"rules": other, "value": value}})
-
-
-def _score_of_metric(
-    name: str, put: Sequence[AskedItem], rules: Rules, detail: Mapping[str, JsonValue]
-) -> Score:
-    asked = _answering(put)
-    scale = _SCALE.get(name, 1.0)
-    points = [(item, value / scale) for item, value in _points(asked, _make_earner(rules, name))]
-    baseline = _average([float(getattr(one.facts.empty, name)) for one in asked])
-    return _score_of_points(name, points, put, baseline, detail)
+    return _score("overall", put, figures["overall"], detail)
 
 
 def _exact(put: Sequence[AskedItem]) -> Score:
-    asked = _answering(put)
-
-    def is_exact(graded: AnswerGrades) -> bool:
-        return graded.exact
-
-    def share(of_group: Sequence[AskedItem]) -> dict[str, JsonValue]:
-        return {"value": _mean_figure(of_group, is_exact)}
-
-    detail: dict[str, JsonValue] = {
-        "by_category": _figures_by_group(asked, _category, share),
-        "by_difficulty": _figures_by_group(asked, _difficulty, share),
-    }
-    baseline = _average([one.facts.empty.exact for one in asked])
-
-    return _score_of_points("exact", _points(asked, is_exact), put, baseline, detail)
+    detail = _figures_by_stratum(_answering(put), {"value": "exact"})
+    return _score("exact", put, "exact", detail)
 
 
 def _end_state(put: Sequence[AskedItem]) -> Score:
+    name = "end_state_match"
     asked = _answering(put)
-
-    def match(graded: AnswerGrades) -> bool:
-        return bool(graded.end_state_match)
-
     changing = [one for one in asked if one.facts.changes_state]
     differing: list[str] = []
     for one in asked:
-        if one.graded is not None:
-            differing += one.graded.differing
+        differing += one.names_after(DIFFERS)
 
     detail: dict[str, JsonValue] = {
-        "changing": {"n": len(changing), "value": _mean_figure(changing, match)},
+        "changing": {"n": len(changing), "value": _mean_figure(changing, name)},
         "differing": _name_counts(differing),
     }
-    baseline = _average([one.facts.empty.end_state_match or 0.0 for one in asked])
+    return _score(name, put, name, detail)
 
-    return _score_of_points("end_state_match", _points(asked, match), put, baseline, detail)
+
+def _score(
+    name: str, put: Sequence[AskedItem], figure: str, detail: Mapping[str, JsonValue]
+) -> Score:
+    """Return the mean of a figure of all answers, next to what no call earns."""
+    asked = _answering(put)
+    scale = _SCALE.get(name, 1.0)
+    points = [(item, value / scale) for item, value in _points(asked, figure)]
+    baseline = _average([float(getattr(one.facts.empty, name) or 0.0) for one in asked])
+    return _score_of_points(name, points, put, baseline, detail)
 
 
 def _refusal(put: Sequence[AskedItem]) -> Score:
@@ -213,14 +146,14 @@ def _refusal(put: Sequence[AskedItem]) -> Score:
         "false_refusals": {
             "n": len(others),
             "count": len(falsely_refused),
-            "value": len(falsely_refused) / len(others) if others else None,
+            "value": _mean_figure(others, "no_call"),
         },
         "said_so": sum(one.status == "refused" for one in refused),
     }
     if not to_refuse:
         return Score(None, 0, detail=detail, reason="no item to refuse was answered")
 
-    points = _points(to_refuse, lambda graded: graded.no_call)
+    points = _points(to_refuse, "no_call")
     all_to_refuse = [one for one in put if one.facts.refusal]
     return _score_of_points("refusal_accuracy", points, all_to_refuse, 1.0, detail)
 
@@ -231,7 +164,7 @@ def _precision(put: Sequence[AskedItem]) -> Score:
     if not counted:
         return Score(None, 0, reason="no answer has a call")
 
-    points = _points(counted, lambda graded: graded.call_precision or 0.0)
+    points = _points(counted, "call_precision")
     return _score_of_points("call_precision", points, put, None, {})
 
 
@@ -293,36 +226,19 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
 # ---- details
 
 
-def _category(one: AskedItem) -> str:
-    return one.facts.category
-
-
-def _difficulty(one: AskedItem) -> str:
-    return one.facts.difficulty
-
-
-def _make_earner(rules: Rules, name: str) -> Callable[[AnswerGrades], float]:
-    def earned(graded: AnswerGrades) -> float:
-        return float(getattr(graded.earned[rules], name))
-
-    return earned
-
-
-def _points(
-    asked: Sequence[AskedItem], figure: Callable[[AnswerGrades], float]
-) -> list[tuple[str, float]]:
-    """(item, figure) of each answer; 0 where there was no valid submission."""
+def _points(asked: Sequence[AskedItem], figure: str) -> list[tuple[str, float]]:
+    """(item, figure) of each answer, by its name in `AnswerGrades`; 0 where there was no valid
+    submission.
+    """
     points: list[tuple[str, float]] = []
     for one in asked:
-        value = 0.0 if one.graded is None else float(figure(one.graded))
+        value = 0.0 if one.graded is None else float(getattr(one.graded, figure) or 0.0)
         points.append((one.item, value))
 
     return points
 
 
-def _mean_figure(
-    asked: Sequence[AskedItem], figure: Callable[[AnswerGrades], float]
-) -> float | None:
+def _mean_figure(asked: Sequence[AskedItem], figure: str) -> float | None:
     return _average([value for _, value in _points(asked, figure)])
 
 
@@ -330,17 +246,23 @@ def _average(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _figures_by_group(
-    asked: Sequence[AskedItem],
-    key: Callable[[AskedItem], str],
-    figures: Callable[[Sequence[AskedItem]], Mapping[str, JsonValue]],
+def _figures_by_stratum(
+    asked: Sequence[AskedItem], figures: Mapping[str, str]
 ) -> dict[str, JsonValue]:
-    """Figures by category or difficulty, names in order."""
-    groups: dict[str, list[AskedItem]] = {}
-    for one in asked:
-        groups.setdefault(key(one), []).append(one)
+    """Means of figures by category and by difficulty, names in order."""
+    strata: dict[str, JsonValue] = {}
+    for stratum in ("category", "difficulty"):
+        groups: dict[str, list[AskedItem]] = {}
+        for one in asked:
+            groups.setdefault(getattr(one.facts, stratum), []).append(one)
 
-    return {name: {"n": len(group), **figures(group)} for name, group in sorted(groups.items())}
+        rows: dict[str, JsonValue] = {}
+        for name, group in sorted(groups.items()):
+            means = {shown: _mean_figure(group, figure) for shown, figure in figures.items()}
+            rows[name] = {"n": len(group), **means}
+        strata[f"by_{stratum}"] = rows
+
+    return strata
 
 
 def _name_counts(names: Iterable[str]) -> dict[str, JsonValue]:

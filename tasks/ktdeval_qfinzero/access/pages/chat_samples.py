@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import yaml
 
-from ktdeval.values import JsonValue, dumps_canonical, make_folder, read_plain, write_atomic
-from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, refusal_of
-from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval.values import dumps_canonical, make_folder, read_plain, write_atomic
+from ktdeval_qfinzero.benchmark.item_generation import expected_call
+from ktdeval_qfinzero.benchmark.items import refusal_of
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError, conflict, invalid
 from ktdeval_qfinzero.scoring.tasks_file import task_from_row, task_to_row
@@ -23,7 +23,6 @@ from ktdeval_qfinzero.scoring.values import instant_of
 from ktdeval_qfinzero.suite.environment import make_calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
 
-_OWN_IDS: Final = {("account_id", ACCOUNT): "{account_id}", ("session_id", SESSION): "{session_id}"}
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MAX_BYTES: Final = 16 << 20
 SUITES: Final[tuple[Suite, ...]] = ("calling", "planning")
@@ -58,24 +57,14 @@ def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[Gold
         if refusal_of(answer) or not isinstance(call.arguments, dict):
             continue
 
-        expected.append(_gold_call(call.tool, call.arguments))
+        times = [
+            name
+            for name, value in call.arguments.items()
+            if isinstance(value, str) and instant_of(value) is not None
+        ]
+        expected.append(expected_call(call.tool, call.arguments, times))
 
     return expected
-
-
-def _gold_call(tool: str, arguments: dict[str, JsonValue]) -> GoldCall:
-    operation = catalogue().find(tool)
-    required = dict(arguments)
-    times: dict[str, JsonValue] = {}
-    for name, value in arguments.items():
-        if isinstance(value, str) and (name, value) in _OWN_IDS:
-            required[name] = _OWN_IDS[name, value]
-        elif isinstance(value, str) and instant_of(value) is not None:
-            times[name] = value
-
-    if times:
-        times["tolerance"] = "exact"
-    return GoldCall(operation.name, operation.path, operation.method, required, times=times)
 
 
 def add_sample(folder: Path, task: GoldTask) -> Path:

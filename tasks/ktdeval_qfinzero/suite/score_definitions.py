@@ -1,0 +1,62 @@
+"""Definitions of a task's scores, from the file that lists them in the order shown."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from ktdeval.task_api import ScoreDefinition
+from ktdeval.values import Value, from_plain, load_yaml
+
+
+class ScoreRow(Value, frozen=True):
+    """A score in a file of definitions."""
+
+    formula: str
+    unit: str = "fraction"
+    least: float | None = 0.0
+    most: float | None = 1.0
+    better: Literal["higher", "lower", ""] = "higher"
+    source: str = "ours"  #: name of a source, or `rules`: that of the variant's rule set
+    headline: bool = True
+    live_only: bool = False  #: whether only variants have it whose calls are made
+    of: Literal["answered", "followed"] = "answered"  #: answers whose figures are averaged
+    is_share: bool = False  #: whether it is the share of these answers, and no mean
+    undefined: str = ""  #: why it may have no value, where that differs from the file's reason
+
+
+class ScoreFile(Value, frozen=True):
+    """Definitions of a task's scores."""
+
+    sources: dict[str, str]
+    scores: dict[str, ScoreRow]
+    asked: str = ""  #: plural of what is asked
+    nothing: str = ""  #: why there is no score where nothing was answered
+    undefined: str = ""  #: why a figure is not defined in any answer
+
+    def define(self, rules: str = "ours", *, is_live: bool = True) -> dict[str, ScoreDefinition]:
+        """Define each score of a variant, in the order shown. `rules`: source of its rule set."""
+        defined: dict[str, ScoreDefinition] = {}
+        for name, each in self.scores.items():
+            if each.live_only and not is_live:
+                continue
+
+            source = rules if each.source == "rules" else each.source
+            defined[name] = ScoreDefinition(
+                formula=each.formula,
+                unit=each.unit,
+                range=(each.least, each.most),
+                better=each.better,
+                source=self.sources[source],
+                headline=each.headline,
+            )
+
+        return defined
+
+
+@cache
+def read_scores(folder: Path) -> ScoreFile:
+    """Read `scores.yaml` of a folder."""
+    path = folder / "scores.yaml"
+    return from_plain(load_yaml(path), ScoreFile, path.name)

@@ -9,7 +9,7 @@ everything is read that can be read.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.values import dumps_canonical
+from ktdeval_qfinzero.benchmark.template_slots import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
@@ -46,16 +47,24 @@ from qfinzero_poison import (
 )
 from qfinzero_synthetic import dataset_of, small_market
 from qfinzero_world import at
-from tables import on_each_row
+from tables import beside, on_each_row
 
 Call = tuple[str, dict[str, Any]]
-Story = Generator[Call, dict[str, Any], None]
+Story = Iterator[Call]
 
 LOG_HASH = re.compile(r'"log_hash":"[0-9a-f]{64}",')
 ACCOUNT = "acct-000001"
-CASH = "acct-000002"
 SESSION = "sess-000001"
 BOTH = {"account_id": ACCOUNT, "session_id": SESSION}
+#: Days around the moment, as calls name them
+DAYS_AWAY = {
+    "day": 0,
+    "next_day": 1,
+    "five_days_ago": -5,
+    "in_forty_days": 40,
+    "twenty_days_ago": -20,
+    "in_sixty_days": 60,
+}
 
 
 @dataclass(frozen=True)
@@ -91,195 +100,43 @@ def placed(*arguments: Any, **more: Any) -> Call:
     return "PMB.order.place", {**BOTH, "order": order(*arguments, **more)}
 
 
-def beginning(setting: Setting) -> Story:
-    """Accounts and a session; orders of every type, a spread, and what is refused."""
-    yield "PMB.account.create", {"initial_cash": 300_000}
-    yield "PMB.account.create", {"initial_cash": 40_000, "account_type": "CASH"}
-    universe = {
-        "stocks": ["AVLN", "BRKT", "CSTL"],
-        "options": [*setting.options, setting.later, setting.never],
-    }
-    span = {"start_ts": setting.start, "end_ts": setting.end, "frequency": setting.frequency}
+def rows_of(part: str, facts: dict[str, Any]) -> Iterator[Call]:
+    """Calls of a table, whose slots name facts. A row `order` places one."""
+    wording = SlotWording(np.random.default_rng(0), {}, facts)
+    for name, arguments, *more in map(wording.fill, beside(__file__)[part]):
+        if name == "order":
+            yield placed(arguments, *more[:3], **dict(*more[3:]))
+        else:
+            yield name, arguments
 
-    for symbol in (NEW_STOCK, "NONE"):
-        yield (
-            "PMB.session.create",
-            {"account_id": ACCOUNT, **span, "universe": {"stocks": ["AVLN", symbol]}},
-        )
 
-    yield "PMB.session.create", {"account_id": ACCOUNT, **span, "universe": universe}
+def calls_of(part: str, setting: Setting, as_of_ns: int) -> Iterator[Call]:
+    """Calls of a part of the story, in a setting and at a moment."""
     near, far, put = setting.options
-    gtc = {"time_in_force": "GTC"}
-    yield placed("BUY", "MARKET", "AVLN", 500)
-    yield placed("SELL", "MARKET", "BRKT", 200)
-    yield placed("BUY", "MARKET", "CSTL", 15)
-    yield placed("BUY", "LIMIT", "AVLN", 100, limit_price=90.0, **gtc)
-    yield placed(
-        "SELL", "LIMIT", "AVLN", 100, limit_price=104.0, time_in_force="GTD", expire_ts=setting.end
-    )
-    yield placed("SELL", "STOP", "CSTL", 5, stop_price=235.0, **gtc)
-    yield placed("BUY", "STOP_LIMIT", "BRKT", 50, stop_price=50.5, limit_price=51.0, **gtc)
-    yield placed("BUY", "LIMIT", "CSTL", 100_000, limit_price=200.0, **gtc)
-    yield placed("BUY", "MARKET", near, 4)
-    yield placed("SELL", "MARKET", put, 2)
-    yield placed("SELL", "MARKET", "BRKT", 1_000_000)
-
-    for symbol in (setting.later, setting.never):
-        yield placed("BUY", "LIMIT", symbol, 1, limit_price=1.0)
-
-    named = {
-        **BOTH,
-        "order": order("BUY", "LIMIT", "AVLN", 10, limit_price=95.0, **gtc),
-        "client_order_id": "mine",
+    facts = {
+        **vars(setting),
+        "near": near,
+        "far": far,
+        "put": put,
+        "unlisted": [each.symbol for each in new_contracts("AVLN", as_of_ns)],
+        "now": moment_text(as_of_ns),
+        "a_quarter_ago": moment_text(max(0, as_of_ns // SECOND * SECOND - 15 * MINUTE)),
+        **{name: day_of(as_of_ns + days * DAY) for name, days in DAYS_AWAY.items()},
     }
-    yield "PMB.order.place", named
-    yield "PMB.order.place", named
-    yield "PMB.spread.place", {**BOTH, "legs": legs_of(near, far), "qty": 2}
-    yield "PMB.spread.place", {**BOTH, "legs": legs_of(near, setting.later), "qty": 1}
-    yield "PMB.session.step", {"session_id": SESSION, "step": 1}
-    yield "PMB.order.modify", {**BOTH, "order_id": "ord-000004", "updates": {"limit_price": 91.0}}
-    yield "PMB.order.cancel", {**BOTH, "order_id": "ord-000007"}
-    yield "PMB.option.exercise", {**BOTH, "contract": near, "do_not_exercise": True}
+    return rows_of(part, facts)
 
 
 def reads(setting: Setting, as_of_ns: int) -> Iterator[Call]:
     """Everything that can be read, in several ways."""
-    account = {"account_id": ACCOUNT}
-    session = {"session_id": SESSION}
-    yield "PMB.account.list", {}
-
-    for name in ("get", "positions", "orders", "trades", "history"):
-        yield f"PMB.account.{name}", account
-        yield f"PMB.account.{name}", {"account_id": CASH}
-
-    yield "PMB.account.orders", {**account, **session, "status_in": "OPEN", "limit": 2}
-    yield "PMB.account.trades", {**account, "limit": 1}
-    yield "PMB.account.history", {**account, "limit": 1}
-
-    for name in ("get", "summary", "export", "market"):
-        yield f"PMB.session.{name}", session
-
-    yield "PMB.session.export", {**session, "format": "csv"}
-    for number in (1, 3, 9, 12, 99):
-        yield "PMB.order.get", {"order_id": f"ord-{number:06d}"}
-
-    yield "PMB.borrow.query", {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}"}
-    yield from prices(setting, as_of_ns)
-    yield from events(as_of_ns)
-
-
-def prices(setting: Setting, as_of_ns: int) -> Iterator[Call]:
-    day = day_of(as_of_ns)
-    ahead = {
-        "start": day_of(as_of_ns - 5 * DAY).isoformat(),
-        "end": day_of(as_of_ns + 40 * DAY).isoformat(),
-    }
-    stocks = {"tickers": f"AVLN,BRKT,CSTL,NONE,{NEW_STOCK}", **ahead}
-    coins = {"tickers": f"BTCX,{NEW_COIN}", **ahead}
-    yield "UPQ.stock.daily", {**stocks, "adjust": "total", "indicators": "ma_3,ema_4,macd"}
-    yield "UPQ.stock.daily", {**stocks, "limit": 3}
-    recent = {
-        "start": moment_text(max(0, as_of_ns // SECOND * SECOND - 15 * MINUTE)),
-        "end": ahead["end"],
-    }
-    yield "UPQ.stock.minute", {**stocks, **recent, "adjust": "split"}
-    yield "UPQ.stock.minute", {**stocks, **recent, "limit": 7}
-    yield "UPQ.crypto.daily", {**coins, "indicators": "ema_2"}
-    yield "UPQ.crypto.minute", {**coins, **recent}
-
-    for when in (day, day_of(as_of_ns + DAY)):
-        for name in ("AVLN", NEW_STOCK):
-            yield (
-                "UPQ.option.chain_query",
-                {"underlying": name, "date": when.isoformat(), "include_greeks": True, "limit": 15},
-            )
-
-    for symbol in (
-        *setting.options,
-        setting.later,
-        setting.never,
-        *(each.symbol for each in new_contracts("AVLN", as_of_ns)),
-    ):
-        yield "UPQ.option.ticker_query", {"contract": symbol, **ahead, "include_greeks": True}
-        yield "UPQ.option.ticker_query", {"contract": symbol, **recent, "resolution": "minute"}
-
-    yield "UPQ.rates.query", ahead
-    yield "UPQ.dividends.query", stocks
-    yield "UPQ.splits.query", stocks
-    yield "UPQ.symbols.list", {"limit": 3}
-    yield "UPQ.health.freshness", {}
-
-
-def events(as_of_ns: int) -> Iterator[Call]:
-    begin = day_of(as_of_ns - 20 * DAY).isoformat()
-    end = day_of(as_of_ns + 60 * DAY).isoformat()
-    ever = {"start_utc": begin, "end_utc": end}
-    tickers = {"tickers": ["AVLN", "BRKT", "NONE", NEW_STOCK]}
-    yield "ESP.events.query", {"mode": "window", **ever, "view": "full", "limit": 500}
-    yield "ESP.events.query", {"horizon_minutes": 90_000, "limit": 1}
-
-    for event_id in (
-        "earn_AVLN_soon",
-        "earn_AVLN_2024Q4",
-        "econ_cpi_2025_01",
-        "news_poison_1",
-        "news_3",
-        "none",
-    ):
-        yield "ESP.events.get", {"event_id": event_id}
-        yield "ESP.news.body", {"news_id": event_id}
-
-    yield "ESP.events.stream", {"cursor": "WzAsIiJd", "limit": 500}
-    yield "ESP.events.stream", {}
-    yield "ESP.triggers.next", {"min_importance": "low", "horizon_minutes": 90_000, "limit": 2}
-    yield "ESP.triggers.next", {**tickers, "horizon_minutes": 90_000}
-    yield "ESP.timeline", {**ever, "bucket_minutes": 1440}
-    yield "ESP.calendar.econ", {"start_date": begin, "end_date": end}
-    yield "ESP.calendar.earnings", {"start_date": begin, "end_date": end, **tickers, "limit": 1}
-
-    for more in ({}, {"keyword": "avalon"}, {"keyword": "poisoned"}, {"limit": 1}):
-        yield "ESP.news.search", {**ever, **more}
-
-    yield "ESP.calendar.coverage", {"days": 60}
-    yield "ESP.health.freshness", {}
-
-
-def ending(setting: Setting, as_of_ns: int) -> Story:
-    """Commands at the moment itself, judged by what is known then; nothing is stepped over."""
-    near, far, put = setting.options
-    for symbol in ("AVLN", "BRKT", "CSTL", near, put, setting.later, setting.never):
-        for side in ("BUY", "SELL"):
-            yield placed(side, "MARKET", symbol, 3)
-
-    yield placed("BUY", "STOP", "CSTL", 10, stop_price=500.0)
-    yield placed("SELL", "MARKET", "CSTL", 400)
-    yield "PMB.spread.place", {**BOTH, "legs": legs_of(put, far), "qty": 3}
-    yield "PMB.option.exercise", {**BOTH, "contract": near, "qty": 1}
-
-    for number in (4, 6, 8):
-        yield "PMB.order.cancel", {**BOTH, "order_id": f"ord-{number:06d}"}
-
-    yield "PMB.order.modify", {**BOTH, "order_id": "ord-000005", "updates": {"qty": 150}}
-    yield "PMB.account.get", {"account_id": ACCOUNT}
-    yield "PMB.session.stop", {"session_id": SESSION}
-    universe = {"stocks": ["AVLN", "CSTL"], "options": [put, setting.later]}
-    again = {
-        "account_id": CASH,
-        "start_ts": moment_text(as_of_ns),
-        "end_ts": setting.end,
-        "frequency": setting.frequency,
-    }
-    yield "PMB.session.create", {**again, "universe": universe}
-    yield "PMB.session.market", {"session_id": "sess-000002"}
-    yield "PMB.account.list", {}
-    yield "PMB.session.export", {"session_id": SESSION}
+    for part in ("broker", "prices", "events"):
+        yield from calls_of(part, setting, as_of_ns)
 
 
 def story(setting: Setting, as_of_ns: int, *, idle: bool = False) -> Story:
     """All of it, up to a moment: stepped to, or passed over without a session, by beginning another
     one then.
     """
-    yield from beginning(setting)
+    yield from calls_of("beginning", setting, as_of_ns)
 
     if idle:
         yield "PMB.session.stop", {"session_id": SESSION}
@@ -296,11 +153,11 @@ def story(setting: Setting, as_of_ns: int, *, idle: bool = False) -> Story:
         yield "PMB.session.step", {"session_id": SESSION, "until_ts": moment_text(as_of_ns)}
 
     yield from reads(setting, as_of_ns)
-    yield from ending(setting, as_of_ns)
+    yield from calls_of("ending", setting, as_of_ns)
     yield from reads(setting, as_of_ns)
 
 
-def answers(workspace: Workspace, calls: Story | Iterator[Call]) -> Iterator[tuple[Call, str]]:
+def answers(workspace: Workspace, calls: Story) -> Iterator[tuple[Call, str]]:
     """The canonical bytes of every answer or refusal; of what comes in pages, of all of them."""
     for name, arguments in calls:
         operation = catalogue().find(name)
@@ -355,7 +212,7 @@ def test_no_answer_of_the_story_depends_on_later_data(setting: str, how: str, mo
 def test_no_price_or_event_depends_on_later_data(moment: str) -> None:
     as_of_ns = at(moment)
     worlds = small_world(), poison(small_world(), as_of_ns)
-    read = [(*prices(DAYS, as_of_ns), *events(as_of_ns))] * 2
+    read = [(*calls_of("prices", DAYS, as_of_ns), *calls_of("events", DAYS, as_of_ns))] * 2
     assert_same(
         *(
             list(answers(Workspace(world, as_of_ns), iter(calls)))
@@ -457,7 +314,7 @@ def at_random(setting: Setting, random: Random, as_of_ns: int) -> Story:
         yield "PMB.session.step", {"session_id": SESSION, "until_ts": moment_text(stop)}
 
     yield from reads(setting, as_of_ns)
-    yield from ending(setting, as_of_ns)
+    yield from calls_of("ending", setting, as_of_ns)
 
 
 def made_up(symbols: list[str], random: Random) -> Call:
@@ -529,29 +386,13 @@ def test_no_answer_of_any_story_depends_on_later_data(
 
 def test_what_comes_later_is_refused_in_the_words_for_what_never_comes() -> None:
     workspace = Workspace(small_world(), at(DAYS.start))
-    for _ in answers(workspace, beginning(DAYS)):
+    for _ in answers(workspace, calls_of("beginning", DAYS, at(DAYS.start))):
         pass  # until two days before the listing
 
-    refusals = {symbol: [] for symbol in (LATER, NEVER)}
-    for symbol in refusals:
-        calls = [placed(side, "MARKET", symbol, 1) for side in ("BUY", "SELL")]
-        calls += [
-            ("PMB.spread.place", {**BOTH, "legs": legs, "qty": 1})
-            for legs in (legs_of(symbol, PUT), legs_of(PUT, symbol))
-        ]
-        calls += [
-            ("PMB.option.exercise", {**BOTH, "contract": symbol, **how})
-            for how in ({"qty": 1}, {"do_not_exercise": True})
-        ]
-        calls += [
-            (
-                "UPQ.option.ticker_query",
-                {"contract": symbol, "start": "2025-01-01", "end": "2025-03-01"},
-            )
-        ]
-        refusals[symbol] = [
-            answer.replace(symbol, "?") for _, answer in answers(workspace, iter(calls))
-        ]
+    refusals: dict[str, list[str]] = {}
+    for symbol in (LATER, NEVER):
+        calls = rows_of("of_a_contract", {"symbol": symbol, "put": PUT})
+        refusals[symbol] = [answer.replace(symbol, "?") for _, answer in answers(workspace, calls)]
 
     assert (refusals[LATER], [answer for answer in refusals[LATER] if '"error"' in answer]) == (
         refusals[NEVER],
@@ -570,36 +411,9 @@ def test_later_stocks_events_and_articles_get_the_answer_for_none() -> None:
         (NEW_STOCK, NEW_COIN, "earn_AVLN_soon", "news_poison_1"),
         ("QNONE", "QCOIN", "no", "news_no"),
     ):
-        span = {"start": "2025-01-01", "end": "2025-03-01"}
-        calls = [
-            (f"UPQ.{name}", {"tickers": f"{stock},{coin}", **span})
-            for name in (
-                "stock.daily",
-                "stock.minute",
-                "crypto.daily",
-                "crypto.minute",
-                "dividends.query",
-                "splits.query",
-            )
-        ]
-        calls += [("UPQ.option.chain_query", {"underlying": stock, "date": "2025-01-06"})]
-        calls += [("PMB.borrow.query", {"tickers": stock})]
-        begun = {"account_id": ACCOUNT, "start_ts": "2025-01-08", "end_ts": "2025-01-10"}
-        calls += [("PMB.session.create", {**begun, "universe": {"stocks": ["AVLN", stock]}})]
-        calls += [("ESP.events.get", {"event_id": each}) for each in (event_id, news_id)]
-        calls += [("ESP.news.body", {"news_id": news_id})]
-        calls += [
-            (f"ESP.{name}", {"tickers": [stock]})
-            for name in (
-                "events.query",
-                "events.stream",
-                "triggers.next",
-                "timeline",
-                "calendar.earnings",
-                "news.search",
-            )
-        ]
-        texts = [answer for _, answer in answers(workspace, iter(calls))]
+        facts = {"stock": stock, "coin": coin, "event_id": event_id, "news_id": news_id}
+        calls = rows_of("of_later_things", facts)
+        texts = [answer for _, answer in answers(workspace, calls)]
         wordings.append([answer.replace(stock, "?").replace(coin, "!") for answer in texts])
 
     assert wordings[0] == wordings[1]

@@ -23,38 +23,20 @@ from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.http import openapi_document, server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
-from qfinzero_scenario import CONTRACT, FARTHER, amid_trading, in_process, played
+from qfinzero_scenario import amid_trading, in_process, played
 from qfinzero_server import Clock
 from qfinzero_world import small_dataset
+from tables import beside
 
 ADDRESS = "http://127.0.0.1:8765"
 TOKEN = "a-token-of-some-length"
 EXAMPLES = 2
 
-DAYS = st.sampled_from(
-    ["2025-01-02", "2025-01-06", "2025-01-08", "2025-01-08T15:00:00Z", "2025-01-10T20:00:00-05:00"]
-)
-TICKERS = ["AVLN", "BRKT", "CSTL", "BTCX", "NONE"]
-CONTRACTS = st.sampled_from([CONTRACT, FARTHER, "O:AVLN250221P00090000", "O:NONE250221P00090000"])
+TABLES = beside(__file__)
+TICKERS = TABLES["tickers"]
+CONTRACTS = st.sampled_from(TABLES["contracts"])
 UNKNOWABLE = ("cursor", "fields")
-SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
-    **dict.fromkeys(
-        ("start", "end", "date", "start_utc", "end_utc", "start_date", "end_date", "as_of_ts"), DAYS
-    ),
-    **dict.fromkeys(
-        ("start_ts", "end_ts", "until_ts", "expire_ts", "expiry_min", "expiry_max"), DAYS
-    ),
-    "account_id": st.just("acct-000001"),
-    "session_id": st.just("sess-000001"),
-    "order_id": st.sampled_from(["ord-000001", "ord-000002", "ord-000003", "ord-000099"]),
-    "event_id": st.sampled_from(["news_0", "news_3", "econ_cpi_2025_01", "earn_AVLN_2024Q4"]),
-    "news_id": st.sampled_from(["news_0", "news_3"]),
-    "underlying": st.sampled_from(TICKERS),
-    "symbol": st.sampled_from(TICKERS),
-    "contract": CONTRACTS,
-    "indicators": st.sampled_from(["ma_2", "ema_3,macd", "rsi"]),
-    "tenors": st.sampled_from(["3M", "1M,30Y", "4M"]),
-}
+SENSIBLE = {name: st.sampled_from(values) for name, values in TABLES["sensible"].items()}
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.values import dumps_canonical
+from ktdeval_qfinzero.benchmark.template_slots import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
@@ -29,6 +31,7 @@ from qfinzero_memory import MemoryCalendars
 from qfinzero_scenario import day, in_process, played
 from qfinzero_synthetic import small_market
 from qfinzero_world import at, small_dataset
+from tables import beside
 
 Call = tuple[str, Any]
 WORLD = small_dataset()
@@ -173,7 +176,6 @@ def busy_calls(dataset: Dataset, seed: int) -> list[Call]:
         for row in dataset.prices.symbols(dataset.info.default_as_of_ns)
         if row.asset_class == "stock"
     ]
-    ids = {"account_id": "acct-000001", "session_id": "sess-000001"}
     start = {
         "start_ts": moment_text(dataset.info.default_as_of_ns),
         "end_ts": "2024-12-31",
@@ -185,41 +187,15 @@ def busy_calls(dataset: Dataset, seed: int) -> list[Call]:
     ]
 
     for _ in range(12):
-        one = {"tickers": choice(tickers)}
-        last = choice(("2024-11-20", "2024-12-17", "2024-12-23"))
-        order = {
-            "instrument": {"type": "STOCK", "symbol": choice(tickers[:4])},
-            "side": "BUY",
-            "order_type": "MARKET",
-            "qty": 5,
+        facts = {
+            "ticker": choice(tickers),
+            "last": choice(("2024-11-20", "2024-12-17", "2024-12-23")),
+            "stock": choice(tickers[:4]),
+            "ticks": choice((1, 20)),
         }
-        possible: list[Call] = [
-            (
-                "UPQ.stock.daily",
-                {
-                    **one,
-                    "start": "2024-10-21",
-                    "end": last,
-                    "indicators": "ema_9",
-                    "adjust": "total",
-                },
-            ),
-            (
-                "UPQ.stock.minute",
-                {**one, "start": last, "end": last, "limit": 50, "adjust": "split"},
-            ),
-            ("UPQ.option.chain_query", {"underlying": "AVLN", "date": last, "limit": 20}),
-            ("UPQ.symbols.list", {}),
-            ("ESP.news.search", {"start_utc": "2024-11-01", "end_utc": last, "limit": 5}),
-            (
-                "ESP.calendar.earnings",
-                {"start_date": "2024-11-01", "end_date": "2025-02-01", "limit": 5},
-            ),
-            ("PMB.order.place", {**ids, "order": order}),
-            ("PMB.session.step", {"session_id": "sess-000001", "step": choice((1, 20))}),
-            ("PMB.account.get", {"account_id": "acct-000001"}),
-        ]
-        calls += random.sample(possible, 4)
+        wording = SlotWording(np.random.default_rng(0), {}, facts)
+        possible = map(tuple, wording.fill(beside(__file__)["busy"]))
+        calls += random.sample(list(possible), 4)
 
     return calls
 

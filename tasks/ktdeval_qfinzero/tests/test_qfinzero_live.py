@@ -17,19 +17,11 @@ from ktdeval_qfinzero.live.tool_use_question import LiveSamples
 from ktdeval_qfinzero.session.trading_question import session_question
 from ktdeval_qfinzero.session.trading_task import SessionTask
 from qfinzero_calls import DATASET
+from tables import beside, on_each_row
 
 AS_OF = "2025-01-06T21:00:00Z"
-OPENED = {"tool": "PMB.account.create", "arguments": {"initial_cash": 5000}}
-CHAT = {
-    "as_of": AS_OF,
-    "instruction": "And now?",
-    "content_id": DATASET.info.content_id,
-    "turns": [
-        {"instruction": "Open an account.", "answer": "Done.", "calls": [OPENED]},
-        {"instruction": "Hm.", "answer": ""},
-    ],
-}
-SESSION = {"as_of": AS_OF, "stocks": ["AVLN", "BRKT"], "days": 3, "cash": 50_000.0}
+CHAT = beside(__file__)["chat"]
+SESSION = beside(__file__)["session"]
 
 
 def config(**fields: Any) -> LiveConfig:
@@ -136,50 +128,16 @@ def test_an_answer_of_another_form_is_refused(answer: dict[str, Any], problem: s
 # ---- config
 
 
-@pytest.mark.parametrize(
-    ("fields", "limits"),
-    [
-        ({"conversation": CHAT}, (20_000, 4_000, 24)),
-        ({"session": SESSION}, (100_000, None, 200)),
-        ({"session": SESSION, "harness": {"max_tool_calls": 9}}, (100_000, None, 9)),
-        ({"conversation": CHAT, "rules": "paper", "items_seed": 3}, (20_000, 4_000, 24)),
-    ],
-    ids=["chat", "session", "its own budget", "fields of the suite"],
-)
+@on_each_row
 def test_each_kind_has_usual_limits_and_none_of_the_suites_fields(
-    fields: dict[str, Any], limits: tuple[int, int | None, int]
+    fields: dict[str, Any], limits: list[int | None]
 ) -> None:
     loaded = config(**fields)
-    assert (
-        loaded.max_answer_chars,
-        loaded.most_past_chars,
-        loaded.harness.max_tool_calls,
-    ) == limits
+    calls = loaded.harness.max_tool_calls
+    assert [loaded.max_answer_chars, loaded.most_past_chars, calls] == limits
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        (
-            {"conversation": CHAT, "session": SESSION},
-            "conversation, session: give one of the two",
-        ),
-        ({"session": None}, "conversation, session: give one of the two"),
-        (
-            {"session": SESSION, "most_past_chars": 500},
-            "most_past_chars: a session has no turns; leave it out",
-        ),
-        (
-            {"session": SESSION | {"stocks": ["AVLN", "AVLN"]}},
-            "session.stocks: name at least one stock, each once",
-        ),
-        (
-            {"session": SESSION | {"stocks": []}},
-            "session.stocks: name at least one stock, each once",
-        ),
-        ({"session": SESSION, "rule": "paper"}, "unknown field 'rule'"),
-    ],
-)
+@on_each_row
 def test_a_config_that_asks_no_one_question_is_refused(
     fields: dict[str, Any], problem: str
 ) -> None:

@@ -5,29 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ktdeval.harness import ToolSpec
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
-from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
+from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion, read_form
 
-_MAX_ANSWER_CHARS: Final = 20_000
-
-FORM: Final = ToolSpec(
-    "reply_to_user",
-    "Answer the user. A reply in plain text, without a call, does the same.",
-    {
-        "type": "object",
-        "properties": {
-            "answer": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": _MAX_ANSWER_CHARS,
-                "description": "the answer, in plain text",
-            }
-        },
-        "required": ["answer"],
-        "additionalProperties": False,
-    },
-)
+FORM: Final = read_form(Path(__file__).parent)
 """Form of an answer; its field is what a reply in plain text fills."""
 
 

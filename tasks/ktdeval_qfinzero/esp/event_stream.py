@@ -113,13 +113,8 @@ def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) ->
     """Filters of a call; `kinds` where it has no argument for types. Raises ServiceError:
     `invalid_argument`.
     """
-    if isinstance(given, arguments.EventsQuery | arguments.StreamQuery | arguments.TimelineQuery):
-        kinds = given.event_types
-
-    tickers: Sequence[str] | None = None
-    if not isinstance(given, arguments.EconomicCalendar):
-        tickers = given.tickers
-
+    kinds = getattr(given, "event_types", kinds)
+    tickers: Sequence[str] | None = getattr(given, "tickers", None)
     tags = TagFilters(
         types=tuple(kinds or ()),
         tickers=tuple(dict.fromkeys(tickers or ())),

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ktdeval.harness import ToolSpec
 from ktdeval.masking import UNMASKED
 from ktdeval.task_api import Sample
-from ktdeval.values import JsonValue, Value, dumps_canonical, from_plain
+from ktdeval.values import JsonValue, Value, dumps_canonical, from_plain, load_yaml
 from ktdeval_qfinzero.benchmark.items import refusal_of
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
@@ -25,6 +25,11 @@ from ktdeval_qfinzero.suite.prompt_texts import clock_words
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 
 _SHOWN_SYMBOLS: Final = 60
+
+
+def read_form(folder: Path) -> ToolSpec:
+    """Read the tool that ends a question, `form.yaml` of its folder."""
+    return ToolSpec(**load_yaml(folder / "form.yaml"))
 
 
 class LiveAnswer(Value, frozen=True):
@@ -44,7 +49,7 @@ class LiveQuestion:
     """One question: all that a turn of a chat and a traded session differ in."""
 
     id: str  #: of its sample
-    #: of its prompts `system.md` and `user.md`, and of the definitions of its scores, `scores.yaml`
+    #: of its prompts `system.md` and `user.md`, its form, and the definitions of its scores
     folder: Path
     form: ToolSpec  #: ends it with a text
     answer_type: type[LiveAnswer]  #: recorded answer, with that text

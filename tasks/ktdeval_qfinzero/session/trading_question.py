@@ -7,35 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ktdeval.harness import ToolSpec
 from ktdeval.values import JsonValue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.live.score_summary import Earned
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig, TradedSession
-from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion
+from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion, read_form
 from ktdeval_qfinzero.pmb.account_views import summary_shown
 from ktdeval_qfinzero.pmb.answers import SummaryShown
 
-_MAX_SUMMARY_CHARS: Final = 2_000
 _RETURNS: Final = ("total_return", "sharpe", "max_drawdown")
 
-FORM: Final = ToolSpec(
-    "finish_session",
-    "Finish, having traded all days.",
-    {
-        "type": "object",
-        "properties": {
-            "summary": {
-                "type": "string",
-                "maxLength": _MAX_SUMMARY_CHARS,
-                "description": "what was done and why, in plain text",
-            }
-        },
-        "required": ["summary"],
-        "additionalProperties": False,
-    },
-)
+FORM: Final = read_form(Path(__file__).parent)
 """Form that ends a session."""
 
 

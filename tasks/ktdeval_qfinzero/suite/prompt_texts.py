@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from string import Template
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -26,7 +26,6 @@ from ktdeval_qfinzero.esp.arguments import StreamQuery
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.pmb.arguments import CreateSession
 from ktdeval_qfinzero.point_in_time_view import DatasetView
-from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring.types import with_run_ids
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.timestamps import SECOND, moment_text
@@ -150,25 +149,18 @@ def _arguments_schema(operation: Operation) -> JsonValue:
     return _shortened_schema({**operation.parameters, "properties": properties})
 
 
-def _shortened_schema(schema: Schema) -> dict[str, JsonValue]:
+def _shortened_schema(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
     """Schema without limits on lengths and patterns."""
     short: dict[str, JsonValue] = {}
     for keyword, value in schema.items():
-        if keyword == "properties" and isinstance(value, Mapping):
-            short[keyword] = {
-                name: _shortened_schema(_schema(part)) for name, part in value.items()
-            }
-        elif keyword == "items" and isinstance(value, Mapping):
+        if keyword == "properties":
+            short[keyword] = {name: _shortened_schema(part) for name, part in value.items()}
+        elif keyword == "items":
             short[keyword] = _shortened_schema(value)
         elif keyword not in _OMITTED:
             short[keyword] = value
 
     return short
-
-
-def _schema(value: JsonValue) -> Schema:
-    assert isinstance(value, Mapping)
-    return value
 
 
 # ---- situations

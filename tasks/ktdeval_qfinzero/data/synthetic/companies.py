@@ -16,13 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.values import csv_rows
-from ktdeval_qfinzero.data.rows import DividendRow, FloatArray, SplitRow, SymbolRow
+from ktdeval_qfinzero.data.rows import DividendRow, FloatArray, Importance, SplitRow, SymbolRow
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock, RiskMoves
 from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, new_york, shift_sessions, stream
 from ktdeval_qfinzero.timestamps import DAY, day_start
 
 Size = Literal["mega", "large", "mid", "thin"]
 Role = Literal["plain", "split", "new", "acquired", "halted"]
+_IMPORTANCE_OF: dict[Size, Importance] = {
+    "mega": "high",
+    "large": "high",
+    "mid": "medium",
+    "thin": "low",
+}
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
@@ -43,6 +49,11 @@ class Stock(msgspec.Struct, frozen=True):
     new: int = 1  #: shares after a split for each `old` ones
     old: int = 1
     hard_to_borrow: bool = False  #: whether few shares can be borrowed, at high fees
+
+    @property
+    def importance(self) -> Importance:
+        """Importance of its reports."""
+        return _IMPORTANCE_OF[self.size]
 
     @property
     def optionable(self) -> bool:

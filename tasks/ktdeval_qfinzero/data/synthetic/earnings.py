@@ -12,18 +12,12 @@ from itertools import product
 import numpy as np
 
 from ktdeval.values import JsonValue
-from ktdeval_qfinzero.data.rows import EventRelease, EventRow, Importance
+from ktdeval_qfinzero.data.rows import EventRelease, EventRow
 from ktdeval_qfinzero.data.synthetic.companies import CompanyLife, Size
 from ktdeval_qfinzero.data.synthetic.engine import PriceShock
 from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, new_york, shift_sessions, stream
 from ktdeval_qfinzero.timestamps import moment_text
 
-IMPORTANCE_OF: dict[Size, Importance] = {
-    "mega": "high",
-    "large": "high",
-    "mid": "medium",
-    "thin": "low",
-}
 _SHARES: dict[Size, float] = {"mega": 2.4e9, "large": 6.0e8, "mid": 1.6e8, "thin": 4.0e7}
 _QUARTER_ENDS = ((3, 31), (6, 30), (9, 30), (12, 31))
 GUIDANCE = ("lowered", "maintained", "raised")
@@ -65,6 +59,11 @@ class QuarterlyReport:
     def period(self) -> str:
         """Such as `Q4 2024`."""
         return f"Q{self.quarter} {self.year}"
+
+    @property
+    def surprise(self) -> float:
+        """Earnings for a share above the last estimate."""
+        return self.eps - self.estimate
 
     @property
     def event_id(self) -> str:
@@ -300,7 +299,7 @@ def _event(life: CompanyLife, report: QuarterlyReport) -> EventRow:
         releases.append(EventRelease(report.revision[0], {"eps_actual": report.revision[1]}))
 
     title = f"{stock.name} {report.period} earnings"
-    importance = IMPORTANCE_OF[stock.size]
+    importance = stock.importance
     row = EventRow(
         report.event_id,
         "earnings",

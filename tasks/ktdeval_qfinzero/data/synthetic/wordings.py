@@ -9,30 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from string import Formatter
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 import numpy as np
+from jinja2 import Environment, StrictUndefined, Template
 
 from ktdeval.values import Value, derive_seed, from_plain, load_yaml
-from ktdeval_qfinzero.data.rows import EventType, Importance, Market, NewsRow
-from ktdeval_qfinzero.data.synthetic.macro import MONTHS
+from ktdeval_qfinzero.data.rows import Importance, NewsRow
+from ktdeval_qfinzero.data.synthetic.macro import MONTHS, Series
 from ktdeval_qfinzero.data.synthetic.minute_grid import stream
-from ktdeval_qfinzero.timestamps import day_of
-
-Slots = dict[str, object]  #: Values that fill the slots of a text, by name
+from ktdeval_qfinzero.timestamps import day_of, moment_text
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-@runtime_checkable
-class HasTicker(Protocol):
-    """A company or coin that an article is about."""
-
-    @property
-    def ticker(self) -> str:
-        """Ticker."""
 
 
 class CompanyNewsKind(Value, frozen=True, kw_only=True):
@@ -52,20 +41,23 @@ class CompanyNewsKind(Value, frozen=True, kw_only=True):
 
 
 class Article(Value, frozen=True, kw_only=True):
-    """Template of an article; every text has slots. A paragraph that comes out empty is left
-    out.
+    """Article as templates of Jinja, whose expressions stand in single braces. A paragraph that
+    comes out empty is left out.
     """
 
     key: str
-    event_type: EventType
-    title: str
+    event_type: str
+    title: str = ""  #: empty where it is drawn
     description: str
     paragraphs: tuple[str, ...]
-    importance: Importance = "low"
+    words: dict[str, str] = msgspec.field(
+        default_factory=dict
+    )  #: texts that the others use, filled first and in order
+    importance: str = "low"
     keywords: tuple[str, ...] = ()
-    sentiment: str = "neutral"
+    sentiment: str = "neutral"  #: of each ticker that it is about
     reasoning: str = ""
-    market: Market = "us"
+    market: str = "us"
 
 
 class Wordings(Value, frozen=True, kw_only=True):
@@ -78,7 +70,7 @@ class Wordings(Value, frozen=True, kw_only=True):
     bidders: tuple[str, ...]
     brokers: tuple[str, ...]
     company_news: dict[str, CompanyNewsKind]
-    phrases: dict[str, str]
+    reasons: dict[str, str]
     choices: dict[str, tuple[str, ...]]
     articles: dict[str, Article]
 
@@ -100,55 +92,58 @@ class Newsroom:
         self,
         name: str,
         time_ns: int,
-        slots: Mapping[str, object],
+        values: Mapping[str, Any],
+        *,
         tones: Sequence[tuple[str, str]] | None = None,
         tickers: Sequence[str] | None = None,
+        words: Mapping[str, str] | None = None,
         **changes: object,
     ) -> NewsRow:
-        """Return the article of a template, with a publisher, an author and addresses that exist
-        nowhere. A `stock` among `slots` is what it is about where `tickers` are not given; `tones`:
-        ticker and sentiment of each insight; `changes`: fields of the template to replace.
+        """Return an article about the `stock` among `values`, or about `tickers`, with a publisher,
+        an author and addresses that exist nowhere. `tones`: ticker and sentiment of each insight;
+        `words`: more of the template's; `changes`: other fields of it to replace.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
-        stock = slots.get("stock")
-        about: list[str] = [stock.ticker] if isinstance(stock, HasTicker) else []
-        if tones is None:
-            tones = [(ticker, form.sentiment) for ticker in about]
-        if tickers is None:
-            tickers = about
+        known = dict(values)
+        for word, text in {**form.words, **(words or {})}.items():
+            known[word] = fill(text, known)
 
-        key = fill(form.key, **slots)
-        title = fill(form.title, **slots)
+        if tickers is None:
+            tickers = [known["stock"].ticker] if "stock" in known else []
+        if tones is None:
+            sentiment = fill(form.sentiment, known)
+            tones = [(ticker, sentiment) for ticker in tickers]
+
+        key = fill(form.key, known)
         rng = stream(self.seed, "news", key)
         publishers = list(wordings().publishers.items())
         publisher, domain = publishers[int(rng.integers(len(publishers)))]
         identity = f"news_{derive_seed(self.seed, 'news id', key):016x}"
-        paragraphs = [fill(text, **slots).rstrip() for text in form.paragraphs]
-        reasoning = fill(form.reasoning, **slots)
-        insights = [
-            {"ticker": ticker, "sentiment": tone, "reasoning": reasoning} for ticker, tone in tones
-        ]
+        paragraphs = [fill(text, known).rstrip() for text in form.paragraphs]
+        reasoning = fill(form.reasoning, known)
+        texts: dict[str, Any] = {}
+        for field in ("event_type", "title", "importance", "description", "market"):
+            texts[field] = fill(getattr(form, field), known)
 
         return NewsRow(
             id=identity,
-            event_type=form.event_type,
-            title=title,
             published_ns=time_ns,
-            importance=form.importance,
             tickers=tuple(tickers),
-            description=fill(form.description, **slots),
             body="\n\n".join(text for text in paragraphs if text),
-            article_url=f"https://{domain}/{day_of(time_ns):%Y/%m/%d}/{_slug(title)}",
+            article_url=f"https://{domain}/{day_of(time_ns):%Y/%m/%d}/{_slug(texts['title'])}",
             author=_person(rng),
             publisher={
                 "name": publisher,
                 "homepage_url": f"https://{domain}",
                 "logo_url": f"https://{domain}/logo.png",
             },
-            market=form.market,
-            keywords=tuple(fill(text, **slots) for text in form.keywords),
+            keywords=tuple(fill(text, known) for text in form.keywords),
             image_url=f"https://{domain}/images/{identity}.jpg",
-            insights=tuple(insights),
+            insights=tuple(
+                {"ticker": ticker, "sentiment": tone, "reasoning": reasoning}
+                for ticker, tone in tones
+            ),
+            **texts,
         )
 
     def stream(self, *words: str) -> np.random.Generator:
@@ -165,22 +160,31 @@ def _slug(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:80].strip("-")
 
 
-def fill(text: str, **slots: object) -> str:
-    """Return a text with its slots filled. A slot is written as in `str.format`, or with one of the
-    names in `FORMATS` behind the colon, or with two or three alternatives: `{up:gains|loses}` for
-    true and false, `{step:holds|raises|cuts}` for zero, above and below.
-    """
-    return _FORMATTER.vformat(text, (), slots)
+def fill(text: str, values: Mapping[str, Any]) -> str:
+    """Return a template's text."""
+    return _template(text).render(values)
 
 
-def phrase(name: str, **slots: object) -> str:
-    """Return a part of an article that has one wording."""
-    return fill(wordings().phrases[name], **slots)
+@cache
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
 
 
-def choice(rng: np.random.Generator, name: str, **slots: object) -> str:
-    """Return a part of an article that has several wordings."""
-    return fill(choose(rng, wordings().choices[name]), **slots)
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        undefined=StrictUndefined,
+        variable_start_string="{",
+        variable_end_string="}",
+        autoescape=False,  # noqa: S701 - texts of articles, not of a page
+    )
+    environment.filters |= _FILTERS
+    return environment
+
+
+def choice(rng: np.random.Generator, name: str) -> str:
+    """Draw one of the wordings of a part of an article, unfilled."""
+    return choose(rng, wordings().choices[name])
 
 
 def choose(rng: np.random.Generator, texts: Sequence[str]) -> str:
@@ -241,44 +245,44 @@ def _long_day(day: date) -> str:
     return f"{WEEKDAYS[day.weekday()]}, {_short_day(day)}"
 
 
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _choose_by_sign(value: float, zero: str, above: str, below: str) -> str:
+    if value == 0:
+        return zero
+    return above if value > 0 else below
 
 
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _whole_text(amount: float) -> str:
+    return f"{amount:,.0f}"
 
 
-FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "capitalised": _capitalise,
+def _in_unit(value: float, series: Series) -> str:
+    """Write a value in the unit of its series."""
+    match series.unit:
+        case "pct":
+            return f"{value:.{series.digits}f}%"
+        case "count":
+            return _whole_text(value)
+        case "index":
+            return f"{value:.1f}"
+
+
+_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "capitalised": lambda text: text[:1].upper() + text[1:],
+    "day": day_of,
     "dollars": dollars,
+    "in_unit": _in_unit,
     "long_day": _long_day,
-    "lowered": _lower_first,
+    "lowered": lambda text: text[:1].lower() + text[1:],
+    "moment": moment_text,
     "moved": _describe_move,
     "profit": profit,
     "short_day": _short_day,
     "short_profit": _short_profit,
     "size": _percent_text,
-}  #: Ways to write a slot: `{amount:dollars}`, `{day:long_day}`
-
-
-class _SlotFormatter(Formatter):
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec in FORMATS:
-            return FORMATS[format_spec](value)
-        if "|" not in format_spec:
-            return str(super().format_field(value, format_spec))
-
-        texts = format_spec.split("|")
-        if len(texts) == 2:
-            return texts[0] if value else texts[1]
-        if value == 0:
-            return texts[0]
-
-        return texts[1] if value > 0 else texts[2]
-
-
-_FORMATTER = _SlotFormatter()
+    "tone": sentiment,
+    "way": _choose_by_sign,
+    "whole": _whole_text,
+}  #: Ways to write a value: `{amount|dollars}`, `{change|way('even', 'up', 'down')}`
 
 
 def _person(rng: np.random.Generator) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -42,13 +41,11 @@ from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
-from loops import not_empty
 from qfinzero_synthetic import (
     ALL_TIME,
     SMALL,
     bars,
     dataset_of,
-    day_on,
     digest_of_bars,
     grid_of,
     outcomes,
@@ -57,13 +54,7 @@ from qfinzero_synthetic import (
 from tables import on_each_row
 
 DEFAULT = SyntheticParams()
-HALTED = "FNXO"
 NEW = "EMBQ"
-BID_FOR = "GYRM"
-SPLIT = "CSTL"
-REVERSE = "HXLV"
-THIN = "DUVN"
-MEGA = "AVLN"
 TINY = dataclasses.replace(
     SMALL, stocks=1, coins=0, option_underlyings=0, option_minute_underlyings=0
 )
@@ -125,109 +116,6 @@ def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minut
 # Bars.
 
 
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_every_bar_is_a_possible_one() -> None:
-    for (asset_class, _, _), series in not_empty(small_market().prices.bar_table.items()):
-        prices = np.stack([series.open_e4, series.high_e4, series.low_e4, series.close_e4])
-        assert len(series)
-        assert np.all(np.diff(series.start_ns) > 0)
-        assert np.all(
-            (series.low_e4 == prices.min(axis=0)) & (series.high_e4 == prices.max(axis=0))
-        )
-        assert np.all((prices >= 100) & (prices % 100 == 0)), "to the cent"
-        assert np.all((series.volume > 0) & (series.transactions > 0))
-        if asset_class != "crypto":
-            assert np.all(
-                (series.volume == np.floor(series.volume)) & (series.volume >= series.transactions)
-            )
-            single = series.take(series.transactions == 1)
-            assert np.array_equal(single.high_e4, single.low_e4), "one trade has one price"
-
-
-def test_bars_of_days_are_made_of_bars_of_minutes() -> None:
-    table = small_market().prices.bar_table
-    compared: dict[str, int] = defaultdict(int)
-    for (asset_class, symbol, resolution), minutes in table.items():
-        for start_ns in (
-            np.unique(minutes.start_ns // DAY * DAY).tolist() if resolution == "minute" else ()
-        ):
-            days = table[asset_class, symbol, "day"]
-            day = days.take(days.start_ns == start_ns)
-            first, end = np.searchsorted(minutes.start_ns, (start_ns, start_ns + DAY))
-            part = minutes.take(slice(int(first), int(end)))
-            made = [
-                part.open_e4[0],
-                part.high_e4.max(),
-                part.low_e4.min(),
-                part.close_e4[-1],
-                part.transactions.sum(),
-            ]
-            assert [
-                *day.open_e4,
-                *day.high_e4,
-                *day.low_e4,
-                *day.close_e4,
-                *day.transactions,
-            ] == made
-            assert day.volume[0] == pytest.approx(part.volume.sum(), abs=1e-9 * day.volume[0])
-            compared[asset_class] += 1
-
-    assert (compared["stock"] > 90, compared["crypto"], compared["option"] > 100) == (
-        True,
-        2 * 16,
-        True,
-    )
-
-
-def test_minutes_lie_in_sessions_and_stop_at_an_early_close() -> None:
-    hours = trading_hours()
-    minutes = bars("stock", MEGA, "minute")
-    row = np.searchsorted(hours.open_ns, minutes.start_ns, side="right") - 1
-
-    assert np.all(minutes.start_ns < hours.close_ns[row])
-
-    on_24th = minutes.start_ns[minutes.start_ns // DAY * DAY == day_start(date(2024, 12, 24))]
-    assert (moment_text(int(on_24th[0])), moment_text(int(on_24th[-1]))) == (
-        "2024-12-24T14:30:00Z",
-        "2024-12-24T17:59:00Z",
-    )
-    assert len(on_24th) == 210
-    assert day_on(bars("stock", MEGA, "day"), date(2024, 12, 25)) is None
-
-    # A thinly traded stock misses minutes, and a large one does not.
-    sessions = 10 * 390 + 210
-    assert len(bars("stock", MEGA, "minute")) == sessions
-    assert 0.4 * sessions < len(bars("stock", THIN, "minute")) < 0.9 * sessions
-
-
-def test_coins_trade_every_minute_of_every_day() -> None:
-    minutes = bars("crypto", "BTCX", "minute")
-    assert np.all(np.diff(minutes.start_ns) == MINUTE)
-    assert np.all(np.diff(bars("crypto", "BTCX", "day").start_ns) == DAY)
-    assert (moment_text(int(minutes.start_ns[0])), len(minutes)) == (
-        "2024-12-16T00:00:00Z",
-        16 * 1440,
-    )
-    assert np.any(minutes.volume != np.floor(minutes.volume))
-
-
-def test_a_halted_stock_has_no_bar_for_a_day_and_trades_again_after_it() -> None:
-    grid = grid_of(SMALL)
-    days = bars("stock", HALTED, "day")
-    row = live(0, STOCKS[5], grid).halted_row
-
-    assert row is not None
-    assert [day_on(days, grid.days[index]) is None for index in (row - 1, row, row + 1)] == [
-        False,
-        True,
-        False,
-    ]
-
-    minutes = bars("stock", HALTED, "minute").start_ns
-    assert not np.any((minutes >= grid.open_ns[row]) & (minutes < grid.close_ns[row]))
-
-
 def test_a_new_stock_is_unknown_and_has_no_bars_before_its_listing() -> None:
     market = small_market()
     listed_ns = next(row.listed_ns for row in market.prices.symbol_rows if row.symbol == NEW)
@@ -244,26 +132,6 @@ def test_a_new_stock_is_unknown_and_has_no_bars_before_its_listing() -> None:
     assert NEW in {row.symbol for row in after.symbols()}
     assert before.borrow(NEW) is None
     assert after.borrow(NEW) is not None
-
-
-def test_a_stock_that_was_bought_jumps_at_the_bid_rests_and_is_delisted() -> None:
-    grid = grid_of(SMALL)
-    days = bars("stock", BID_FOR, "day")
-    life = live(0, STOCKS[6], grid)
-
-    assert life.bid_row is not None
-
-    index = day_on(days, grid.days[life.bid_row])
-    assert index is not None
-    assert 1.15 < days.open_e4[index] / days.close_e4[index - 1] < 1.30
-
-    waiting = np.diff(np.log(days.close_e4[index:]))
-    assert np.abs(waiting).max() < 0.01
-    assert day_of(int(days.start_ns[-1])) == grid.days[life.last_row] < grid.days[-1]
-
-    last = small_market().prices.borrow(BID_FOR, int(grid.close_ns[-1]))
-    assert last is not None
-    assert last.shares == 0
 
 
 def flat(days: int, width: int = 390) -> RiskMoves:
@@ -296,33 +164,6 @@ def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> 
 
     before = 100.0 * factor[paid - 1]
     assert 100.0 * factor[paid] == pytest.approx(before - dividend.amount_e4 / E4)
-
-
-def test_splits_show_in_prices_and_volumes_and_dividends_are_declared_before_their_ex_day() -> None:
-    prices = small_market().prices
-    assert {(row.symbol, row.new, row.old) for row in prices.split_rows} >= {
-        (SPLIT, 2, 1),
-        (REVERSE, 1, 10),
-    }
-
-    for row in prices.split_rows:
-        days = bars("stock", row.symbol, "day")
-        index = day_on(days, row.ex_day)
-        assert index is not None
-        assert 0.85 < days.open_e4[index] / days.close_e4[index - 1] * row.new / row.old < 1.15
-        assert (
-            0.5
-            < np.median(days.volume[index:]) / np.median(days.volume[:index]) * row.old / row.new
-            < 2.0
-        )
-        assert row.announced_ns < new_york(row.ex_day, 0)
-
-    assert len(prices.dividend_rows) >= 5
-
-    for paid in prices.dividend_rows:
-        assert paid.declared_ns < day_start(paid.ex_day) < day_start(paid.pay_day)
-        assert trading_hours().row_of(paid.ex_day) is not None
-        assert paid.amount_e4 % 100 == 0
 
 
 def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None:

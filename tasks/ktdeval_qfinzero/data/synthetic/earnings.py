@@ -128,23 +128,21 @@ def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list
         row = _event(life, report)
         rows.append(row)
         if report.first_time_ns is not None and report.first_announced_ns is not None:
-            to: dict[str, JsonValue] = {
+            moved_to: dict[str, JsonValue] = {
                 "rescheduled_to_utc": moment_text(report.time_ns),
                 "rescheduled_to_event_id": report.event_id,
             }
-            expected = {
-                key: value for key, value in row.expected.items() if key != "rescheduled_from_utc"
-            }
-            expected["eps_estimated"] = report.first_estimate
-            first_id = report.event_id.removesuffix("_moved")
-            moved = (EventRelease(report.announced_ns, to),)
+            expected = {**row.expected, "eps_estimated": report.first_estimate}
+            del expected["rescheduled_from_utc"]
             first = replace(
                 row,
-                event_id=first_id,
+                event_id=report.event_id.removesuffix("_moved"),
                 time_ns=report.first_time_ns,
                 announced_ns=report.first_announced_ns,
+                expected=expected,
+                releases=(EventRelease(report.announced_ns, moved_to),),
             )
-            rows.append(replace(first, expected=expected, releases=moved))
+            rows.append(first)
 
     return rows
 
@@ -298,19 +296,17 @@ def _event(life: CompanyLife, report: QuarterlyReport) -> EventRow:
     if report.revision is not None:
         releases.append(EventRelease(report.revision[0], {"eps_actual": report.revision[1]}))
 
-    title = f"{stock.name} {report.period} earnings"
-    importance = stock.importance
-    row = EventRow(
+    return EventRow(
         report.event_id,
         "earnings",
-        title,
+        f"{stock.name} {report.period} earnings",
         report.time_ns,
         report.announced_ns,
-        importance,
+        stock.importance,
         (stock.ticker,),
+        expected=expected,
+        releases=tuple(releases),
     )
-
-    return replace(row, expected=expected, releases=tuple(releases))
 
 
 def _cents(value: float) -> float:

@@ -4,11 +4,11 @@ yields.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -189,13 +189,9 @@ class SeriesRelease:
 
 def draw_readings(seed: int, grid: MinuteGrid) -> tuple[SeriesRelease, ...]:
     """Return all releases on the days of the grid, by time."""
-    readings = _decisions(stream(seed, "macro", FOMC.key), grid)
-    for series in SERIES:
-        rng = stream(seed, "macro", series.key)
-        if series.period == "none":
-            readings += _policy(rng, series, grid)
-        else:
-            readings += _draw_statistic(rng, series, grid)
+    readings: list[SeriesRelease] = []
+    for series in (FOMC, *SERIES):
+        readings.extend(_draw_releases(seed, series, grid))
 
     return tuple(sorted(readings, key=lambda reading: (reading.time_ns, reading.event_id)))
 
@@ -247,28 +243,26 @@ def policy_rate(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArr
 def macro_event(reading: SeriesRelease) -> EventRow:
     """Return a release as an event of the calendar."""
     series = reading.series
-    expected: dict[str, JsonValue] = {
-        "consensus": _plain_value(reading.consensus, series),
-        "previous": _plain_value(reading.previous, series),
-        "description": series.describe,
-    }
     values = [(reading.time_ns, reading.actual), *reading.corrections]
-    releases = [
-        EventRelease(moment, {"actual": _plain_value(value, series)}) for moment, value in values
-    ]
-    row = EventRow(
+    return EventRow(
         reading.event_id,
         "macro_calendar",
         reading.title,
         reading.time_ns,
         reading.announced_ns,
         series.importance,
-        (),
-        series.country,
-        series.market,
+        country=series.country,
+        market=series.market,
+        expected={
+            "consensus": _plain_value(reading.consensus, series),
+            "previous": _plain_value(reading.previous, series),
+            "description": series.describe,
+        },
+        releases=tuple(
+            EventRelease(moment, {"actual": _plain_value(value, series)})
+            for moment, value in values
+        ),
     )
-
-    return replace(row, expected=expected, releases=tuple(releases))
 
 
 def _plain_value(value: float, series: Series) -> JsonValue:
@@ -293,51 +287,67 @@ def _due_days(series: Series, grid: MinuteGrid) -> list[date]:
     return due[max(0, before - 1) :]
 
 
-def _draw_statistic(
-    rng: np.random.Generator, series: Series, grid: MinuteGrid
-) -> list[SeriesRelease]:
-    """Draw the releases of a statistic. All random numbers of a day are drawn, used or not, so that
-    a longer grid does not change the releases before.
+class _Outcome(NamedTuple):
+    consensus: float
+    previous: float
+    actual: float
+    surprise: float
+    corrected: float | None = None
+
+
+def _draw_releases(seed: int, series: Series, grid: MinuteGrid) -> Iterator[SeriesRelease]:
+    """Draw the releases of a series. The first day lies before the grid: it gives the previous
+    value and the announcement.
     """
     days = _due_days(series, grid)
-    value = series.mean
-    readings = []
-    previous = round(value, series.digits)
+    moments = [new_york(day, series.hour, series.minute) for day in days]
+    draw = _draw_statistic
+    if series.period == "none":
+        draw = _draw_decisions if series is FOMC else _draw_policy
 
-    for index, day in enumerate(days):
+    outcomes = draw(stream(seed, "macro", series.key), series, len(days))
+    for index, outcome in enumerate(outcomes):
+        if index == 0:
+            continue
+
+        corrections: tuple[tuple[int, float], ...] = ()
+        if outcome.corrected is not None:
+            corrections = _corrections(series, grid, days[index:], outcome.corrected)
+
+        yield SeriesRelease(
+            series=series,
+            day=days[index],
+            time_ns=moments[index],
+            announced_ns=moments[index - 1],
+            consensus=outcome.consensus,
+            previous=outcome.previous,
+            actual=outcome.actual,
+            surprise=outcome.surprise,
+            corrections=corrections,
+        )
+
+
+def _draw_statistic(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
+    """Draw the values of a statistic. All random numbers of a day are drawn, used or not, so that
+    a longer grid does not change the releases before.
+    """
+    value = series.mean
+    previous = _round_value(value, series)
+    for _ in range(count):
         noise = float(rng.standard_normal())
         surprise = float(rng.standard_normal())
         value = series.mean + series.persistence * (value - series.mean) + series.noise * noise
         correction = float(rng.standard_normal())
-        revised = bool(rng.random() < series.revised)
-        actual = round(value, series.digits) + 0.0
-        consensus = round(actual - series.miss * surprise, series.digits) + 0.0
-
-        # The first day lies before the grid: it gives the previous value and the announcement.
-        if index:
-            time_ns = new_york(day, series.hour, series.minute)
-            announced_ns = new_york(days[index - 1], series.hour, series.minute)
-            corrections: tuple[tuple[int, float], ...] = ()
-            if revised:
-                corrected = actual + 0.6 * series.miss * correction
-                corrections = _corrections(series, grid, days[index:], corrected)
-
-            reading = SeriesRelease(
-                series=series,
-                day=day,
-                time_ns=time_ns,
-                announced_ns=announced_ns,
-                consensus=consensus,
-                previous=previous,
-                actual=actual,
-                surprise=(actual - consensus) / series.miss,
-                corrections=corrections,
-            )
-            readings.append(reading)
-
+        is_revised = bool(rng.random() < series.revised)
+        actual = _round_value(value, series)
+        consensus = _round_value(actual - series.miss * surprise, series)
+        corrected = actual + 0.6 * series.miss * correction if is_revised else None
+        yield _Outcome(consensus, previous, actual, (actual - consensus) / series.miss, corrected)
         previous = actual
 
-    return readings
+
+def _round_value(value: float, series: Series) -> float:
+    return round(value, series.digits) + 0.0  # -0.0 becomes 0.0
 
 
 def _corrections(
@@ -355,79 +365,36 @@ def _corrections(
 
     if day > grid.days[-1]:
         return ()
-
-    corrected = round(value, series.digits) + 0.0  # -0.0 becomes 0.0
-    return ((new_york(day, series.hour, series.minute), corrected),)
+    return ((new_york(day, series.hour, series.minute), _round_value(value, series)),)
 
 
-def _decisions(rng: np.random.Generator, grid: MinuteGrid) -> list[SeriesRelease]:
+def _draw_decisions(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
     """Draw the decisions of the FOMC: no change at first, then some cuts. Part of each surprise is
     the tone of the statement, so that a meeting without a cut moves markets too.
     """
-    days = _due_days(FOMC, grid)
-    rate = FOMC.mean
-    readings = []
-
-    for index, day in enumerate(days):
+    rate = series.mean
+    for index in range(count):
         can_cut = rate > _FLOOR
         cut = index > 5 and can_cut and rng.random() < _EASING
         is_foreseen = rng.random() < 0.85
-        expected_cut = cut
-        if not is_foreseen:
-            expected_cut = not cut and can_cut
-
+        expected_cut = cut if is_foreseen else not cut and can_cut
         tone = 0.5 * float(rng.standard_normal())
         previous = rate
-        consensus = rate
-        if cut:
-            rate -= 0.25
-        if expected_cut:
-            consensus -= 0.25
-
-        if index:
-            reading = SeriesRelease(
-                series=FOMC,
-                day=day,
-                time_ns=new_york(day, FOMC.hour),
-                announced_ns=new_york(days[index - 1], FOMC.hour),
-                consensus=consensus,
-                previous=previous,
-                actual=rate,
-                surprise=(rate - consensus) / FOMC.miss * 1.6 + tone,
-            )
-            readings.append(reading)
-
-    return readings
+        consensus = rate - 0.25 * expected_cut
+        rate -= 0.25 * cut
+        yield _Outcome(consensus, previous, rate, (rate - consensus) / series.miss * 1.6 + tone)
 
 
-def _policy(rng: np.random.Generator, series: Series, grid: MinuteGrid) -> list[SeriesRelease]:
+def _draw_policy(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
     """Draw the decisions of another central bank: some steps of a quarter of a point, up in Japan
     and down elsewhere, all of them expected.
     """
-    days = _due_days(series, grid)
     rate = series.mean
-    readings = []
-    quarter = -0.25
-    if series.country == "JP":
-        quarter = 0.25
-
-    for index, day in enumerate(days):
+    step = 0.25 if series.country == "JP" else -0.25
+    for _ in range(count):
         previous = rate
         if rng.random() < 0.4 and 0.2 < rate < 3.6:
-            rate = rate + quarter
+            rate = rate + step
+
         rate = round(rate, 2)
-
-        if index:
-            reading = SeriesRelease(
-                series=series,
-                day=day,
-                time_ns=new_york(day, series.hour, series.minute),
-                announced_ns=new_york(days[index - 1], series.hour, series.minute),
-                consensus=rate,
-                previous=previous,
-                actual=rate,
-                surprise=0.0,
-            )
-            readings.append(reading)
-
-    return readings
+        yield _Outcome(rate, previous, rate, 0.0)

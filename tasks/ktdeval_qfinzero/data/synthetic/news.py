@@ -5,7 +5,7 @@ market as a whole; `news_company.py` has those about one company.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
@@ -41,10 +41,12 @@ class NewsFacts:
     """Facts that articles are written from."""
 
     quotes: StockCloses  #: closes of the stocks
-    courses: Sequence[CompanyCourse]  #: what happened to each company
     readings: Sequence[SeriesRelease]  #: economic releases
-    flows: Mapping[str, OptionFlow]  #: ticker -> volumes of its options
-    coins: Mapping[str, tuple[Coin, Bars]]  #: ticker -> coin, and its bars of days
+    courses: list[CompanyCourse] = field(default_factory=list)  #: what happened to each company
+    #: ticker -> volumes of its options
+    flows: dict[str, OptionFlow] = field(default_factory=dict)
+    #: ticker -> coin, and its bars of days
+    coins: dict[str, tuple[Coin, Bars]] = field(default_factory=dict)
 
     @cached_property
     def stocks(self) -> dict[str, Stock]:

@@ -217,10 +217,10 @@ class StockCloses:
 
     grid: MinuteGrid  #: days
     #: ticker -> [D] dollars; NaN on days without a bar
-    close: Mapping[str, FloatArray] = field(default_factory=dict)
+    close: dict[str, FloatArray] = field(default_factory=dict)
     #: ticker -> [D] the last close before each day in that day's shares (a split divides it); NaN
     #: before the listing
-    before: Mapping[str, FloatArray] = field(default_factory=dict)
+    before: dict[str, FloatArray] = field(default_factory=dict)
 
     def change(self, ticker: str, row: int) -> float:
         """Return the change from the last close to a day's, in percent; NaN if there is none."""
@@ -238,18 +238,17 @@ class StockCloses:
 
 
 def closes_of(
-    grid: MinuteGrid, tape: MarketTape, splits: Mapping[int, float]
+    grid: MinuteGrid, tape: MarketTape, life: CompanyLife
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [D] closes of a stock, and [D] last closes before each day, in that day's shares.
-    `splits` maps rows of ex-days to ratios.
-    """
+    """Return [D] closes of a stock, and [D] last closes before each day, in that day's shares."""
     close = np.full(len(grid), np.nan)
     close[np.searchsorted(grid.midnight_ns, tape.days.start_ns)] = tape.days.close_e4 / 1e4
     before = np.full(len(grid), np.nan)
     last = np.nan
+    ratios = {grid.row_on_or_after(split.ex_day): split.new / split.old for split in life.splits}
 
     for row in range(len(grid)):
-        last /= splits.get(row, 1.0)
+        last /= ratios.get(row, 1.0)
         before[row] = last
         if np.isfinite(close[row]):
             last = close[row]

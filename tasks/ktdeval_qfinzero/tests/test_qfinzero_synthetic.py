@@ -16,7 +16,7 @@ import pytest
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval_qfinzero.data.check import check_dataset
-from ktdeval_qfinzero.data.rows import E4, MomentSpan, PageBounds, TagFilters
+from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.data.synthetic.cached_dataset import (
     cache_root,
     generated_folder,
@@ -39,8 +39,7 @@ from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.samples import embedded_dataset
-from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start, moment_text, parse_moment
-from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_qfinzero.timestamps import day_of, day_start, moment_text
 from qfinzero_synthetic import (
     ALL_TIME,
     SMALL,
@@ -48,7 +47,6 @@ from qfinzero_synthetic import (
     dataset_of,
     digest_of_bars,
     grid_of,
-    outcomes,
     small_market,
 )
 from tables import on_each_row
@@ -58,10 +56,6 @@ NEW = "EMBQ"
 TINY = dataclasses.replace(
     SMALL, stocks=1, coins=0, option_underlyings=0, option_minute_underlyings=0
 )
-
-
-def at(text: str) -> int:
-    return parse_moment(text, "test")
 
 
 # Equal seeds, equal markets.
@@ -299,23 +293,6 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
     assert (info.minute_first_day, info.minute_last_day) == (date(2025, 1, 2), date(2025, 3, 31))
     assert moment_text(info.default_as_of_ns) == "2025-02-14T21:00:00Z"
 
-    end = DatasetView(dataset, at("2025-07-01T00:00:00Z"))
-    classes = [row.asset_class for row in end.symbols()]
-
-    assert (
-        (classes.count("stock"), classes.count("crypto")),
-        sum(row.has_options for row in end.symbols()),
-    ) == ((36, 4), 12)
-
-    articles = end.news(ALL_TIME, TagFilters(), PageBounds(10_000))
-    assert len(articles) > 1_000
-    assert {row.event_type for row in articles} == {
-        "breaking_news",
-        "daily_news",
-        "analyst_action",
-        "option_signal",
-    }
-
     folder = generated_folder(cache_root(), DEFAULT)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 120 * 2**20
 
@@ -365,41 +342,3 @@ def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() ->
     assert np.mean(np.abs(np.array(slopes) - np.array(planted))) < 0.2
     assert np.mean(clusters) > 0.04
     assert np.median(tails) > 3.8
-
-
-def test_sessions_begin_and_end_busier_and_wilder_than_they_go_on() -> None:
-    minutes = embedded_dataset(0).prices.bars("stock", "BRKT", "minute", ALL_TIME)
-    hours = trading_hours()
-    row = np.searchsorted(hours.open_ns, minutes.start_ns, side="right") - 1
-    minute = (minutes.start_ns - hours.open_ns[row]) // MINUTE
-    wide = (minutes.high_e4 - minutes.low_e4) / minutes.close_e4
-    first = minute < 20
-    middle = (minute > 150) & (minute < 240)
-    last = minute >= 380
-
-    assert minutes.volume[first].mean() > 1.8 * minutes.volume[middle].mean()
-    assert minutes.volume[last].mean() > 1.8 * minutes.volume[middle].mean()
-    assert wide[first].mean() > 1.3 * wide[middle].mean()
-
-
-def test_some_reports_of_the_embedded_market_are_moved_re_estimated_and_corrected() -> None:
-    view = DatasetView(embedded_dataset(0), at("2025-07-01T00:00:00Z"))
-    rows = view.events(ALL_TIME, TagFilters(types=("earnings",)), PageBounds(10_000))
-
-    assert sum("rescheduled_from_utc" in row.expected for row in rows) >= 5
-
-    n_re_estimated = 0
-
-    for row in rows:
-        n_re_estimated += any("eps_estimated" in release.values for release in row.releases)
-
-    assert n_re_estimated >= 30
-    assert sum(len(outcomes(row)) > 2 for row in rows) >= 3
-
-    economic = view.events(ALL_TIME, TagFilters(types=("macro_calendar",)), PageBounds(10_000))
-    assert sum(len(row.releases) > 1 for row in economic) > 50
-
-    upcoming = DatasetView(embedded_dataset(0), embedded_dataset(0).info.default_as_of_ns)
-    soon = MomentSpan(upcoming.as_of_ns, upcoming.as_of_ns + 30 * DAY)
-
-    assert len(upcoming.events(soon, TagFilters(), PageBounds(1_000))) > 15

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
 from ktdeval_qfinzero.data.synthetic.companies import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.earnings import draw_reports, report_events
 from ktdeval_qfinzero.data.synthetic.macro import FOMC, SERIES
@@ -20,6 +22,7 @@ from ktdeval_qfinzero.data.synthetic.option_prices import OptionTerms, value
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import draw_course
 from ktdeval_qfinzero.data.writing import save_dataset
+from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_synthetic import SMALL, grid_of, small_market
@@ -28,26 +31,38 @@ from tables import on_each_row
 DEFAULT = SyntheticParams()
 
 
+def connect(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A market's file, with the exchange's sessions and bars by day."""
+    hours = trading_hours()
+    columns = {"day": hours.days, "open_ns": hours.open_ns, "close_ns": hours.close_ns}
+    bars = "SELECT *, make_timestamp_ns(start_ns)::DATE AS day FROM bars JOIN series USING (series)"
+    connection = duckdb.connect(folder / "market.duckdb", read_only=True)
+    connection.register("sessions", pa.table(columns))
+    connection.execute(
+        "CREATE TEMP VIEW grid AS FROM sessions"
+        f" WHERE day BETWEEN '{SMALL.first_day}' AND '{SMALL.last_day}';"
+        f"CREATE TEMP VIEW days AS {bars} WHERE resolution = 'day';"
+        f"CREATE TEMP VIEW minutes AS {bars} WHERE resolution = 'minute'"
+    )
+    return connection
+
+
+def tally(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[int, int]:
+    """Rows of a query, and those in which the rule does not hold."""
+    counts = f"SELECT count(*), count_if(NOT coalesce(holds, false)) FROM ({query})"
+    rows, broken = connection.execute(counts).fetchall()[0]
+    return rows, broken
+
+
 @pytest.fixture(scope="module")
 def stored(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The reduced market as it is stored, with the exchange's sessions and bars by day."""
+    """The reduced market."""
     folder = tmp_path_factory.mktemp("stored") / "small"
     market = small_market()
     save_dataset(folder, market.prices, market.events, market.news, market.info)
-    hours = trading_hours()
-    columns = {"day": hours.days, "open_ns": hours.open_ns, "close_ns": hours.close_ns}
-    bars = "SELECT *, make_timestamp_ns(start_ns)::DATE AS day FROM bars JOIN series USING (series)"
-
-    with duckdb.connect(folder / "market.duckdb", read_only=True) as connection:
-        connection.register("sessions", pa.table(columns))
-        connection.execute(
-            "CREATE TEMP VIEW grid AS FROM sessions"
-            f" WHERE day BETWEEN '{SMALL.first_day}' AND '{SMALL.last_day}';"
-            f"CREATE TEMP VIEW days AS {bars} WHERE resolution = 'day';"
-            f"CREATE TEMP VIEW minutes AS {bars} WHERE resolution = 'minute'"
-        )
+    with connect(folder) as connection:
         yield connection
 
 
@@ -55,8 +70,16 @@ def stored(
 def test_each_row_of_the_market_obeys(
     stored: duckdb.DuckDBPyConnection, rule: str, min_rows: int, query: str
 ) -> None:
-    tally = f"SELECT count(*), count_if(NOT coalesce(holds, false)) FROM ({query})"
-    rows, broken = stored.execute(tally).fetchall()[0]
+    rows, broken = tally(stored, query)
+    assert (rows >= min_rows, broken) == (True, 0), rule
+
+
+@on_each_row
+def test_each_row_of_the_embedded_market_obeys(rule: str, min_rows: int, query: str) -> None:
+    embedded_dataset(0)
+    with connect(generated_folder(cache_root(), DEFAULT)) as connection:
+        rows, broken = tally(connection, query)
+
     assert (rows >= min_rows, broken) == (True, 0), rule
 
 

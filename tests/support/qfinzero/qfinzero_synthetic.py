@@ -17,7 +17,6 @@ from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
     BarKey,
     Bars,
-    EventRow,
     MomentSpan,
     PriceRows,
     SymbolRow,
@@ -108,19 +107,3 @@ def bars(asset_class: str, symbol: str, resolution: str) -> Bars:
 def grid_of(params: SyntheticParams) -> MinuteGrid:
     """The sessions of a market."""
     return session_grid(date.fromisoformat(params.first_day), date.fromisoformat(params.last_day))
-
-
-def day_on(series: Bars, day: date) -> int | None:
-    """Row of a day's bar; None without one."""
-    rows = np.flatnonzero(series.start_ns == day_start(day))
-    return int(rows[0]) if len(rows) else None
-
-
-def outcomes(row: EventRow) -> list[tuple[int, str]]:
-    """When which outcome of an event came out."""
-    found = []
-    for release in row.releases:
-        names = [name for name in release.values if name.endswith("actual")]
-        found += [(release.available_ns, name) for name in names]
-
-    return found

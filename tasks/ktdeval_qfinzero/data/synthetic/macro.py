@@ -303,7 +303,9 @@ def _draw_releases(seed: int, series: Series, grid: MinuteGrid) -> Iterator[Seri
     moments = [new_york(day, series.hour, series.minute) for day in days]
     draw = _draw_statistic
     if series.period == "none":
-        draw = _draw_decisions if series is FOMC else _draw_policy
+        draw = _draw_policy
+    if series is FOMC:
+        draw = _draw_decisions
 
     outcomes = draw(stream(seed, "macro", series.key), series, len(days))
     for index, outcome in enumerate(outcomes):
@@ -341,7 +343,10 @@ def _draw_statistic(rng: np.random.Generator, series: Series, count: int) -> Ite
         is_revised = bool(rng.random() < series.revised)
         actual = _round_value(value, series)
         consensus = _round_value(actual - series.miss * surprise, series)
-        corrected = actual + 0.6 * series.miss * correction if is_revised else None
+        corrected = None
+        if is_revised:
+            corrected = actual + 0.6 * series.miss * correction
+
         yield _Outcome(consensus, previous, actual, (actual - consensus) / series.miss, corrected)
         previous = actual
 
@@ -377,7 +382,10 @@ def _draw_decisions(rng: np.random.Generator, series: Series, count: int) -> Ite
         can_cut = rate > _FLOOR
         cut = index > 5 and can_cut and rng.random() < _EASING
         is_foreseen = rng.random() < 0.85
-        expected_cut = cut if is_foreseen else not cut and can_cut
+        expected_cut = cut
+        if not is_foreseen:
+            expected_cut = not cut and can_cut
+
         tone = 0.5 * float(rng.standard_normal())
         previous = rate
         consensus = rate - 0.25 * expected_cut
@@ -390,7 +398,10 @@ def _draw_policy(rng: np.random.Generator, series: Series, count: int) -> Iterat
     and down elsewhere, all of them expected.
     """
     rate = series.mean
-    step = 0.25 if series.country == "JP" else -0.25
+    step = -0.25
+    if series.country == "JP":
+        step = 0.25
+
     for _ in range(count):
         previous = rate
         if rng.random() < 0.4 and 0.2 < rate < 3.6:

@@ -139,7 +139,14 @@ def _close_article(room: Newsroom, facts: NewsFacts, row: int) -> NewsRow | None
     best = moves[::-1][:2]
     worst = moves[:2]
     mean = float(np.mean(list(changes.values())))
-    leader = worst[0] if mean < 0 else best[0]
+    coming: list[str] = []
+    if row + 1 < len(grid):
+        coming = _coming(facts, close_ns, grid.days[row + 1])
+
+    leader = best[0]
+    if mean < 0:
+        leader = worst[0]
+
     values = {
         "day": day,
         "mean": mean,
@@ -149,7 +156,7 @@ def _close_article(room: Newsroom, facts: NewsFacts, row: int) -> NewsRow | None
         "worst": worst,
         "sectors": _sectors(facts, changes),
         "released": _list_releases(facts, close_ns, day),
-        "coming": _coming(facts, close_ns, grid.days[row + 1]) if row + 1 < len(grid) else [],
+        "coming": coming,
     }
     rng = room.stream("close", str(day))
     title = choice(rng, "close_title")

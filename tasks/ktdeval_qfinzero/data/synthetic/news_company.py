@@ -125,7 +125,10 @@ def report_articles(
         time_ns = new_york(preview_day, 10, int(rng.integers(60)))
         changed_ns = report.estimate_changed_ns
         is_changed = changed_ns is not None and changed_ns <= time_ns
-        estimate = report.estimate if is_changed else report.first_estimate
+        estimate = report.first_estimate
+        if is_changed:
+            estimate = report.estimate
+
         title = choice(rng, "preview_title")
         yield room.write("preview", time_ns, about | {"estimate": estimate}, title=title)
 

@@ -4,7 +4,6 @@ shortcuts change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -17,7 +16,6 @@ from ktdeval.errors import InvariantError
 from ktdeval_qfinzero.pmb.bar_feed import DayFrame
 from ktdeval_qfinzero.pmb.broker_types import Account, Bar, Instrument, Position, Rules
 from ktdeval_qfinzero.pmb.margin import margin_state
-from ktdeval_qfinzero.pmb.state_events import BrokerState
 from ktdeval_qfinzero.pmb.tick_execution import next_look
 from ktdeval_qfinzero.timestamps import MINUTE
 from qfinzero_broker_play import FREE, OPEN, Play, Row
@@ -37,14 +35,17 @@ def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(
     rows: list[Row] = [
         (price, price, price, price, 1e9) for price in [100.0, 100.0, *close.tolist()]
     ]
-    missed: list[bool] = []
+    config = {**FREE, "margin": {"call_days": 5}}
+    looked_at, play = (Play(rows, cash=100_000, config=config) for _ in range(2))
+    for each in (looked_at, play):
+        each.step()
+        each.order(side, "MARKET", 1_950)
 
-    def look(state: BrokerState, marks: Mapping[str, int]) -> None:
-        missed.append(margin_state(state.accounts["acct-000001"], marks, Rules()).deficit_e4 > 0)
+    missed = [False]
+    for _ in range(201):
+        looked_at.step()
+        missed.append(looked_at.margin.deficit_e4 > 0)
 
-    play = Play(rows, cash=100_000, config={**FREE, "margin": {"call_days": 5}}, on_tick=look)
-    play.step()
-    play.order(side, "MARKET", 1_950)
     play.step(201)
     calls = [event.ts_ns for event in play.broker.log.events() if event.type == "MARGIN_CALL"]
 

@@ -4,7 +4,7 @@ borrow from.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ import pytest
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.data.manifest import load_manifest
-from ktdeval_qfinzero.data.rows import BorrowRow, DealRow, DividendRow, SplitRow
+from ktdeval_qfinzero.data.rows import BorrowRow, DealRow
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.holding_events import PositionEnded
 from ktdeval_qfinzero.timestamps import DAY
-from qfinzero_broker_play import EARLY, FLAT, Play, by_days, daily, market, table
+from qfinzero_broker_play import EARLY, FLAT, Play, daily, market, table
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants
 from qfinzero_margin import e4
 from qfinzero_memory import MemoryPrices
+from qfinzero_plays import Line, on_each_play, run_play
 from qfinzero_world import at, small_dataset, with_prices
 from tables import on_each_row
 
@@ -57,6 +58,11 @@ def ended(
     return play, endings
 
 
+@on_each_play
+def test_deals_as_played(lines: Sequence[Line]) -> None:
+    run_play(lines)
+
+
 @on_each_row
 def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
     terms: dict[str, Any], qty: int, cash: float, into: int, realized: float, by: str
@@ -81,71 +87,6 @@ def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(
     symbol = {"CALL": CALL, "PUT": PUT}[right]
     play, (event,) = ended(deal(**terms), qty, symbol)
     assert (event.cash_e4, event.terms, play.held(symbol)) == (e4(cash), "INTRINSIC", 0)
-
-
-@pytest.mark.parametrize(
-    ("cash", "equity"), [(124.0, 1_000_000 + 100 * 24 + 0.01), (24.0, 1_000_000)]
-)
-def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_than_a_step(
-    cash: float, equity: float
-) -> None:
-    play = daily(
-        {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([], [])}, deal_rows=[deal(cash, "BRKT")]
-    )
-    play.order("BUY", "MARKET")
-    play.step(2)
-
-    assert (play.held("BRKT"), play.equity) == (100, equity)
-
-
-@pytest.mark.parametrize("stocks", [["AVLN", "BRKT"], ["BRKT", "AVLN"]])
-def test_shares_of_a_deal_come_after_the_days_splits_and_dividends_in_any_order_of_stocks(
-    stocks: list[str],
-) -> None:
-    rows: dict[str, Any] = {
-        "split_rows": [SplitRow("BRKT", date(2025, 1, 7), 2, 1, EARLY)],
-        "dividend_rows": [DividendRow("BRKT", date(2025, 1, 7), date(2025, 1, 8), 10_000, EARLY)],
-    }
-    prices = {"AVLN": [100.0, 100.0, None], "BRKT": [80.0, 80.0, 40.0]}
-    play = by_days(
-        prices,
-        days=3,
-        deal_rows=[deal(into="BRKT", new=5, old=2)],
-        universe={"stocks": stocks},
-        **rows,
-    )
-    play.order("BUY", "MARKET")
-    play.step(2)
-
-    assert (play.held("BRKT"), play.equity) == (250, 100_000)
-
-
-@pytest.mark.parametrize("stocks", [["AVLN", "BRKT"], ["BRKT", "AVLN"]])
-# or a ring
-@pytest.mark.parametrize(
-    ("terms", "cash"), [({"cash": 50.0}, 95_000), ({"into": "AVLN", "new": 2}, 90_000)]
-)
-def test_what_a_stock_becomes_may_have_ended_too(
-    stocks: list[str], terms: dict[str, Any], cash: float
-) -> None:
-    deals = [deal(into="BRKT"), replace(deal(**terms), symbol="BRKT")]
-    play = by_days(
-        {"AVLN": [100.0, 100.0], "BRKT": [80.0, 80.0]},
-        days=3,
-        deal_rows=deals,
-        universe={"stocks": stocks},
-    )
-    play.order("BUY", "MARKET")
-    play.step(2)
-
-    assert play.cash == cash
-
-
-def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:
-    play = daily({"AVLN": table([], []), "BRKT": table(DAYS, [FLAT] * 2)}, deal_rows=[deal()])
-    play.order("BUY", "MARKET", symbol="BRKT")
-    play.step(3)
-    assert (play.held("BRKT"), play.equity) == (100, 1_000_000)
 
 
 def test_without_a_row_a_position_stays_at_its_last_price() -> None:

@@ -4,6 +4,7 @@ or lacks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -13,15 +14,15 @@ from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.broker_types import Instrument
 from ktdeval_qfinzero.timestamps import MINUTE
-from qfinzero_broker_play import FLAT, Play, Price, begun, by_days
+from qfinzero_broker_play import Play, Price, by_days
 from qfinzero_calls import ask, refused
 from qfinzero_margin import STOCK, e4
+from qfinzero_plays import Line, on_each_play, run_play
 from qfinzero_world import at
 from tables import on_each_row
 
 LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
 """Any number of shares at 3.6% a year: $0.01 a day for each $100."""
-NO_POWER = "INSUFFICIENT_BUYING_POWER"
 
 
 def option(
@@ -56,33 +57,12 @@ def with_option(
     return trader, instrument
 
 
+@on_each_play
+def test_defects_as_played(lines: Sequence[Line]) -> None:
+    run_play(lines)
+
+
 # ---- margin and shorting
-
-
-def test_every_order_is_checked_when_it_is_placed() -> None:
-    trader = session(*[100] * 4, days=3)
-    for side, qty, accepted in (
-        ("BUY", 2_900, False),
-        ("SELL", 100_000, False),
-        ("BUY", 2_000, True),
-        ("BUY", 1, False),
-    ):
-        order = trader.send(side, qty, STOCK)  # one that the account can't bear is on record too
-        assert (order.status, order.reason[: len(NO_POWER)]) == (
-            ("ACCEPTED", "") if accepted else ("REJECTED", NO_POWER)
-        )
-
-    trader.step()
-
-    assert (trader.held(STOCK), trader.margin.buying_power_e4) == (2_000, 0)
-    assert trader.send("SELL", 50_000, STOCK).reason.startswith(NO_POWER), (
-        "through zero is no closing"
-    )
-
-    trader.send("SELL", 2_200, STOCK)
-    trader.step()
-
-    assert trader.held(STOCK) == -200
 
 
 def falling(days: int, **more: Any) -> Play:
@@ -110,21 +90,6 @@ def test_a_margin_call_is_of_the_tick_that_brings_it() -> None:
     assert account["equity"] < account["maintenance_requirement"], "figures of one tick"
 
 
-def test_a_margin_call_that_is_not_met_is_liquidated() -> None:
-    trader = falling(5, config={"margin": {"debit_interest_bps": 0}})
-    trader.step()
-
-    assert trader.account.margin_call_due == date(2025, 1, 8)
-    assert trader.send("BUY", 1, STOCK).reason.startswith("MARGIN_RESTRICTED")
-
-    trader.step(2)
-    assert 0 < trader.held(STOCK) < 2_000
-    assert (trader.margin.deficit_e4, trader.account.margin_call_due) == (0, None)
-
-    (forced,) = [order for order in trader.broker.state.orders.values() if order.forced]
-    assert (forced.side, forced.status) == ("SELL", "FILLED")
-
-
 def test_a_liquidation_leaves_a_cushion_for_charges() -> None:
     """At a price that stays, 37 trading days: without a cushion the charges of the next close
     brought the next deficit, and there were 35 forced sales.
@@ -141,63 +106,6 @@ def test_a_liquidation_leaves_a_cushion_for_charges() -> None:
     assert len(trader.events("INTEREST")) == 37, "each close is charged"
 
 
-def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
-    trader = falling(4)
-    trader.step()
-    trader.send("SELL", 1_000, STOCK)
-    trader.step(2)
-
-    assert (trader.held(STOCK), len(trader.events("MARGIN_CALL_MET"))) == (1_000, 1)
-
-
-def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
-    """$100,000 at 3.6%: $10 a night; the 8th (the 9th is no trading day) has two, the 10th, a
-    Friday, three. Cash at 7.2%: $20.
-    """
-    short = session(*[100] * 7, days=6)
-    short.send("SELL", 1_000, STOCK)
-    short.step(4)
-
-    assert [event.data.cash_e4 for event in short.events("BORROW_FEE")] == [
-        e4(-10),
-        e4(-10),
-        e4(-20),
-        e4(-30),
-    ]
-    assert short.account.borrow_fees_e4 == e4(70)
-
-    borrower = session(*[100] * 4, days=3, config={"margin": {"debit_interest_bps": 720}})
-    borrower.send("BUY", 2_000, STOCK)
-    borrower.step(2)
-
-    assert borrower.account.interest_e4 == e4(20) + e4(20.004)
-
-
-def test_in_a_cash_account_sales_settle_on_the_next_trading_day() -> None:
-    """Minutes, so that something can be bought on the day of the sale."""
-    play = begun(FLAT, FLAT, cash=100_000, account_type="CASH")
-    for side in ("BUY", "SELL"):
-        play.order(side, "MARKET", 1_000)
-        play.step()
-
-    assert play.cash == 100_000
-    assert play.order("BUY", "MARKET", 1).reason.startswith("UNSETTLED_FUNDS")
-
-    play.until("2025-01-07T14:31:00Z")
-    assert play.order("BUY", "MARKET", 1_000).status == "ACCEPTED"
-
-
-def test_day_trades_are_not_counted() -> None:
-    """There is no pattern-day-trader rule; the documentation says so."""
-    trader = session(*[100] * 8, days=7, cash=2_000)
-    for _ in range(5):
-        trader.send("BUY", 10, STOCK)
-        trader.send("SELL", 10, STOCK)
-        trader.step()
-
-    assert len(trader.broker.state.trades) == 10
-
-
 @on_each_row
 def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(
     orders: list[tuple[str, int]], dividends: float
@@ -212,19 +120,6 @@ def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(
         trader.step()
 
     assert trader.account.dividends_e4 == e4(dividends)
-
-
-def test_a_spread_requires_its_greatest_loss_only() -> None:
-    short = option("P", 100)
-    long = option("P", 95)
-    trader = session(*[100] * 3, options={short: [4, 4, 4], long: [2, 2, 2]}, days=2, cash=300)
-
-    assert trader.send("SELL", 1, short).reason.startswith(NO_POWER)
-    assert trader.spread(("SELL", short.symbol, 1), ("BUY", long.symbol, 1))[0].status == "ACCEPTED"
-
-    trader.step()
-    assert (trader.held(short), trader.held(long), trader.margin.maintenance_e4) == (-1, 1, e4(300))
-    assert trader.send("SELL", 1, long).reason.startswith(NO_POWER)
 
 
 # ---- answers
@@ -292,129 +187,3 @@ def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(
         at("2025-01-06T21:00:00Z"),
         e4(112),
     )
-
-
-def test_an_expiry_on_a_holiday_settles_at_the_session_before() -> None:
-    call = option("C", 100, date(2025, 4, 18))
-    trader = by_days(
-        {"AVLN": [100, 100, 100, 110, 110], call.symbol: [3, 3, 3, 3]},
-        days=4,
-        first=date(2025, 4, 14),
-    )
-    trader.send("BUY", 1, call)
-    trader.step(3)
-    (event,) = trader.events("OPTION_EXERCISED")
-
-    assert event.ts_ns == at("2025-04-17T20:00:00Z")
-
-
-def test_an_option_settles_when_no_session_runs_any_more() -> None:
-    trader, call = with_option("C", "BUY", 110, 110, 110, days=1)
-    trader.step()
-
-    assert trader.broker.state.sessions[trader.session_id].status == "FINISHED"
-
-    trader.workspace.clock.advance(at("2025-01-08T20:59:00Z"))
-    assert trader.held(call) == 1
-
-    trader.workspace.clock.advance(at("2025-01-08T21:00:00Z"))
-    assert (trader.held(call), trader.held(STOCK)) == (0, 100)
-
-
-@pytest.mark.parametrize("root", ["BRK.B", "X1"])
-def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
-    call = option("C", 100, underlying=root)
-    trader = by_days({root: [100, 100, 110, 110], call.symbol: [3, 3, 3, 3]}, days=3)
-    trader.send("BUY", 1, call)
-    trader.step(3)
-
-    assert trader.held(Instrument("STOCK", root)) == 100
-
-
-@pytest.mark.parametrize(("type_", "cash", "left"), [("MARGIN", 100_000, 99_700), ("CASH", 300, 0)])
-def test_a_holder_can_forbid_the_exercise_also_one_that_he_could_not_pay(
-    type_: str, cash: float, left: float
-) -> None:
-    trader, call = with_option("C", "BUY", 110, 110, cash=cash, type=type_)
-    trader.step()
-    trader.call("option.exercise", contract=call.symbol, do_not_exercise=True)
-    trader.step(2)
-
-    assert (trader.held(call), trader.held(STOCK)) == (0, 0)
-    assert trader.cash == left
-
-
-def test_a_holder_can_exercise_early() -> None:
-    fee = {"fees": {"option_exercise_e4": e4(5)}}
-    trader, call = with_option(
-        "C", "BUY", 110, 110, qty=3, expiry=date(2025, 1, 17), marks=[3, 3, 10, 10], config=fee
-    )
-    trader.step(2)
-    trader.call("option.exercise", contract=call.symbol, qty=2)
-
-    assert (trader.held(call), trader.held(STOCK)) == (1, 200)
-    assert trader.cash == pytest.approx(100_000 - 900 - 20_000 - 10)
-    assert "1 contracts are held" in str(
-        refused(trader.call, "option.exercise", contract=call.symbol, qty=2)
-    )
-
-
-def test_a_cash_account_exercises_for_the_strike_and_not_for_the_price_of_the_shares() -> None:
-    late = {"expiry": date(2025, 1, 17), "marks": [3, 3, 50, 50]}
-    trader, call = with_option("C", "BUY", 150, 150, cash=10_300, type="CASH", **late)
-    trader.step(2)
-    trader.call("option.exercise", contract=call.symbol, qty=1)
-
-    assert (trader.held(STOCK), trader.cash) == (100, 0)
-
-
-def test_a_short_call_is_assigned_before_a_dividend_that_its_holder_would_exercise_for() -> None:
-    call = option("C", 90, date(2025, 1, 17))
-    dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 20), e4(1), 0)
-    trader = session(*[100] * 5, options={call: [10.5] * 5}, days=4, dividend_rows=[dividend])
-    trader.send("SELL", 1, call)
-    trader.step()
-
-    assert trader.held(call) == -1
-
-    trader.step()
-    assert (trader.held(call), trader.held(STOCK)) == (0, -100)
-
-    trader.step()
-    assert trader.account.dividends_e4 == e4(-100)
-
-
-def test_a_delivery_that_an_account_can_not_carry_is_made_and_the_margin_call_follows() -> None:
-    trader, _ = with_option("C", "BUY", 110, 110, 110, 110, qty=3, days=5, cash=1_000)
-    trader.step(3)
-
-    assert trader.held(STOCK) == 300
-    assert trader.cash == pytest.approx(-29_900, abs=20)
-
-    (called,) = trader.events("MARGIN_CALL")
-    assert called.ts_ns == at("2025-01-08T21:00:00Z")
-
-
-def test_accounts_are_worth_the_same_whichever_way_an_option_ends() -> None:
-    """Delivery, by expiry or by exercise, is worth the intrinsic value at the close."""
-    (by_expiry, _), (by_exercise, call) = (
-        with_option("C", "BUY", 110, 110, qty=2, marks=[3, 3, 10, 10]) for _ in range(2)
-    )
-
-    for trader in (by_expiry, by_exercise):
-        trader.step(2)
-
-    by_exercise.call("option.exercise", contract=call.symbol, qty=2)
-    for trader in (by_expiry, by_exercise):
-        trader.step()
-        assert trader.equity == 100_000 - 600 + 2_000
-
-
-def test_an_instrument_whose_first_price_is_of_this_tick_does_not_stop_the_next_order() -> None:
-    other = Instrument("STOCK", "BRKT")
-    trader = by_days({"AVLN": [None, 100, 100], "BRKT": [50, 50, 50]}, days=2)
-    trader.send("BUY", 10, STOCK, limit_price=101)
-    trader.send("BUY", 10, other)
-    trader.step()
-
-    assert (trader.held(STOCK), trader.held(other)) == (10, 10)

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -18,7 +19,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.broker_operations import OPERATIONS
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
@@ -31,33 +31,19 @@ from ktdeval_qfinzero.pmb.bar_feed import (
     tick_at,
     ticks_by,
 )
-from ktdeval_qfinzero.timestamps import MINUTE, moment_text
+from ktdeval_qfinzero.timestamps import MINUTE
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_broker_play import FLAT, Play, Row, market, minutes, thing, types
+from qfinzero_broker_play import FLAT, Play, market, minutes, thing
 from qfinzero_calls import ask, pages, refused
 from qfinzero_margin import e4
+from qfinzero_plays import Line, on_each_play, run_play
 from qfinzero_world import at, small_dataset, with_prices
 from tables import on_each_row
 
-CALL = "O:AVLN250117C00090000"
 
-
-def now(play: Play) -> str:
-    return moment_text(play.broker.clock.as_of_ns)
-
-
-def days(start: str = "2025-01-06T21:00:00Z", **session: Any) -> Play:
-    """A session of days on the small market."""
-    universe = {
-        "stocks": ["AVLN", "BRKT", "CSTL"],
-        "options": [CALL] if start < "2025-01-16" else [],
-    }
-    return Play(
-        small_dataset(),
-        start=start,
-        frequency="1d",
-        **{"end_ts": "2025-01-31", "universe": universe, **session},
-    )
+@on_each_play
+def test_sessions_as_played(lines: Sequence[Line]) -> None:
+    run_play(lines)
 
 
 # --- The clock
@@ -127,187 +113,10 @@ def test_a_moment_40_trading_days_before_the_end_of_the_calendar_is_out_of_reach
     assert str(hours.day(len(hours.days) - 40)) in str(error)
 
 
-def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back() -> None:
-    play = days()
-    seen = []
-    for _ in range(5):
-        play.step()
-        seen.append(now(play)[:10])
-
-    # the 9th was a holiday
-    assert seen == ["2025-01-07", "2025-01-08", "2025-01-10", "2025-01-13", "2025-01-14"]
-    assert "later moment" in str(refused(play.until, "2025-01-08T21:00:00Z"))
-    assert "can't go back" in str(refused(play.broker.clock.advance, at("2025-01-06T14:30:00Z")))
-    assert not [operation.name for operation in OPERATIONS if "rewind" in operation.name]
-
-
-def test_a_session_takes_the_clock_to_its_start_and_never_back() -> None:
-    play = Play(small_dataset(), start_ts="2025-01-07T15:00:00Z")
-    assert now(play) == "2025-01-07T15:00:00Z"
-    play.call("session.stop")
-    assert "can't start before" in str(refused(play.begin, "2025-01-07T14:59:00Z", "2025-01-08"))
-
-
-def test_time_can_be_stepped_to_a_moment_between_ticks() -> None:
-    play = Play([FLAT] * 3)
-    play.until("2025-01-06T14:31:30Z")
-
-    assert now(play) == "2025-01-06T14:31:30Z"
-
-    order = play.order("BUY", "MARKET")
-    play.step()
-
-    # that bar began before the order
-    assert (now(play), order.status) == ("2025-01-06T14:32:00Z", "ACCEPTED")
-
-    play.step()
-    assert order.status == "FILLED"
-    assert "later moment" in str(refused(play.until, "2025-01-06T14:31:30Z"))
-
-
-def test_a_session_ends_after_its_last_tick_however_far_one_steps() -> None:
-    play = Play([FLAT], end_ts="2025-01-06T14:35:30Z")
-    order = play.order("BUY", "LIMIT", limit_price=1.0)
-    events = play.step(100_000)
-
-    assert (types(events), now(play)) == (
-        ["ORDER_EXPIRED", "SESSION_FINISHED"],
-        "2025-01-06T14:35:00Z",
-    )
-    assert order.status == "EXPIRED"
-    assert "FINISHED" in str(refused(play.step))
-
-
-def test_only_one_session_runs_at_a_time() -> None:
-    play = Play([FLAT])
-    assert refused(play.begin, "2025-01-07", "2025-01-08").code == "conflict"
-    play.call("session.stop")
-    play.begin("2025-01-07", "2025-01-08")
-
-
 @on_each_row
 def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], field: str) -> None:
     error = refused(Play, small_dataset(), **session)
     assert (error.code, error.field) == ("invalid_argument", field)
-
-
-def test_a_session_beyond_the_data_has_ticks_and_no_bars() -> None:
-    """Where the data end may lie ahead of the clock, so that nothing tells it."""
-    play = Play(
-        small_dataset(),
-        start_ts="2025-03-03",
-        end_ts="2025-03-04T21:00:00Z",
-        universe={"stocks": ["AVLN"]},
-    )
-
-    assert "TRADE" not in [event.type for event in play.step()]
-    assert play.state.sessions[play.session_id].status in ("RUNNING", "FINISHED")
-
-
-def test_if_another_client_advances_the_clock_ticks_and_days_still_happen() -> None:
-    play = Play([FLAT] * 5)
-    stepped = Play([FLAT] * 5)
-    for each in (play, stepped):
-        each.order("BUY", "LIMIT", limit_price=100.0)
-
-    play.broker.clock.advance(at("2025-01-07T15:00:00Z"))
-    stepped.until("2025-01-07T15:00:00Z")
-
-    assert play.held() == 100
-    assert play.state.days == stepped.state.days
-    assert (play.account, play.state.trades) == (stepped.account, stepped.state.trades)
-
-    play.step()
-    assert now(play) == "2025-01-07T15:01:00Z"
-
-
-# --- Marks
-# ------------------------------------------------------------------------------------------------------------------------
-
-
-def test_marks_are_the_last_closes_carried_over_ticks_and_nights_without_bars() -> None:
-    seen: list[int] = []
-    play = Play(
-        [FLAT, None, (100, 102, 99, 101, 1)],
-        on_tick=lambda _, marks: seen.append(marks.get("STOCK:AVLN", 0)),
-    )
-    play.step(391)
-
-    assert seen[:4] == [1_000_000, 1_000_000, 1_010_000, 1_010_000]
-    assert seen[-1] == 1_010_000
-
-    rows: list[Row] = [(100 + step, 100 + step, 100 + step, 100 + step, 1_000) for step in range(5)]
-    play = Play(rows, start_ts="2025-01-06T14:33:00Z")  # inside a day: the bars before are known
-
-    for mark in (1_020_000, 1_030_000):
-        assert play.broker.engine.marks()["STOCK:AVLN"] == mark
-        play.step()
-
-
-# --- What days bring
-# --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_split_changes_positions_marks_and_ends_orders() -> None:
-    play = days("2025-01-16T21:00:00Z")
-    play.order("BUY", "MARKET", 10, "CSTL")
-    play.step()
-    order, other = (
-        play.order("BUY", "LIMIT", 10, symbol, limit_price=1.0, time_in_force="GTC")
-        for symbol in ("CSTL", "AVLN")
-    )
-    before = play.broker.engine.marks()["STOCK:CSTL"]
-    events = play.until("2025-01-21T14:30:00Z")
-
-    assert types(events) == ["ORDER_CANCELLED", "POSITION_SPLIT"]
-    assert (order.status, order.reason.split(":")[0], play.held("CSTL")) == (
-        "CANCELLED",
-        "SPLIT",
-        20,
-    )
-    assert (other.status, play.broker.engine.marks()["STOCK:CSTL"]) == ("ACCEPTED", before // 2)
-
-
-def test_an_account_continues_in_the_next_session_which_may_close_other_positions() -> None:
-    play = Play(market({"AVLN": minutes([FLAT] * 20), "BRKT": minutes([FLAT] * 20)}))
-    play.order("BUY", "LIMIT", symbol="BRKT", limit_price=100.0)
-    play.step()
-    play.call("session.stop")
-    play.begin(now(play), "2025-01-07")
-
-    assert (play.held("BRKT"), play.state.sessions[play.session_id].start_equity_e4) == (
-        100,
-        10_000 * 1_000_000,
-    )
-
-    play.order("SELL", "MARKET", symbol="BRKT")
-    play.step()
-
-    assert (play.held("BRKT"), play.account.initial_cash_e4) == (0, 10_000 * 1_000_000)
-
-
-def test_the_underlying_of_an_option_is_priced_outside_of_the_universe() -> None:
-    rows = {"AVLN": minutes([FLAT] * 3), CALL: minutes([(3, 3, 3, 3, 1_000)] * 3)}
-    play = Play(market(rows), universe={"stocks": [], "options": [CALL]})
-    play.step()
-    assert play.order("SELL", "MARKET", 1, CALL).status == "ACCEPTED"
-
-
-def test_other_accounts_live_through_the_same_days() -> None:
-    play = days("2025-01-10T21:00:00Z")
-    play.order("BUY", "MARKET", 100)
-    play.step()
-    play.call("session.stop")
-    other = play.broker.execute(
-        "account.create", {"account_type": "CASH", "initial_cash": 1_000}
-    ).id
-    play.begin(
-        now(play), "2025-01-17", account_id=other, frequency="1d", universe={"stocks": ["BRKT"]}
-    )
-    play.step(2)
-
-    assert [close.day[-2:] for close in play.state.days[play.account_id]] == ["13", "14", "15"]
-    assert [close.session_id for close in play.state.days[other]] == [play.session_id] * 2
 
 
 # --- What the broker says

@@ -17,7 +17,6 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.pmb.broker_types import Account, Instrument, Order
-from ktdeval_qfinzero.pmb.engine_state import Observer
 from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
 from ktdeval_qfinzero.pmb.state_events import BrokerState, Event
 from ktdeval_qfinzero.timestamps import MINUTE, day_start, moment_text
@@ -31,12 +30,19 @@ EARLY = at("2024-12-01T00:00:00Z")
 Row = tuple[float, float, float, float, float]
 FLAT: Row = (100.0, 100.0, 100.0, 100.0, 1_000_000)
 FRIDAY = date(2025, 1, 3)
-Price = float | tuple[float, float]
+Price = float | tuple[float, float] | Row
 FREE: dict[str, Any] = {
     "fees": {"stock_per_share_e4": 0, "option_per_contract_e4": 0},
     "fills": {"slippage_bps": 0, "option_spread_bps": 0, "max_volume_pct": 100},
 }
 """No costs and all of the volume, so that amounts can be worked out in the head."""
+
+
+def with_rules(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Rules on top of those that cost nothing."""
+    return {
+        name: {**FREE.get(name, {}), **config.get(name, {})} for name in ("fees", "fills", "margin")
+    }
 
 
 def table(start_ns: Sequence[int], rows: Sequence[Row]) -> Bars:
@@ -67,11 +73,17 @@ def by_day(prices: Sequence[Price | None], first: date = FRIDAY) -> Bars:
 
 
 def at_prices(start_ns: Sequence[int], prices: Sequence[Price]) -> Bars:
-    pairs = [price if isinstance(price, tuple) else (price, price) for price in prices]
-    return table(
-        start_ns,
-        [(open_, max(open_, close), min(open_, close), close, 1e9) for open_, close in pairs],
-    )
+    return table(start_ns, list(map(row_of, prices)))
+
+
+def row_of(price: Price) -> Row:
+    """Return a liquid bar at a price, or from open to close; a whole row as it is."""
+    match price:
+        case (_, _, _, _, _):
+            return price
+        case (opens, closes):
+            return (opens, max(opens, closes), min(opens, closes), closes, 1e9)
+    return (price, price, price, price, 1e9)
 
 
 def trading_days(first: date, count: int) -> list[date]:
@@ -119,7 +131,6 @@ class Play:
         cash: float = 1_000_000,
         account_type: str = "MARGIN",
         config: Mapping[str, Any] = FREE,
-        on_tick: Observer | None = None,
         start: str = "2025-01-06T14:30:00Z",
         **session: Any,
     ) -> None:
@@ -128,7 +139,6 @@ class Play:
         )
         self.workspace = Workspace(self.dataset, at(start))
         self.broker = self.workspace.broker
-        self.broker.engine.observer = on_tick
         self.account_id = self.broker.execute(
             "account.create", {"account_type": account_type, "initial_cash": cash}
         ).id
@@ -293,10 +303,6 @@ def by_days(
         "minute_last_day": dates[-1],
     }
     dataset = replace(made, info=replace(made.info, **span, default_as_of_ns=start))
-    rules = {
-        name: {**FREE.get(name, {}), **(config or {}).get(name, {})}
-        for name in ("fees", "fills", "margin")
-    }
     asked = {
         "frequency": "1d",
         "start_ts": dates[1].isoformat(),
@@ -304,7 +310,7 @@ def by_days(
         **more,
     }
 
-    return Play(dataset, cash, type, rules, start=moment_text(start), **asked)
+    return Play(dataset, cash, type, with_rules(config or {}), start=moment_text(start), **asked)
 
 
 def thing(symbol: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import commands
 from ktdeval_qfinzero.pmb.arguments import MoveClock
-from ktdeval_qfinzero.pmb.engine_state import Engine, Observer
+from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
 from ktdeval_qfinzero.pmb.reference_data import BrokerReference
 from ktdeval_qfinzero.pmb.state_events import BrokerState, CommandRefused, Event
@@ -54,14 +54,13 @@ class CommandOutcome:
 
 class Broker:
     """Accounts, sessions and orders of one workspace. `dataset`: bars, corporate actions and
-    contracts; `clock`: advanced by the steps of a session; `on_tick`: called after each tick of a
-    session with the state and the marks.
+    contracts; `clock`: advanced by the steps of a session.
     """
 
-    def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
+    def __init__(self, dataset: Dataset, clock: Clock) -> None:
         self.dataset = dataset
         self.clock = clock
-        self._engine = Engine(BrokerReference(dataset), clock.as_of_ns, observer=on_tick)
+        self._engine = Engine(BrokerReference(dataset), clock.as_of_ns)
         self._engine.place_in_calendar(clock.as_of_ns)
         self._engine.state.now_ns = clock.as_of_ns
         self.log.add(clock.as_of_ns, "header", FORMAT, {"dataset": dataset.info.content_id})

@@ -4,7 +4,7 @@ in the calendar, and the bars of the day.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -17,9 +17,6 @@ from ktdeval_qfinzero.pmb.log import EventLog
 from ktdeval_qfinzero.pmb.reference_data import BrokerReference
 from ktdeval_qfinzero.pmb.state_events import BrokerState, Event, EventData, apply
 from ktdeval_qfinzero.trading_hours import TradingHours
-
-Observer = Callable[[BrokerState, Mapping[str, int]], None]
-"""Called after each tick of a session with the state and the marks (instrument id -> price)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,6 @@ class Engine:
     feed: BarFeed | None = None  #: bars of the running session
     #: order or spread id -> next tick at which it can fill or expire
     due: dict[str, int] = field(default_factory=dict)
-    observer: Observer | None = None
     _marks: tuple[int, dict[str, int]] = (-1, {})
 
     def emit(self, data: EventData, ts_ns: int | None = None) -> None:

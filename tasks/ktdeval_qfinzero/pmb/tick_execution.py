@@ -129,35 +129,27 @@ def _margin_call_fields(session: Session, state: MarginState) -> tuple[str, str,
     return session.account_id, session.id, state.equity_e4, state.maintenance_e4
 
 
-def next_tick(order: Order, frame: DayFrame, first: int) -> int:
-    """Return the first tick, from `first` on, at which an order may trigger, fill or expire;
-    `NEVER` if there is none this day.
+def next_tick(orders: Sequence[Order], frame: DayFrame, first: int) -> int:
+    """Return the first tick, from `first` on, at which an order may trigger, fill or expire, or at
+    which all legs of a spread have a bar; `NEVER` if there is none this day.
     """
-    column = frame.column.get(order.instrument.id)
-    if column is None:
-        return _expiry(order, frame)
+    order = orders[0]
+    expiry = NEVER
+    if order.expire_ns is not None:
+        # After the last tick it is the number of ticks, which no tick reaches.
+        expiry = int(np.searchsorted(frame.tick_ns, order.expire_ns))
+
+    columns = [frame.column.get(leg.instrument.id, -1) for leg in orders]
+    if min(columns) < 0:
+        return expiry
 
     first = max(first, int(np.searchsorted(frame.start_ns, order.accepted_ns)))
-    can_act = frame.volume[first:, column] > 0
-    reached = _find_reached(order, frame, first, column)
+    can_act = np.all(frame.volume[first:, columns] > 0, axis=1)
+    reached = _find_reached(order, frame, first, columns[0])
     if reached is not None:
         can_act &= reached
 
-    return min(_first(can_act, first), _expiry(order, frame))
-
-
-def next_tick_of_spread(orders: Sequence[Order], frame: DayFrame, first: int) -> int:
-    """Return the first tick at which all legs have a bar, or the spread expires."""
-    first = max(first, int(np.searchsorted(frame.start_ns, orders[0].accepted_ns)))
-    columns: list[int] = []
-    for order in orders:
-        column = frame.column.get(order.instrument.id)
-        if column is None:
-            return _expiry(orders[0], frame)
-        columns.append(column)
-
-    traded: npt.NDArray[np.bool_] = np.all(frame.volume[first:, columns] > 0, axis=1)
-    return min(_first(traded, first), _expiry(orders[0], frame))
+    return min(_first(can_act, first), expiry)
 
 
 def _find_reached(
@@ -179,25 +171,11 @@ def _find_reached(
     return frame.low_e4[first:, column] <= price
 
 
-def _expiry(order: Order, frame: DayFrame) -> int:
-    if order.expire_ns is None:
-        return NEVER
-
-    tick = int(np.searchsorted(frame.tick_ns, order.expire_ns))
-    if tick == len(frame.tick_ns):
-        return NEVER
-    return tick
-
-
 def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
     """Return the tick of the first hit, if the first element is tick `first`; `NEVER` for none."""
-    if not len(hits):
+    if not hits.any():
         return NEVER
-
-    index = int(hits.argmax())
-    if not hits[index]:
-        return NEVER
-    return first + index
+    return first + int(hits.argmax())
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +321,7 @@ def run_ticks(engine: Engine, session: Session, frame: DayFrame, until_ns: int) 
     while True:
         next_due = min(engine.due.values(), default=NEVER)
         tick = min(next_due, look, stop)
-        _pass(engine, frame, tick)
+        engine.done = tick
         if tick == stop:
             break
 
@@ -361,7 +339,6 @@ def run_ticks(engine: Engine, session: Session, frame: DayFrame, until_ns: int) 
             look = next_look(account, rules, frame, tick + 1)
 
         _plan(engine, frame, tick + 1)
-        _observe(engine, frame)
 
 
 class _FrameTick:
@@ -571,30 +548,12 @@ def _plan(engine: Engine, frame: DayFrame, first: int) -> None:
     """Find the next tick of each working order whose next tick is not known; drop those of orders
     that no longer work.
     """
-    orders = {order.spread_id or order.id: order for order in engine.state.working.values()}
     due: dict[str, int] = {}
-    for key, order in orders.items():
+    for order in engine.state.working.values():
+        key = order.spread_id or order.id
         if key in engine.due:
             due[key] = engine.due[key]
-        elif order.spread_id:
-            due[key] = next_tick_of_spread(engine.legs_of(order), frame, first)
-        else:
-            due[key] = next_tick(order, frame, first)
+        elif key not in due:
+            due[key] = next_tick(engine.legs_of(order), frame, first)
 
     engine.due = due
-
-
-def _pass(engine: Engine, frame: DayFrame, stop: int) -> None:
-    """Pass ticks at which no order acts."""
-    if engine.observer is None:
-        engine.done = stop
-        return
-
-    while engine.done < stop:
-        engine.done += 1
-        _observe(engine, frame)
-
-
-def _observe(engine: Engine, frame: DayFrame) -> None:
-    if engine.observer is not None:
-        engine.observer(engine.state, frame.marks_at(engine.done))

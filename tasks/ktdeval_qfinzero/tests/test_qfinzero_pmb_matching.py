@@ -252,7 +252,7 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
     order_: Order, bars: list[Bar | None], first: int, accepted: int
 ) -> None:
     order_.accepted_ns = OPEN + accepted * MINUTE - 1
-    acts_at = next_tick(order_, frame_of(bars), first)
+    acts_at = next_tick([order_], frame_of(bars), first)
     for tick, each in enumerate(bars):
         late = tick >= first and OPEN + tick * MINUTE >= order_.accepted_ns
         outcome = match_bar(order_, each, PLENTY, NO_COST) if late and each is not None else None

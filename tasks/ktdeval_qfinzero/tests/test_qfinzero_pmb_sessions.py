@@ -165,38 +165,6 @@ def traded(dataset: Dataset | None = None) -> tuple[Workspace, dict[str, str]]:
     return workspace, both
 
 
-def test_every_answer_follows_its_schema() -> None:
-    workspace, both = traded()
-    account = {"account_id": both["account_id"]}
-    session = {"session_id": both["session_id"]}
-
-    assert ask(workspace, "PMB.account.get", **account)["account"]["num_positions"] == 1
-    assert len(ask(workspace, "PMB.account.list")["accounts"]) == 1
-    assert ask(workspace, "PMB.account.positions", **account)["positions"][0]["qty"] == -50
-    assert ask(workspace, "PMB.session.get", **session)["session"]["status"] == "RUNNING"
-    assert len(ask(workspace, "PMB.session.market", **session)["bars"]) == 2
-    assert ask(workspace, "PMB.order.get", order_id="ord-000001")["order"]["status"] == "FILLED"
-
-    summary = ask(workspace, "PMB.session.summary", **session)
-    assert (summary["num_orders"], summary["num_trades"], summary["num_days"]) == (3, 3, 2)
-
-    ask(workspace, "PMB.session.step", **session, step=1_000)
-    summary = ask(workspace, "PMB.session.summary", **session)
-
-    # the third day ended at noon
-    assert (summary["status"], summary["num_days"]) == ("FINISHED", 3)
-
-    final = ask(workspace, "PMB.account.get", **account)["account"]["equity"]
-    assert summary["final_equity"] == final
-    assert len(ask(workspace, "PMB.account.history", **account)["history"]) == 2
-
-    lent = ask(workspace, "PMB.borrow.query", tickers="BRKT,CSTL,NONE")
-    assert ([row["available_shares"] for row in lent["borrow"]], lent["unknown"]) == (
-        [500, 0],
-        ["NONE"],
-    )
-
-
 def test_an_export_is_whole_in_both_forms() -> None:
     workspace, both = traded()
     session = {"session_id": both["session_id"]}
@@ -224,26 +192,6 @@ def test_pages_make_the_whole(name: str, key: str) -> None:
         [row] for row in whole
     ]
     assert len({row[key] for row in whole}) == len(whole) > 0
-
-
-def test_orders_can_be_asked_for_by_state() -> None:
-    workspace, both = traded()
-    ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=1))
-    counts = {
-        words: len(
-            ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in=words)[
-                "orders"
-            ]
-        )
-        for words in ("OPEN", "NEW", "filled", "FILLED,ACCEPTED", "REJECTED")
-    }
-
-    assert counts == {"OPEN": 1, "NEW": 1, "filled": 3, "FILLED,ACCEPTED": 4, "REJECTED": 0}
-    assert "status_in" in str(
-        refused(
-            ask, workspace, "PMB.account.orders", account_id=both["account_id"], status_in="LOST"
-        )
-    )
 
 
 @on_each_row
@@ -282,32 +230,6 @@ def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_c
         assert refused["error"]["code"] == "invalid_argument"
 
     assert workspace.broker.state.orders[order_id].status == "ACCEPTED"
-
-
-def test_a_day_session_shows_only_bars_of_days_that_are_over() -> None:
-    workspace, _, session, _ = opened(start="2025-01-06T20:59:00Z", frequency="1d")
-    assert (
-        ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"]
-        == "2025-01-03T21:00:00Z"
-    )
-
-    ask(workspace, "PMB.session.step", **session)
-    assert (
-        ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"]
-        == "2025-01-06T21:00:00Z"
-    )
-
-
-def test_the_summary_has_the_share_of_commands_that_were_refused() -> None:
-    workspace, _, session, both = opened(
-        start="2025-01-06T21:00:00Z", end_ts="2025-01-31", frequency="1d"
-    )
-    ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 100))
-    catalogue().answer(workspace, "PMB.order.place", {**both, "order": wanted("BUY", "CSTL", 100)})
-    ask(workspace, "PMB.session.step", **session, step=10)
-    summary = ask(workspace, "PMB.session.summary", **session)
-
-    assert summary["invalid_action_rate"] == pytest.approx(1 / 3)
 
 
 def test_locked_and_borrowed_amounts_are_shown_and_events_are_in_dollars_and_moments() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.values import dumps_canonical, sha256_hex
+from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, SymbolRow
@@ -21,6 +22,7 @@ from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
 from ktdeval_qfinzero.pmb.state_events import BrokerState, Event
 from ktdeval_qfinzero.timestamps import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
+from qfinzero_calls import ask
 from qfinzero_margin import ids_for
 from qfinzero_memory import MemoryPrices
 from qfinzero_world import at, small_dataset
@@ -179,6 +181,13 @@ class Play:
         return self.broker.execute(
             command, {**ids_for(command, self.session_id, self.account_id), **given}
         )
+
+    def ask(self, name: str, **given: Any) -> None:
+        """Call an operation about the account or its session, whose answer is `answer`."""
+        ids = {"account_id": self.account_id, "session_id": self.session_id}
+        takes = catalogue().find(name).takes.__struct_fields__
+        own = {key: value for key, value in ids.items() if key in takes}
+        self.answer = ask(self.workspace, name, **own, **given)
 
     def order(
         self, side: str, order_type: str, qty: int = 100, symbol: str = "AVLN", **more: Any

@@ -1,7 +1,7 @@
 """Plays in YAML: what is done with a broker, line by line, and what is true after each line.
 
 The first name of a line says what is done: a market and its session (`minutes`, `days`), a method
-of `Play`, or `look`. All others are facts: a path from the play, such as `account/fees_e4` or
+of `Play`, such as `ask` with its `answer`, or `look`. All others are facts: a path from the play, such as `account/fees_e4` or
 `ord-000001/status`, or one of `FACTS`, with its value. `refused` has words of the refusal.
 """
 
@@ -14,12 +14,22 @@ from typing import Any
 
 import pytest
 
-from ktdeval_qfinzero.data.rows import BorrowRow, DealRow, DividendRow, SplitRow
+from ktdeval_qfinzero.data.rows import Bars, BorrowRow, DealRow, DividendRow, SplitRow
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.broker_types import Order
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import moment_text
-from qfinzero_broker_play import FLAT, Play, Row, by_days, market, minutes, types, with_rules
+from qfinzero_broker_play import (
+    FLAT,
+    Play,
+    Row,
+    at_prices,
+    by_days,
+    market,
+    minutes,
+    types,
+    with_rules,
+)
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants
 from qfinzero_world import at, small_dataset
@@ -125,6 +135,7 @@ FACTS: Mapping[str, Callable[..., Any]] = {
     "prices": lambda play: play.prices(),
     "held": lambda play, symbol="AVLN": play.held(symbol),
     "forbidden": lambda play: [contract for _, contract in sorted(play.state.do_not_exercise)],
+    "shown": lambda play: [order["order_id"] for order in play.answer["orders"]],
     "now": lambda play: moment_text(play.broker.clock.as_of_ns),
     "marks": lambda play, symbol: play.broker.engine.marks()[f"STOCK:{symbol}"],
     "session": lambda play, name: getattr(play.state.sessions[play.session_id], name),
@@ -179,8 +190,15 @@ def arguments_of(given: Line) -> dict[str, Any]:
 
 def of_minutes(given: Line) -> Play:
     """Minutes from the open of Monday 2025-01-06 on, by symbol."""
-    bars = {symbol: minutes(list(map(row, rows))) for symbol, rows in given["bars"].items()}
+    bars = {symbol: bars_of(rows) for symbol, rows in given["bars"].items()}
     return Play(market(bars, **rows_of(given)), **arguments_of(given))
+
+
+def bars_of(rows: Any) -> Bars:
+    """Return bars of minutes, one after the other or by moment."""
+    if isinstance(rows, dict):
+        return at_prices(list(map(at, rows)), list(rows.values()))
+    return minutes(list(map(row, rows)))
 
 
 def of_days(given: Line) -> Play:

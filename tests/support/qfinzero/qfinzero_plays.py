@@ -167,11 +167,12 @@ def row(value: Any) -> Row | None:
 
 def rows_of(given: Line) -> dict[str, Any]:
     """Return the rows of a market: corporate actions and shares to borrow."""
-    return {
-        name: [kind(*map(read_cell, values)) for values in given[name]]
-        for name, kind in ROWS.items()
-        if name in given
-    }
+    made: dict[str, Any] = {}
+    for name, kind in ROWS.items():
+        if name in given:
+            made[name] = [kind(*map(read_cell, values)) for values in given[name]]
+
+    return made
 
 
 def read_cell(value: Any) -> Any:
@@ -201,15 +202,17 @@ def bars_of(rows: Any) -> Bars:
     return minutes(list(map(row, rows)))
 
 
+def price_of(value: Any) -> Any:
+    """Return a day's price, its open and close, or its whole row."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def of_days(given: Line) -> Play:
     """Days from Friday 2025-01-03 on, one before the session, by symbol."""
     own = {name: read_cell(value) for name, value in arguments_of(given).items()}
     longest = max(map(len, given["bars"].values()))
     own = {"days": longest - 1, "config": {}, **own}
-    prices = {
-        symbol: [tuple(price) if isinstance(price, list) else price for price in bars]
-        for symbol, bars in given["bars"].items()
-    }
+    prices = {symbol: list(map(price_of, bars)) for symbol, bars in given["bars"].items()}
     return by_days(prices, **own, **rows_of(given))
 
 

@@ -104,13 +104,12 @@ def _in_words(attribute: str, value: Any) -> Any:
 
 def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
     """An account at the last prices."""
-    marks = engine.marks()
     session = engine.session
     today = engine.hours.session_day(engine.now_ns + 1)
-    margin = margin_state(account, marks, engine.rules_of(account), today)
+    margin = margin_state(account, engine.marks(), engine.rules_of(account), today)
 
     held = [position for position in account.positions.values() if position.qty]
-    values = [position.value_e4(marks[position.instrument.id]) for position in held]
+    value_e4 = margin.long_value_e4 - margin.short_value_e4
     cost_e4 = sum(position.cost_e4 for position in held)
     realized_e4 = sum(position.realized_e4 for position in account.positions.values())
     due = account.margin_call_due
@@ -125,8 +124,8 @@ def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
         session_id=session.id if session is not None and runs else None,
         unsettled_cash=dollars(account.cash_e4 - account.settled_e4(today)),
         equity=dollars(margin.equity_e4),
-        long_value=dollars(sum(value for value in values if value > 0)),
-        short_value=dollars(-sum(value for value in values if value < 0)),
+        long_value=dollars(margin.long_value_e4),
+        short_value=dollars(margin.short_value_e4),
         initial_requirement=dollars(margin.initial_e4),
         maintenance_requirement=dollars(margin.maintenance_e4),
         reserved=dollars(reserved_e4(engine, account.id)),
@@ -134,7 +133,7 @@ def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
         margin_status="OK" if due is None else "MARGIN_CALL",
         margin_call_due=None if due is None else due.isoformat(),
         realized_pnl=dollars(realized_e4),
-        unrealized_pnl=dollars(sum(values) - cost_e4),
+        unrealized_pnl=dollars(value_e4 - cost_e4),
         total_pnl=dollars(margin.equity_e4 - account.initial_cash_e4),
         num_positions=len(held),
         num_open_orders=_count_working(engine.state, "account_id", account.id),

@@ -245,20 +245,7 @@ def _finance(engine: Engine, account: Account) -> None:
 
 def _record_close(engine: Engine, account: Account, session: Session | None) -> None:
     """Record an account at this close; `session` is its running session, if it has one."""
-    marks = engine.marks()
-    state = margin_state(account, marks, engine.rules_of(account))
-    long_value_e4 = 0
-    short_value_e4 = 0
-    for name, position in account.positions.items():
-        if not position.qty:
-            continue
-
-        value_e4 = position.value_e4(marks[name])
-        if value_e4 > 0:
-            long_value_e4 += value_e4
-        else:
-            short_value_e4 -= value_e4
-
+    state = margin_state(account, engine.marks(), engine.rules_of(account))
     closed = DayClosed(
         account_id=account.id,
         session_id="" if session is None else session.id,
@@ -266,8 +253,8 @@ def _record_close(engine: Engine, account: Account, session: Session | None) -> 
         next_day=days.settlement_day(engine.hours, engine.day).isoformat(),
         cash_e4=account.cash_e4,
         equity_e4=state.equity_e4,
-        long_value_e4=long_value_e4,
-        short_value_e4=short_value_e4,
+        long_value_e4=state.long_value_e4,
+        short_value_e4=state.short_value_e4,
         maintenance_e4=state.maintenance_e4,
     )
     engine.emit(closed)

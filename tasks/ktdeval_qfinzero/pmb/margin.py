@@ -82,6 +82,8 @@ class MarginState:
     """An account's margin at given marks. A deficit above 0 causes a margin call."""
 
     equity_e4: int
+    long_value_e4: int  #: market value of long and short positions, both positive
+    short_value_e4: int
     initial_e4: int
     maintenance_e4: int
     buying_power_e4: int
@@ -111,6 +113,7 @@ def margin_state(
     portfolio = portfolio_of(account, marks)
     equity = portfolio.equity_e4
     required = portfolio_requirements(portfolio, rules.margin)
+    values = [holding.value_e4 for holding in portfolio.holdings.values()]
 
     if account.type == "CASH":
         power = account.settled_e4(today) - portfolio.secured_e4()
@@ -121,6 +124,8 @@ def margin_state(
 
     return MarginState(
         equity_e4=equity,
+        long_value_e4=sum(value for value in values if value > 0),
+        short_value_e4=-sum(value for value in values if value < 0),
         initial_e4=required.initial_e4,
         maintenance_e4=required.maintenance_e4,
         buying_power_e4=max(0, power),

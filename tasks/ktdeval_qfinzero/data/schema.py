@@ -258,12 +258,8 @@ class MarketTable:
         self, connection: duckdb.DuckDBPyConnection, source: str, number: str = "rowid"
     ) -> list[Fault]:
         """Return the rows of a stored or registered table that break a rule."""
-        cases: list[str] = []
-        for place, rule in enumerate(self.rules):
-            cases.append(f"WHEN NOT coalesce({rule.holds}, false) THEN {place}")
-
         found = connection.execute(
-            f"SELECT * FROM (SELECT {number}, CASE {' '.join(cases)} END AS rule FROM {source})"  # noqa: S608 - constants
+            f"SELECT * FROM (SELECT {number}, {first_broken(self.rules)} AS rule FROM {source})"  # noqa: S608 - constants
             " WHERE rule IS NOT NULL ORDER BY 1"
         ).fetchall()
         return [
@@ -331,14 +327,22 @@ def _declared() -> Mapping[str, Any]:
     return parse_yaml(path.read_bytes(), str(path))
 
 
-def _rules(declared: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
-    own_words = _declared()["words"]
-    rules: list[Rule] = []
-    for rule in declared:
-        texts = [Template(str(text)).substitute(own_words) for text in rule]
-        rules.append(Rule(*texts))
+def fill_words(text: str) -> str:
+    """Return a text with the words of the schema for each `$word`."""
+    return Template(text).substitute(_declared()["words"])
 
-    return tuple(rules)
+
+def _rules(declared: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
+    return tuple(Rule(*map(fill_words, rule)) for rule in declared)
+
+
+def first_broken(rules: Iterable[Rule]) -> str:
+    """Return the expression for the number of the first rule that a row breaks; NULL if none is."""
+    cases: list[str] = []
+    for place, rule in enumerate(rules):
+        cases.append(f"WHEN NOT coalesce({rule.holds}, false) THEN {place}")
+
+    return f"CASE {' '.join(cases)} END"
 
 
 def _table(name: str, declared: Mapping[str, Any]) -> MarketTable:

@@ -18,7 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
@@ -28,11 +27,12 @@ from ktdeval.values import build, read_blocks
 from ktdeval.values.tables.rows import LONGEST_LINE
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
-from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
+from ktdeval_qfinzero.data.ingest_bars import STATEMENTS, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, table_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.problems import DatasetRefused, ProblemList
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
+from ktdeval_qfinzero.data.schema import fill_words, memory
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from qfinzero_store_play import equal_bars
@@ -251,23 +251,55 @@ def test_an_update_through_files_gives_what_all_files_at_once_give(tmp_path: Pat
 # ---- prices
 
 
+class Cells:
+    """Reads cells by the statements that read the columns of bars."""
+
+    def __init__(self) -> None:
+        self.connection = memory()
+        self.connection.execute(fill_words(STATEMENTS))
+        self.connection.execute("SET VARIABLE unit = 1::DOUBLE")
+
+    def prices(self, texts: Sequence[str], *, rounded: bool) -> list[int | None]:
+        self.connection.execute("SET VARIABLE rounded = ?", (rounded,))
+        found = self.connection.execute("SELECT price_e4(unnest(?::VARCHAR[]))", (texts,))
+        prices = [price for (price,) in found.fetchall()]
+        assert prices == [price_e4(text, rounded=rounded) for text in texts]
+        return prices
+
+    def moments(self, texts: Sequence[str]) -> list[tuple[int, str]]:
+        """Moment and form of each text; the form of those that are malformed is empty."""
+        self.connection.execute("DELETE FROM given")
+        self.connection.execute(
+            "INSERT INTO given (time) SELECT unnest(?::VARCHAR[])", (list(texts),)
+        )
+        found = {
+            text: (ns, form) for text, ns, form in self.connection.execute("FROM times").fetchall()
+        }
+        return [found[text] for text in texts]
+
+
+@pytest.fixture(scope="module")
+def read_cells() -> Cells:
+    return Cells()
+
+
 @given(st.decimals(0, 99_999_999_999, places=4, allow_nan=False))
 @settings(max_examples=60)
-def test_prices_are_exact(price: Decimal) -> None:
-    values, bad, _ = prices_e4(pa.array([f"{price:f}", f"{price:f}000"]), rounded=False)
-    assert values.tolist() == [int(price * 10_000)] * 2
-    assert not bad.any()
+def test_prices_are_exact(read_cells: Cells, price: Decimal) -> None:
+    prices = read_cells.prices([f"{price:f}", f"{price:f}000"], rounded=False)
+    assert prices == [int(price * 10_000)] * 2
 
 
 @given(st.decimals(0, 10**9, places=9, allow_nan=False))
 @settings(max_examples=60)
-def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(price: Decimal) -> None:
-    _, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=False)
-    assert bad[0] == (price.quantize(Decimal("0.0001")) != price)
+def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(
+    read_cells: Cells, price: Decimal
+) -> None:
+    (exact,) = read_cells.prices([f"{price:f}"], rounded=False)
+    assert (exact is None) == (price.quantize(Decimal("0.0001")) != price)
 
-    values, bad, _ = prices_e4(pa.array([f"{price:f}"]), rounded=True)
-    assert values[0] == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
-    assert not bad[0]
+    (nearest,) = read_cells.prices([f"{price:f}"], rounded=True)
+    assert nearest == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
 
 
 @pytest.mark.exhaustive
@@ -327,8 +359,8 @@ NO_PRICES = [
 
 
 @pytest.mark.parametrize("rounded", [False, True])
-def test_a_value_that_is_not_a_plain_price_is_none(rounded: bool) -> None:
-    assert prices_e4(pa.array(NO_PRICES), rounded=rounded)[1].all()
+def test_a_value_that_is_not_a_plain_price_is_none(read_cells: Cells, rounded: bool) -> None:
+    assert read_cells.prices(NO_PRICES, rounded=rounded) == [None] * len(NO_PRICES)
 
 
 def test_a_float_from_another_program_is_reported_and_not_trimmed(tmp_path: Path) -> None:
@@ -353,15 +385,14 @@ def test_a_float_from_another_program_is_reported_and_not_trimmed(tmp_path: Path
     st.sampled_from(["Z", "", "+00:00", "-05:00", "+05:30"]),
 )
 @settings(max_examples=60)
-def test_moments_match_the_service(moment: datetime, offset: str) -> None:
+def test_moments_match_the_service(read_cells: Cells, moment: datetime, offset: str) -> None:
     text = moment.isoformat(timespec="microseconds") + offset
     expected = parse_moment(text, "x")
-    ns = str(expected)
-    values, days, bad = moments(pa.array([text, ns, text]))
+    form = "moment" if offset else "clock"
+    read = read_cells.moments([text, str(expected)])
 
-    assert values.tolist() == [expected] * 3
-    assert not days.any()
-    assert not bad.any()
+    assert read == [(expected, form), (expected, "moment")]
+    assert [moment_of(text), moment_of(str(expected))] == [expected] * 2
 
 
 SECONDS = "1736173800"
@@ -377,11 +408,13 @@ NO_MOMENTS = [
 ]
 
 
-def test_an_invalid_moment_is_none_and_affects_no_other() -> None:
+def test_an_invalid_moment_is_none_and_affects_no_other(read_cells: Cells) -> None:
+    good = "2025-01-06T14:30:00Z"
     for text in (*NO_MOMENTS, SECONDS, MILLISECONDS, "9" * 19):
-        values, _, bad = moments(pa.array(["2025-01-06T14:30:00Z", text, "2025-01-06T14:31:00Z"]))
-        assert bad.tolist() == [False, True, False], text
-        assert values[[0, 2]].tolist() == [at("2025-01-06T14:30:00Z"), at("2025-01-06T14:31:00Z")]
+        first, (_, form) = read_cells.moments([good, text])
+        assert form == "", text
+        assert moment_of(text) is None
+        assert first == (at(good), "moment")
 
 
 def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:

@@ -14,13 +14,21 @@ surplus call) and `foc` (closing answer).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
-from itertools import combinations
 from types import MappingProxyType
 from typing import Final
 
 from ktdeval.values import JsonValue
+from ktdeval_qfinzero.scoring.public_code import (
+    FIRST_SEGMENT_SCORE,
+    OTHER_TOOL_SCORE,
+    best_score,
+    fitting_calls,
+    inverted_share,
+    mean_or_zero,
+    taken_positions,
+)
 from ktdeval_qfinzero.scoring.types import (
     REFUSAL_NAMES,
     AnswerScores,
@@ -51,8 +59,6 @@ WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
         "foc": 0.05,
     }
 )
-_OTHER_TOOL_SCORE: Final = 0.5
-_FIRST_SEGMENT_SCORE: Final = 0.3
 _SURPLUS_COST: Final = 0.2
 
 
@@ -101,20 +107,14 @@ def score_calling(
     terms = {
         "jv": validity,
         "foc": closing,
-        "tm": _mean(_best_tool(calls, gold) for gold in task.calls),
-        "pa": _mean(_params(calls, gold) for gold in task.calls),
-        "ta": _mean(_times_score(calls, gold) for gold in task.calls),
-        "ec": _mean(_best_address(calls, gold) for gold in task.calls),
+        "tm": mean_or_zero(best_score(calls, gold, _tool_score) for gold in task.calls),
+        "pa": mean_or_zero(_params(calls, gold) for gold in task.calls),
+        "ta": mean_or_zero(_times_score(calls, gold) for gold in task.calls),
+        "ec": mean_or_zero(best_score(calls, gold, _address) for gold in task.calls),
         "cos": _order_score(calls, task.calls),
         "ocp": max(0.0, 1.0 - _SURPLUS_COST * surplus),
     }
     return _weighted_scores(terms, failures)
-
-
-def _mean(values: Iterable[float]) -> float:
-    """Mean of at least one value."""
-    values = list(values)
-    return math.fsum(values) / len(values)
 
 
 def _read_call(call: JsonValue) -> _ParsedCall:
@@ -166,18 +166,9 @@ def _tool_score(call: _ParsedCall, gold: GoldCall) -> float:
 
     family = registry_family(call.name)
     if family is not None and family == registry_family(gold.tool):
-        return _OTHER_TOOL_SCORE
+        return OTHER_TOOL_SCORE
 
     return 0.0
-
-
-def _best_tool(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
-    return max((_tool_score(call, gold) for call in calls), default=0.0)
-
-
-def _candidates(calls: Sequence[_ParsedCall], gold: GoldCall) -> list[_ParsedCall]:
-    """Calls of the expected tool or of another one of its family."""
-    return [call for call in calls if _tool_score(call, gold) > 0]
 
 
 def _params_score(call: _ParsedCall, gold: GoldCall) -> float:
@@ -185,25 +176,30 @@ def _params_score(call: _ParsedCall, gold: GoldCall) -> float:
 
 
 def _params(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
-    return max((_params_score(call, gold) for call in _candidates(calls, gold)), default=0.0)
+    return best_score(fitting_calls(calls, gold, _tool_score), gold, _params_score)
 
 
 def _times_score(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
     if not gold.times:
         return 1.0
 
-    of_tool = (call for call in calls if call.name == gold.tool)
-    return max((_fields(call.params, gold) for call in of_tool), default=0.0)
+    return best_score([call for call in calls if _is_of_tool(call, gold)], gold, _fields)
 
 
-def _fields(params: Mapping[str, JsonValue], gold: GoldCall) -> float:
+def _is_of_tool(call: _ParsedCall, gold: GoldCall) -> bool:
+    return call.name == gold.tool
+
+
+def _fields(call: _ParsedCall, gold: GoldCall) -> float:
     """Mean score of the time fields; 1 without any."""
     fields = time_fields(gold.times)
     tolerance = tolerance_of(gold.times)
     if not fields:
         return 1.0
 
-    return _mean(_field(params.get(name), expected, tolerance) for name, expected in fields.items())
+    return mean_or_zero(
+        _field(call.params.get(name), expected, tolerance) for name, expected in fields.items()
+    )
 
 
 def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
@@ -230,11 +226,7 @@ def _address(call: _ParsedCall, gold: GoldCall) -> float:
         return 1.0
 
     first_segment = expected.partition("/")[0]
-    return _FIRST_SEGMENT_SCORE if given.startswith(first_segment) else 0.0
-
-
-def _best_address(calls: Sequence[_ParsedCall], gold: GoldCall) -> float:
-    return max(_address(call, gold) for call in calls)
+    return FIRST_SEGMENT_SCORE if given.startswith(first_segment) else 0.0
 
 
 def _logged_failures(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> set[str]:
@@ -244,19 +236,19 @@ def _logged_failures(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) ->
     failures: set[str] = set()
     for gold in golds:
         failures |= _tool_failures(calls, gold)
-        address = _best_address(calls, gold)
+        address = best_score(calls, gold, _address)
         if address < 1:
             failures.add("wrong_endpoint" if address > 0 else "hallucinated_endpoint")
 
-        fits = _candidates(calls, gold)
+        fits = fitting_calls(calls, gold, _tool_score)
         best = max(fits, key=lambda call: _params_score(call, gold), default=None)
         if best is not None and _params_score(best, gold) > 0:
             failures |= reference_failures(best.params, gold.required, CALLING_RULES)
 
-        if any(call.name == gold.tool and _fields(call.params, gold) < 1 for call in calls):
+        if any(_is_of_tool(call, gold) and _fields(call, gold) < 1 for call in calls):
             failures.add("wrong_time_value")
 
-    positions = _positions(calls, golds)
+    positions = taken_positions(calls, golds, _is_of_tool)
     if len(positions) > 1 and inverted_share(positions) > 0:
         failures.add("wrong_call_order")
 
@@ -281,25 +273,5 @@ def _order_score(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> flo
     if len(golds) <= 1:
         return 1.0
 
-    positions = _positions(calls, golds)
+    positions = taken_positions(calls, golds, _is_of_tool)
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 0.0
-
-
-def _positions(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> list[int]:
-    """For each expected call in turn the first position of its name that no earlier one took;
-    absent names are left out.
-    """
-    taken: list[int] = []
-    for gold in golds:
-        for index, call in enumerate(calls):
-            if call.name == gold.tool and index not in taken:
-                taken.append(index)
-                break
-
-    return taken
-
-
-def inverted_share(positions: Sequence[int]) -> float:
-    """Share of pairs of at least two positions that stand in falling order."""
-    pairs = list(combinations(positions, 2))
-    return sum(first > second for first, second in pairs) / len(pairs)

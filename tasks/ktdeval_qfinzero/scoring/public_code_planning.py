@@ -19,7 +19,15 @@ from types import MappingProxyType
 from typing import Final
 
 from ktdeval.values import JsonValue
-from ktdeval_qfinzero.scoring.public_code_calling import inverted_share
+from ktdeval_qfinzero.scoring.public_code import (
+    FIRST_SEGMENT_SCORE,
+    OTHER_TOOL_SCORE,
+    best_score,
+    fitting_calls,
+    inverted_share,
+    mean_or_zero,
+    taken_positions,
+)
 from ktdeval_qfinzero.scoring.types import (
     PLANNING_ENDPOINTS,
     RUN_IDS,
@@ -48,8 +56,6 @@ WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
 _RECOVERY_TASKS: Final = frozenset({"ms-005", "ms-009", "ms-020"})
 _RUN_ID_PLACEHOLDERS: Final = tuple(f"{{{name}}}" for name in RUN_IDS)
 _PATH_IDS: Final = ("{order_id}", "{event_id}", "{news_id}")
-_OTHER_TOOL_SCORE: Final = 0.5
-_FIRST_SEGMENT_SCORE: Final = 0.3
 _SURPLUS_COST: Final = 0.15
 
 
@@ -88,10 +94,10 @@ def score_planning(
     surplus = max(0, len(predicted) - len(steps))
     recovers = not is_recovery or _recovers(calls, steps)
     terms = {
-        "tm_name_only": _mean_or_zero([_best_name(calls, step) for step in steps]),
-        "tm": _mean_or_zero([_best_tool(calls, step) for step in steps]),
-        "pa": _mean_or_zero([_params(calls, step) for step in steps]),
-        "ta": _mean_or_zero([_times_score(calls, step) for step in steps]),
+        "tm_name_only": mean_or_zero([best_score(calls, step, _name_score) for step in steps]),
+        "tm": mean_or_zero([best_score(calls, step, _tool_score) for step in steps]),
+        "pa": mean_or_zero([_params(calls, step) for step in steps]),
+        "ta": mean_or_zero([_times_score(calls, step) for step in steps]),
         "ss": 1.0,
         "er": 1.0,
         "dc": _dependencies(calls, task.calls),
@@ -114,16 +120,11 @@ def score_planning(
     return _weighted_scores(terms, failures)
 
 
-def _mean_or_zero(values: Sequence[float]) -> float:
-    """Mean of values, 0 without any."""
-    return math.fsum(values) / (len(values) or 1)
-
-
 def _recovers(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> bool:
     """Whether some call is of the family of the second step, which must be tried again."""
     if len(steps) < 2:
         return False
-    return bool(_candidates(calls, steps[1]))
+    return bool(fitting_calls(calls, steps[1], _name_score))
 
 
 def _weighted_scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> AnswerScores:
@@ -189,26 +190,23 @@ def _substitute_values(value: JsonValue, run_context: Mapping[str, str]) -> Json
     return value
 
 
-def _name_score(name: str, expected: str) -> float:
-    if name == expected:
+def _name_score(call: _ParsedCall, step: GoldCall) -> float:
+    if call.name == step.tool:
         return 1.0
-    return _OTHER_TOOL_SCORE if prefix_family(name) == prefix_family(expected) else 0.0
+    return OTHER_TOOL_SCORE if _is_of_family(call, step) else 0.0
 
 
-def _best_name(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
-    return max((_name_score(call.name, step.tool) for call in calls), default=0.0)
+def _is_of_family(call: _ParsedCall, step: GoldCall) -> bool:
+    """Whether a call is of the expected tool or of another one of its family."""
+    return prefix_family(call.name) == prefix_family(step.tool)
 
 
 def _tool_score(call: _ParsedCall, step: GoldCall) -> float:
     """Weighted sum of the scores of name, address and method."""
-    name = _name_score(call.name, step.tool)
+    name = _name_score(call, step)
     address = _address(call.address, step.endpoint)
     method = float(not call.method or call.method == (step.method or "").upper())
     return 0.5 * name + 0.3 * address + 0.2 * method
-
-
-def _best_tool(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
-    return max((_tool_score(call, step) for call in calls), default=0.0)
 
 
 def _address(given: str, expected: str | None) -> float:
@@ -222,20 +220,15 @@ def _address(given: str, expected: str | None) -> float:
     if len(left) == len(right):
         return sum(a == b for a, b in zip(left, right, strict=True)) / len(left)
 
-    return _FIRST_SEGMENT_SCORE if left[:1] == right[:1] else 0.0
+    return FIRST_SEGMENT_SCORE if left[:1] == right[:1] else 0.0
 
 
 def _segments(address: str) -> list[str]:
     return [part for part in address.lower().split("/") if part]
 
 
-def _candidates(calls: Sequence[_ParsedCall], step: GoldCall) -> list[_ParsedCall]:
-    """Calls of the expected tool or of another one of its family."""
-    return [call for call in calls if _name_score(call.name, step.tool) > 0]
-
-
 def _params(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
-    return max((_args_score(call, step) for call in _candidates(calls, step)), default=0.0)
+    return best_score(fitting_calls(calls, step, _name_score), step, _args_score)
 
 
 def _args_score(call: _ParsedCall, step: GoldCall) -> float:
@@ -250,7 +243,7 @@ def _args_score(call: _ParsedCall, step: GoldCall) -> float:
 def _times_score(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
     if not time_fields(step.times):
         return 1.0
-    return max((_fields(call, step) for call in _candidates(calls, step)), default=0.0)
+    return best_score(fitting_calls(calls, step, _name_score), step, _fields)
 
 
 def _fields(call: _ParsedCall, step: GoldCall) -> float:
@@ -261,7 +254,7 @@ def _fields(call: _ParsedCall, step: GoldCall) -> float:
         _field(args.get(name), expected, tolerance)
         for name, expected in time_fields(step.times).items()
     ]
-    return math.fsum(scores) / len(scores)
+    return mean_or_zero(scores)
 
 
 def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
@@ -286,7 +279,7 @@ def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
     that misses a time counts.
     """
     failures: set[str] = set()
-    tool = _best_tool(calls, step)
+    tool = best_score(calls, step, _tool_score)
     if tool <= 0:
         failures.add("missing_call")
     elif tool < 0.5:
@@ -294,7 +287,7 @@ def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
     elif tool < 1:
         failures.add("wrong_tool_action")
 
-    candidates = _candidates(calls, step)
+    candidates = fitting_calls(calls, step, _name_score)
     best = max(candidates, key=lambda call: _args_score(call, step), default=None)
     if best is not None and best.args is not None and _args_score(best, step) > 0:
         failures |= reference_failures(best.args, step.required, PLANNING_RULES)
@@ -312,21 +305,17 @@ def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> fl
     if not calls:
         return 1.0
 
-    named = [1.0 if _names_ids(_candidates(calls, step), step) else 0.5 for step in steps]
-    return 0.6 * _order_score(calls, steps) + 0.4 * _mean_or_zero(named)
+    named = [
+        1.0 if _names_ids(fitting_calls(calls, step, _name_score), step) else 0.5 for step in steps
+    ]
+    return 0.6 * _order_score(calls, steps) + 0.4 * mean_or_zero(named)
 
 
 def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
     """1 less the share of inverted pairs, where each step in turn takes the first call of its
     family that is left.
     """
-    positions: list[int] = []
-    for step in steps:
-        for index, call in enumerate(calls):
-            if index not in positions and _name_score(call.name, step.tool) > 0:
-                positions.append(index)
-                break
-
+    positions = taken_positions(calls, steps, _is_of_family)
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0
 
 

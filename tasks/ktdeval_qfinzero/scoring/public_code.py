@@ -1,0 +1,54 @@
+"""Rules that the public code of both suites shares: means, best scores of any call, order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from typing import Final, TypeVar
+
+from ktdeval_qfinzero.scoring.types import GoldCall
+
+OTHER_TOOL_SCORE: Final = 0.5
+FIRST_SEGMENT_SCORE: Final = 0.3
+
+Call = TypeVar("Call")
+ScoreCall = Callable[[Call, GoldCall], float]
+
+
+def mean_or_zero(values: Iterable[float]) -> float:
+    """Mean of values, 0 without any."""
+    values = list(values)
+    return math.fsum(values) / (len(values) or 1)
+
+
+def best_score(calls: Iterable[Call], gold: GoldCall, score: ScoreCall[Call]) -> float:
+    """Best score that a call gets for an expected one, 0 without any call."""
+    return max((score(call, gold) for call in calls), default=0.0)
+
+
+def fitting_calls(calls: Sequence[Call], gold: GoldCall, score: ScoreCall[Call]) -> list[Call]:
+    """Calls that score at all: those of the expected tool or of another one of its family."""
+    return [call for call in calls if score(call, gold) > 0]
+
+
+def taken_positions(
+    calls: Sequence[Call], golds: Sequence[GoldCall], fits: Callable[[Call, GoldCall], bool]
+) -> list[int]:
+    """For each expected call in turn the first position of a call that fits and that no earlier one
+    took; those without a call are left out.
+    """
+    taken: list[int] = []
+    for gold in golds:
+        for index, call in enumerate(calls):
+            if index not in taken and fits(call, gold):
+                taken.append(index)
+                break
+
+    return taken
+
+
+def inverted_share(positions: Sequence[int]) -> float:
+    """Share of pairs of at least two positions that stand in falling order."""
+    pairs = list(combinations(positions, 2))
+    return sum(first > second for first, second in pairs) / len(pairs)

@@ -57,7 +57,7 @@ class DatasetFinding:
         return f"{self.severity}: {self.where}: {self.message}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _DatasetCheck:
     manifest: DatasetManifest
     hours: TradingHours

@@ -12,7 +12,7 @@ from ktdeval_judge.printed_figure import JudgedFigure
 
 FORMAT = "judge"
 JUDGE = "judge.json"
-TEAR_SHEET = "tear-sheet.html"  #: of an account value alone, beside the document
+TEAR_SHEET = "tear-sheet.html"  #: of the account, beside the document
 JUDGE_VERSION = format_version(FORMAT)
 
 

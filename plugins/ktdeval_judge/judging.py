@@ -111,7 +111,8 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
         track = _track(declared, settings, snapshot)
         document = _judge_nav(declared, track, settings, snapshot)
         if settings.out is not None:
-            _write_nav(document, track, snapshot, settings.out)
+            make_folder(settings.out)
+            _write_files(document, track, snapshot, settings.out)
         return document, settings.out
 
     if snapshot is None:
@@ -160,7 +161,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     )
     further = _shared_fields(track, judged, settings.luck)
     document = executed_document(declared, made, executed, snapshot, trading, further)
-    write_atomic(executed.folder / JUDGE, dumps_pretty(to_plain(document)))
+    _write_files(document, track, snapshot, executed.folder)
     return document, executed.folder
 
 
@@ -318,15 +319,14 @@ def _judge_nav(
     )
 
 
-def _write_nav(
+def _write_files(
     document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
 ) -> None:
-    """Write the document of a judged NAV into a folder, and its tear sheet if it is daily."""
-    make_folder(out)
+    """Write the document of a judgement into a folder, and its tear sheet if it is daily."""
     write_atomic(out / JUDGE, dumps_pretty(to_plain(document)))
     # pages need Jinja2, answers do not
-    make_sheet = later("ktdeval_judge.nav_sheet:nav_sheet")()
-    page = make_sheet(track, document.source, snapshot, document.notes)
+    make_sheet = later("ktdeval_judge.tear_sheet:judged_sheet")()
+    page = make_sheet(track, document, snapshot)
     if page is None:
         (out / TEAR_SHEET).unlink(missing_ok=True)
     else:

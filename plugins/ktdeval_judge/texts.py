@@ -516,7 +516,7 @@ def _missing(file: JudgeFile) -> Iterator[str]:
 def _next(file: JudgeFile, folder: Path | None) -> Iterator[str]:
     if folder is not None:
         yield f"folder  {folder}"
-    if folder is not None and file.form == "nav":
+    if folder is not None:
         page = str(folder / TEAR_SHEET)
         if not Path(page).exists():
             page = f"none: a tear sheet needs {MIN_RETURNS} daily returns or more"

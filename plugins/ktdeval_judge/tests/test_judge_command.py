@@ -62,6 +62,12 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
 
     again = terminal.out("judge", out)
     assert again == text
+    page = (out / "tear-sheet.html").read_text()
+    answer, _, figures = text.partition("\n\n")
+    assert f'<p class="verdict">{" ".join(answer.split())}</p>'.replace("'", "&#39;") in page
+    for line in figures.split("\nfolder")[0].splitlines():
+        assert not line or line.split("  ")[0].strip() in " ".join(page.split()), line
+
     report = terminal.report("judge", out)
     parts = report["return_parts"]
     assert set(parts) == {"common", "industry", "style", "selection", "trading"}

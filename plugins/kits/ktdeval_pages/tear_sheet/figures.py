@@ -80,7 +80,7 @@ def performance(track: Track) -> dict[str, MetricValue]:
     found["beta"] = stats.beta(track.returns, market)
     ratio = stats.information_ratio(track.returns, market, track.days_a_year, track.resolution)
     active = track.returns - market
-    found["information_ratio"] = _with_band(ratio, active, track.days_a_year, track.resolution)
+    found["information_ratio"] = _with_interval(ratio, active, track.days_a_year, track.resolution)
     return found
 
 
@@ -109,7 +109,7 @@ def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[
         "total_return": stats.total_return(levels),
         "cagr": cagr,
         "volatility": stats.volatility(returns, days_a_year),
-        "sharpe": _with_band(sharpe, returns, days_a_year, resolution),
+        "sharpe": _with_interval(sharpe, returns, days_a_year, resolution),
         "sortino": sortino,
         "max_drawdown": stats.max_drawdown(levels),
         "calmar": calmar,
@@ -117,20 +117,23 @@ def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[
     }
 
 
-def _with_band(
+def _with_interval(
     ratio: MetricValue, returns: FloatArray, days_a_year: int, resolution: float
 ) -> MetricValue:
-    """Return a Sharpe ratio of returns with `low` and `high` of its 95 % interval in the detail: that of the
-    rolling ratio, over all days.
+    """Return a Sharpe ratio of returns with `low` and `high` of its 95 % interval in the detail;
+    undefined where a short track has none.
     """
-    if ratio.value is None or len(returns) < 2:
+    if ratio.value is None:
         return ratio
 
-    whole = stats.rolling_sharpe(returns, len(returns), days_a_year, resolution)
-    low, high = float(whole.low[-1]), float(whole.high[-1])
-    if not math.isfinite(high - low):
-        return ratio
-    return MetricValue(ratio.value, ratio.n, detail={"low": low, "high": high})
+    interval = stats.Bootstrap(returns, resolution=resolution).ratio(days_a_year)
+    if interval.low is not None and interval.high is not None:
+        return MetricValue(
+            ratio.value, ratio.n, detail={"low": interval.low, "high": interval.high}
+        )
+    if len(returns) < _MIN_YEARLY_DAYS:
+        return MetricValue(None, ratio.n, interval.reason or "no interval")
+    return ratio
 
 
 @dataclass(frozen=True)

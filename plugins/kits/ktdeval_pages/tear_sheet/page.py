@@ -49,6 +49,8 @@ class SheetFacts:
     command: str  # that writes the page
     labels: Sequence[str] = ()  # of the task's card
     notes: Sequence[str] = ()  # what a reader must know of the records, a sentence each
+    answer: str = ""  # what is to be made of the account, above all figures
+    further: Sequence[str] = ()  # lines below it, as they were printed
     # (window, seed) -> file name of the episode's page; None: there are no other pages
     pages: Mapping[tuple[str, int], str] | None = None
 
@@ -129,6 +131,7 @@ def make_tear_sheet(
             policy=policy,
             style=Markup(style),  # noqa: S704 - files of the kit and of this package
             facts=facts,
+            further=Markup("\n").join(map(one_line, facts.further)),
             marks=[(label, "") for label in facts.labels],
             summary=_summary(windows, views),
             joined=joined,

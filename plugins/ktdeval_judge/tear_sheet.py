@@ -1,11 +1,13 @@
-"""Tear sheet of an account value alone: growth and risk by day, without holdings."""
+"""Page of a judgement: its answer, then growth and risk of the account by day, without holdings."""
 
 from __future__ import annotations
 
 from ktdeval.market import MarketSnapshot
+from ktdeval_judge.document import JudgeFile
 from ktdeval_judge.evidence import MIN_RETURNS
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import is_daily
+from ktdeval_judge.texts import judge_lines
 from ktdeval_pages.tear_sheet.page import SheetFacts, make_tear_sheet
 from ktdeval_pages.tear_sheet.tracks import Track
 
@@ -19,11 +21,9 @@ def _has_sheet(track: NavTrack) -> bool:
     return track.a_year.is_integer() and is_daily(track.a_year)
 
 
-def nav_sheet(
-    track: NavTrack, source: str, market: MarketSnapshot | None, notes: tuple[str, ...]
-) -> str | None:
+def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | None) -> str | None:
     """Return the page of an account as HTML, None where it has too few daily returns; the same account
-    gives the same bytes.
+    gives the same bytes. `track`: the executed account, or a claimed one without decisions.
     """
     if not _has_sheet(track):
         return None
@@ -37,7 +37,7 @@ def nav_sheet(
         benchmark = track.benchmark
 
     shown = Track(
-        name=source,
+        name=document.source,
         seed=None,
         is_whole=True,
         days=track.days,
@@ -49,14 +49,18 @@ def nav_sheet(
         resolution=track.resolution,
     )
     line = "an account value, without its decisions"
+    if document.form != "nav":
+        line = "decisions as they were executed"
     if market is not None:
         line += f" · market {market.meta.name}"
 
+    answer, *further = judge_lines(document, None)
     facts = SheetFacts(
-        title=source,
+        title=document.source,
         line=line,
         account="account",
         command="ktdeval judge",
-        notes=notes,
+        answer=answer,
+        further=further[1:],
     )
     return make_tear_sheet([shown], facts, market)

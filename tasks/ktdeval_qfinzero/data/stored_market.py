@@ -59,6 +59,8 @@ _COLUMNS = ", ".join(BAR_COLUMNS)
 _WINDOW_BITS: Mapping[Resolution, int] = {"minute": 54, "day": 58}
 _CHAIN_BITS = 51
 _LOCK = attrgetter("_lock")
+#: Of a file that is damaged, or whose columns are of other types
+_UNREADABLE = (duckdb.Error, ValueError, OverflowError, TypeError, AttributeError)
 
 
 class StoredMarket:
@@ -82,7 +84,7 @@ class StoredMarket:
 
             with closing(cursor):
                 yield cursor
-        except (duckdb.Error, UnicodeDecodeError, ValueError, OverflowError) as error:
+        except _UNREADABLE as error:
             message = (
                 f"{self.path.name} can't be read: the dataset was updated or damaged; open it"
                 " again, or check it"

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
@@ -286,6 +287,25 @@ def test_a_file_that_breaks_makes_its_data_unavailable(
 
         assert caught.value.code == "unavailable"
         assert str(tiny) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("events", "expected"), ("events", "releases"), ("news", "publisher"), ("news", "keywords")],
+)
+def test_a_column_of_another_type_makes_its_rows_unavailable(
+    tiny: Path, table: str, column: str
+) -> None:
+    dataset = open_dataset(tiny)
+    with duckdb.connect(tiny / "market.duckdb") as connection:
+        connection.execute(
+            f"CREATE TABLE changed AS SELECT * REPLACE (7 AS {column}) FROM {table};"
+            f" DROP TABLE {table}; ALTER TABLE changed RENAME TO {table}"
+        )
+
+    ask = {"events": dataset.calendars.events, "news": dataset.news.news}[table]
+    with pytest.raises(ServiceError, match="can't be read"):
+        ask(EVER, TagFilters(), ALL, LAST)
 
 
 # -- calendars and news

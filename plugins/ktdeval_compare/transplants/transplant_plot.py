@@ -54,6 +54,6 @@ def _curves(capitals: Sequence[CapitalLine]) -> Spec:
     drawn = {row["name"] for row in rows}
     series = [one for one in series_of(_MEASURES.values()) if one.name in drawn]
     x = measure("x", f"capital, {capitals[0].currency}", {"type": "log"}, format="~s")
-    y = measure("y", "mean over windows, %")
+    y = measure("y", "mean over windows, %; bands: 95 % intervals")
     layers = [stroke_at(0.0, y, "y"), *curves(rows, x, y, series)]
     return {"layer": layers, "width": 400, "height": 200}

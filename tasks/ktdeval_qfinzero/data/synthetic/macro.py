@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -287,7 +287,8 @@ def _due_days(series: Series, grid: MinuteGrid) -> list[date]:
     return due[max(0, before - 1) :]
 
 
-class _Outcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Outcome:
     consensus: float
     previous: float
     actual: float

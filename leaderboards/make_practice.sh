@@ -1,15 +1,51 @@
-# Makes the practice board anew: sh leaderboards/make_practice.sh NEW_DIR
+# Makes the practice board anew: sh leaderboards/make_practice.sh NEW_DIR [small|large]
 #
-# NEW_DIR must not be there. No key and no network is needed; it takes about half an hour. DAY sets the day.
+# small (the default): the board of this repository, which shows each kind of entrant and baseline once.
+# large: five doses of memory, registered rules with market impact too, and every trained baseline. It takes about half an hour.
 #
-# Trained baselines come from the folder ktdeval-models of the working folder, as `ktdeval train qlib 'qlib/*' --data synthetic` makes it.
-# Each that is in it is registered, run and submitted; without the folder the board has none of them. Running them needs the extra `qlib`;
-# checking them does not, as their predictions are recorded. PYTHON is a Python with that extra, where it is another one.
+# NEW_DIR must not be there. No key and no network is needed. DAY sets the day.
+#
+# Trained baselines come from the folder ktdeval-models of the working folder: `ktdeval train qlib qlib/linear --data synthetic` makes the one
+# of the small board, and 'qlib/*' instead those of the large one, which need the extra `qlib`. Each that the board has is registered, run
+# and submitted; without the folder there are none. Checking them needs no extra, as their predictions are recorded. PYTHON is a Python with
+# the extra, where it is another one.
 #
 # Baselines are run again by the check, so that the board stores no records of them. Entrants are executed again from their records: two
 # rules that were registered and ran under drawn keys, one under a key of its own, and the trained ones in the division with costs. One
 # rule is registered by somebody who never uses its key.
 set -eu
+
+help() {
+  sed -n '/^#/!q; s/^# \{0,1\}//p' "$0"
+}
+
+case "${1:-}" in
+-h | --help)
+  help
+  exit 0
+  ;;
+'' | -*)
+  help >&2
+  exit 2
+  ;;
+esac
+
+case "${2:-small}" in
+small)
+  doses="0.2 0.9"
+  trained=linear
+  costly_rules=
+  ;;
+large)
+  doses="0.01 0.05 0.2 0.5 0.9"
+  trained='*'
+  costly_rules="momentum low_volatility"
+  ;;
+*)
+  help >&2
+  exit 2
+  ;;
+esac
 
 board=$1
 day=${DAY:-$(date -u +%F)}
@@ -31,12 +67,10 @@ baselines:
   - builtin/equal_weight
   - builtin/random
   - builtin/linear_factor
-  - builtin/memory(recall=0.01)
-  - builtin/memory(recall=0.05)
-  - builtin/memory(recall=0.2)
-  - builtin/memory(recall=0.5)
-  - builtin/memory(recall=0.9)
 YAML
+for dose in $doses; do
+  echo "  - builtin/memory(recall=$dose)" >>"$runs/wishes.yaml"
+done
 ktdeval leaderboard --on "$day" init "$board" --config "$runs/wishes.yaml" --windows "$windows"
 
 # Two seeds over ten windows are twenty episodes of a random trader; ten seeds would be a third of the board.
@@ -58,13 +92,16 @@ submit() {
 momentum=$(register $free builtin/momentum "The ktdeval authors" authors@example.org)
 low_volatility=$(register $free builtin/low_volatility "The ktdeval authors" authors@example.org)
 register $free builtin/chaos "A visitor" visitor@example.org
-costly_momentum=$(register $costly builtin/momentum "The ktdeval authors" authors@example.org)
-costly_low_volatility=$(register $costly builtin/low_volatility "The ktdeval authors" authors@example.org)
+
+: >"$runs/costly_rules"
+for name in $costly_rules; do
+  echo "$name $(register $costly "builtin/$name" "The ktdeval authors" authors@example.org)" >>"$runs/costly_rules"
+done
 
 : >"$runs/trained"
-for folder in ktdeval-models/*/; do
-  name=$(basename "$folder")
-  if [ "$name" != "*" ]; then
+for folder in ktdeval-models/$trained/; do
+  if [ -d "$folder" ]; then
+    name=$(basename "$folder")
     echo "$name $(register $costly "qlib/$name" "The ktdeval authors" authors@example.org)" >>"$runs/trained"
   fi
 done
@@ -74,12 +111,15 @@ rule="a fixed rule: nothing was trained"
 ktdeval run --registration "$board/keys/$momentum.json" --out "$runs/momentum" --concurrency 2 --quiet
 ktdeval run --registration "$board/keys/$low_volatility.json" --out "$runs/low_volatility" --concurrency 2 --quiet
 ktdeval run --model builtin/reversal --tasks blinded_open_research --windows "$windows" --out "$runs/reversal" --concurrency 2 --quiet
-ktdeval run --registration "$board/keys/$costly_momentum.json" --out "$runs/costly_momentum" --concurrency 2 --quiet
-ktdeval run --registration "$board/keys/$costly_low_volatility.json" --out "$runs/costly_low_volatility" --concurrency 2 --quiet
 attempts=$(ls "$board/registrations" | wc -l)
-for run in momentum low_volatility reversal costly_momentum costly_low_volatility; do
+for run in momentum low_volatility reversal; do
   submit "$run" "$attempts" none "$rule"
 done
+
+while read -r name id; do
+  ktdeval run --registration "$board/keys/$id.json" --out "$runs/costly_$name" --concurrency 2 --quiet
+  submit "costly_$name" "$attempts" none "$rule"
+done <"$runs/costly_rules"
 
 while read -r name id; do
   ${python:+"$python" -m} ktdeval run --registration "$board/keys/$id.json" --out "$runs/$name" --concurrency 2 --quiet

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.registry import load_plugins
+from ktdeval.values import load_yaml
 from ktdeval_board.attempts import state_of
 from ktdeval_board.board_entries import Board, load_board
 from ktdeval_board.checking.rules import rules_table
@@ -72,11 +73,10 @@ def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed()
     board = load_board(PRACTICE)
     free, costly = board.rules.divisions
     baselines = {each.words: "re-run" for each in board.rules.baselines}
-    rules = dict.fromkeys(("builtin/low_volatility", "builtin/momentum"), "re-executed")
-    trained = ("qlib/catboost", "qlib/linear", "qlib/lstm")
+    rules = ("builtin/low_volatility", "builtin/momentum", "builtin/reversal")
 
-    assert _tiers_of(board, free) == baselines | rules | {"builtin/reversal": "re-executed"}
-    assert _tiers_of(board, costly) == baselines | rules | dict.fromkeys(trained, "re-executed")
+    assert _tiers_of(board, free) == baselines | dict.fromkeys(rules, "re-executed")
+    assert _tiers_of(board, costly) == baselines | {"qlib/linear": "re-executed"}
     assert len(board.entries) == len(board.of_division(free)) + len(board.of_division(costly))
     assert board.rules.market == "synthetic"
 
@@ -91,10 +91,10 @@ def _tiers_of(board: Board, division: Division) -> dict[str, str]:
     return tiers
 
 
-def test_five_doses_of_memory_stand_behind_the_mask_of_each_division() -> None:
+def test_two_doses_of_memory_stand_behind_the_mask_of_each_division() -> None:
     board = load_board(PRACTICE)
     doses = [each.args["recall"] for each in board.rules.baselines if each.kind == "memory"]
-    assert doses == [0.01, 0.05, 0.2, 0.5, 0.9]
+    assert doses == [0.2, 0.9]
 
     for division in board.rules.divisions:
         assert load_plugins().make_task(division.task).mask == "blinded"
@@ -126,6 +126,83 @@ def test_the_practice_board_has_drawn_own_and_unused_keys() -> None:
     ]
 
     assert unused == ["builtin/chaos"]
+
+
+STAND_IN = """#!/bin/sh
+[ "$1" != leaderboard ] || shift 3
+echo "$@" >>"$ASKED"
+case "$1" in
+init) mkdir -p "$2/registrations" && cp "$4" "$2/board.yaml" ;;
+register) echo ' "id": "0a",' ;;
+esac
+"""
+
+
+def _asked_of_ktdeval(folder: Path, *size: str) -> tuple[list[str], set[tuple[str, str]]]:
+    """Run `make_practice.sh` with a stand-in for `ktdeval`. Return the baselines of its board, and
+    division and model of each registration.
+    """
+    stand_in = folder / "bin" / "ktdeval"
+    stand_in.parent.mkdir()
+    stand_in.write_text(STAND_IN, encoding="utf-8")
+    stand_in.chmod(0o755)
+    for name in ("catboost", "linear", "lstm"):
+        (folder / "ktdeval-models" / name).mkdir(parents=True)
+
+    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "ASKED": "asked.txt", "PYTHON": ""}
+    script = str(ROOT / "leaderboards" / "make_practice.sh")
+    subprocess.run(["sh", script, "board", *size], cwd=folder, env=environment, check=True)
+
+    registered = set()
+    for line in (folder / "asked.txt").read_text(encoding="utf-8").splitlines():
+        found = re.match(r"register .*--division (\S+) --model (\S+)", line)
+        if found:
+            registered.add((found[1], found[2]))
+
+    baselines = load_yaml(folder / "board" / "board.yaml")["baselines"]
+    return baselines, registered
+
+
+def test_the_script_makes_the_practice_board_of_this_repository(tmp_path: Path) -> None:
+    board = load_board(PRACTICE)
+    entrants = set()
+    for filed in board.registrations.filed:
+        registration = filed.registration
+        if registration.submitter.name != "the board":
+            entrants.add((registration.division, registration.system.model))
+
+    words = [each.words for each in board.rules.baselines]
+    assert _asked_of_ktdeval(tmp_path) == (words, entrants)
+
+
+def test_the_script_makes_a_large_board_with_all_doses_and_trained_models(tmp_path: Path) -> None:
+    baselines, registered = _asked_of_ktdeval(tmp_path, "large")
+    doses = [each for each in baselines if each.startswith("builtin/memory")]
+    costly = {model for division, model in registered if division.endswith("-sqrt")}
+
+    assert doses == [f"builtin/memory(recall={dose})" for dose in (0.01, 0.05, 0.2, 0.5, 0.9)]
+    assert costly == {
+        "builtin/low_volatility",
+        "builtin/momentum",
+        "qlib/catboost",
+        "qlib/linear",
+        "qlib/lstm",
+    }
+
+
+def test_the_script_refuses_another_size_and_shows_its_help(tmp_path: Path) -> None:
+    script = str(ROOT / "leaderboards" / "make_practice.sh")
+    refused = subprocess.run(
+        ["sh", script, str(tmp_path / "board"), "huge"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert refused.returncode == 2
+    assert "NEW_DIR [small|large]" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_schemas_on_the_practice_board_match_this_version() -> None:

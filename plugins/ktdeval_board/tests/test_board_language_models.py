@@ -65,7 +65,7 @@ def test_no_model_of_rules_that_ships_with_ktdeval_is_one() -> None:
 
 @pytest.mark.parametrize(
     ("form", "more", "left"),
-    [("every-eval-ever", (), 8), ("eval-results", ("--dataset", "acme/board"), 7)],
+    [("every-eval-ever", (), 4), ("eval-results", ("--dataset", "acme/board"), 3)],
 )
 def test_a_board_of_rules_has_nothing_for_collections_of_ai_models(
     form: str, more: tuple[Any, ...], left: int, tmp_path: Path

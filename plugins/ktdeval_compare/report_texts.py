@@ -11,36 +11,25 @@ from msgspec import UNSET
 from ktdeval_compare.cutoff import CutoffReport
 from ktdeval_compare.forks.episode_distance import WORDS
 from ktdeval_compare.masks.mask_effects import EffectsReport, LadderRow
-from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest, PairTest
+from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest
 from ktdeval_compare.pairs.score_comparison import ScoreReport
 from ktdeval_compare.table_columns import (
     COUNT,
-    UNDEFINED,
     UNIT,
     VERDICT,
     Part,
     ReportColumn,
-    both,
-    figure,
     figure_of,
+    formatted,
     grid,
     interval,
-    interval_head,
+    note_parts,
     p_of,
-    p_value,
     plain,
     text,
     unless_alone,
 )
 from ktdeval_compare.variances.variance import IdenticalRuns, JointRow, ShareRow, VarianceReport
-
-
-def _note_parts(notes: Sequence[str]) -> Iterator[Part]:
-    if notes:
-        yield ""
-        yield "Notes"
-        yield from (f"  {note}" for note in notes)
-
 
 # ---- compare
 
@@ -59,12 +48,12 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
         text("first"),
         text("second"),
         COUNT,
-        ReportColumn("shift", lambda row: figure(row.shift.value, row.unit)),
+        figure_of("shift", "shift.value"),
         UNIT,
-        ReportColumn(interval_head(report.alpha), _shift_interval),
-        ReportColumn("effect", _effect_size),
+        interval(report.alpha, part="shift."),
+        formatted("effect", "rank_biserial", "{:+z.2f}"),
         p_of("p"),
-        ReportColumn("flip p", lambda row: p_value(row.sign_flip.p)),
+        p_of("flip p", "sign_flip.p"),
         p_of("Holm p", "p_holm"),
         p_of("BH p", "p_benjamini_hochberg"),
         VERDICT,
@@ -84,15 +73,7 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
     for row in unless_alone(report.best, "task"):
         yield f"  {_where(row)}{_describe_tie(row)}"
 
-    yield from _note_parts(report.notes)
-
-
-def _shift_interval(row: PairTest) -> str:
-    return both(row.shift.low, row.shift.high, row.unit)
-
-
-def _effect_size(row: PairTest) -> str:
-    return UNDEFINED if row.rank_biserial is None else f"{row.rank_biserial:+z.2f}"
+    yield from note_parts(report.notes)
 
 
 def _daily_parts(rows: Sequence[DailyTest], alpha: float) -> Iterator[Part]:
@@ -165,7 +146,7 @@ def score_parts(report: ScoreReport) -> Iterator[Part]:
     yield (
         "  interval: t over samples; p: sign flips of the samples' differences; verdict: by Holm p"
     )
-    yield from _note_parts(report.notes)
+    yield from note_parts(report.notes)
 
 
 # ---- compare --factor
@@ -206,7 +187,7 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
     if not report.identical:
         yield "  none"
 
-    yield from _note_parts([*report.source, *report.notes])
+    yield from note_parts([*report.source, *report.notes])
 
 
 def _joint_parts(report: VarianceReport) -> Iterator[Part]:
@@ -367,4 +348,4 @@ def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
             notes.append(f"{row.card}: {row.figure or 'cutoff'}: {row.reason}")
 
     sources = [f"{row.model}: {row.source}" for row in rows if row.source]
-    yield from _note_parts(list(dict.fromkeys([*notes, *sources, *report.notes])))
+    yield from note_parts(list(dict.fromkeys([*notes, *sources, *report.notes])))

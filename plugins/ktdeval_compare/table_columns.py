@@ -88,14 +88,70 @@ def grid(rows: Iterable[RowT], *columns: ReportColumn[RowT], indent: str = "  ")
     return ReportTable(heads, cells, left, indent)
 
 
-def text(head: str, name: str = "", is_left: bool = True) -> ReportColumn[Any]:
+def note_parts(notes: Sequence[str]) -> Iterator[Part]:
+    """Yield the notes of a report below a title of their own; nothing without any."""
+    if notes:
+        yield ""
+        yield "Notes"
+        yield from (f"  {note}" for note in notes)
+
+
+def field_of(row: Any, name: str) -> Any:
+    """Return a field of a row by its name, or of a part of it, such as `shift.low`; None where the
+    part is None.
+    """
+    value = row
+    for part in name.split("."):
+        if value is None:
+            return None
+
+        value = getattr(value, part)
+
+    return value
+
+
+def text(
+    head: str, name: str = "", is_left: bool = True, none: str = UNDEFINED
+) -> ReportColumn[Any]:
     """Return a column of texts; `name`: the field that it shows, by default `head`."""
-    return ReportColumn(head, lambda row: str(getattr(row, name or head)), is_left)
+
+    def cell(row: Any) -> str:
+        value = field_of(row, name or head)
+        return none if value is None else str(value)
+
+    return ReportColumn(head, cell, is_left)
+
+
+def formatted(
+    head: str, name: str, form: str, scale: int = 1, none: str = UNDEFINED
+) -> ReportColumn[Any]:
+    """Return a column of figures, times `scale`, by a format such as `{:.0f} %`."""
+
+    def cell(row: Any) -> str:
+        value = field_of(row, name)
+        return none if value is None else form.format(scale * value)
+
+    return ReportColumn(head, cell)
 
 
 def figure_of(head: str, name: str = "value", unit: str | None = None) -> ReportColumn[Any]:
     """Return a column of signed figures, in the row's unit unless one is given."""
-    return ReportColumn(head, lambda row: figure(getattr(row, name), unit or row.unit))
+    return ReportColumn(head, lambda row: figure(field_of(row, name), unit or row.unit))
+
+
+def figure_with_ends(head: str, value: str, ends: str = "") -> ReportColumn[Any]:
+    """Return a column of signed shares, each with the ends of its interval, if it has one, in
+    brackets; `ends`: the part of a row that has `low` and `high`, by default the row itself.
+    """
+
+    def cell(row: Any) -> str:
+        shown = figure(field_of(row, value), "fraction")
+        of = field_of(row, ends) if ends else row
+        if of.low is None:
+            return shown
+        return f"{shown} [{both(of.low, of.high, 'fraction')}]"
+
+    return ReportColumn(head, cell)
 
 
 def plain(
@@ -104,7 +160,7 @@ def plain(
     """Return a column of figures without the sign of positive ones."""
 
     def cell(row: Any) -> str:
-        value = getattr(row, name)
+        value = field_of(row, name)
         if value is None:
             return none
         return figure(value, unit or row.unit).removeprefix("+")
@@ -114,7 +170,7 @@ def plain(
 
 def p_of(head: str, name: str = "") -> ReportColumn[Any]:
     """Return a column of p-values."""
-    return ReportColumn(head, lambda row: p_value(getattr(row, name or head)))
+    return ReportColumn(head, lambda row: p_value(field_of(row, name or head)))
 
 
 def _verdict_text(row: Any) -> str:
@@ -127,11 +183,17 @@ UNIT: ReportColumn[Any] = ReportColumn("", lambda row: unit_name(row.unit))
 VERDICT: ReportColumn[Any] = ReportColumn("verdict", _verdict_text, is_left=True)
 
 
-def interval(alpha: float, is_signed: bool = True, unit: str | None = None) -> ReportColumn[Any]:
-    """Return a column of both ends of an interval, with its level."""
+def interval(
+    alpha: float, is_signed: bool = True, unit: str | None = None, part: str = ""
+) -> ReportColumn[Any]:
+    """Return a column of both ends of an interval, with its level; `part`: start of the names of
+    both, such as `shift.`.
+    """
 
     def cell(row: Any) -> str:
-        ends = both(row.low, row.high, unit or row.unit)
+        low = field_of(row, f"{part}low")
+        high = field_of(row, f"{part}high")
+        ends = both(low, high, unit or row.unit)
         return ends if is_signed else ends.replace("+", "")
 
     return ReportColumn(interval_head(alpha), cell)

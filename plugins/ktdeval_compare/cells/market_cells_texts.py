@@ -16,6 +16,7 @@ from ktdeval_compare.table_columns import (
     figure_of,
     grid,
     interval,
+    note_parts,
     p_of,
     text,
     unless_alone,
@@ -50,17 +51,14 @@ def cell_parts(report: CellReport) -> Iterator[Part]:
     if report.by == "regime":
         yield from (f"  {name}: {_rule_words(name)}" for name in RULES)
 
-    if report.notes:
-        yield ""
-        yield "Notes"
-        yield from (f"  {note}" for note in report.notes)
+    yield from note_parts(report.notes)
 
 
 _INTERVALS = {
     "window": "Student's t, allowing for shared days",
     "day": "Newey-West",
 }
-_WHY: ReportColumn[CellRow] = ReportColumn("", lambda row: row.reason or "", is_left=True)
+_WHY = text("", "reason", none="")
 
 
 def _row_grid(

@@ -16,6 +16,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure_of,
+    formatted,
     grid,
     interval,
     interval_head,
@@ -46,7 +47,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         interval(report.alpha, unit=_FRACTION),
         plain("SD", "sd", unit=_FRACTION),
         ReportColumn("found", _describe_finding),
-        ReportColumn("power", lambda row: f"{row.power:.2f}"),
+        formatted("power", "power", "{:.2f}"),
     )
     yield (
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
@@ -77,7 +78,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
             report.curves,
             ReportColumn("facts", lambda row: percent(row.dose)),
             text("windows", is_left=False),
-            ReportColumn("AUC", lambda row: f"{row.auc:.3f}"),
+            formatted("AUC", "auc", "{:.3f}"),
             ReportColumn(
                 interval_head(report.alpha), lambda row: f"{row.low:.3f} … {row.high:.3f}"
             ),
@@ -149,7 +150,7 @@ def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Par
 
     yield grid(
         report.probes,
-        ReportColumn("probes with certificate", lambda row: str(row.count)),
+        text("probes with certificate", "count", is_left=False),
         ReportColumn("see, of the facts", limit_text),
     )
     yield (

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.runner import FamilyFigures, ForkFile, VariantFigures
-from ktdeval_compare.table_columns import UNDEFINED, Part, ReportColumn, both, figure, grid, text
+from ktdeval_compare.table_columns import (
+    UNDEFINED,
+    Part,
+    ReportColumn,
+    figure_with_ends,
+    formatted,
+    grid,
+    text,
+)
 
 _NULL = "asked again"
 
@@ -24,13 +32,11 @@ def fork_parts(file: ForkFile) -> Iterator[Part]:
         text("change", "variant"),
         text("input", "family"),
         text("steps", is_left=False),
-        ReportColumn("moved", lambda row: _share(row.moved_share)),
-        ReportColumn("turnover", lambda row: _turnover(row.turnover)),
-        ReportColumn("flips", lambda row: _plain(row.flips)),
-        ReportColumn(
-            "direction", lambda row: UNDEFINED if row.direction is None else f"{row.direction:+.2f}"
-        ),
-        ReportColumn("beyond the null [95 %]", _beyond),
+        formatted("moved", "moved_share", "{:.0f} %", 100),
+        formatted("turnover", "turnover", "{:.2f}", 100),
+        formatted("flips", "flips", "{:.2f}"),
+        formatted("direction", "direction", "{:+.2f}"),
+        figure_with_ends("beyond the null [95 %]", "beyond"),
         ReportColumn("p", lambda row: _p(row, file)),
         ReportColumn("read", _verdict, is_left=True),
     )
@@ -60,7 +66,7 @@ def _sampling(file: ForkFile) -> str:
 
     if file.as_recorded is None:
         return told
-    return f"{told}; {_share(file.as_recorded)} of those {_NULL} are the recorded one"
+    return f"{told}; {100 * file.as_recorded:.0f} % of those {_NULL} are the recorded one"
 
 
 def _reading(file: ForkFile) -> str:
@@ -71,25 +77,6 @@ def _reading(file: ForkFile) -> str:
 
 def _family_share(row: FamilyFigures) -> str:
     return f"{100 * row.read / row.shown:.0f} %"
-
-
-def _share(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{100 * value:.0f} %"
-
-
-def _turnover(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{100 * value:.2f}"
-
-
-def _plain(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:.2f}"
-
-
-def _beyond(row: VariantFigures) -> str:
-    shown = figure(row.beyond, "fraction")
-    if row.low is None:
-        return shown
-    return f"{shown} [{both(row.low, row.high, 'fraction')}]"
 
 
 def _p(row: VariantFigures, file: ForkFile) -> str:

@@ -8,13 +8,15 @@ from typing import Any
 
 from ktdeval_compare.forks.episode_distance import FIGURES, WORDS
 from ktdeval_compare.labels.label_invariance import InvarianceReport, PairFigureRow
-from ktdeval_compare.masks.mask_key_effect import LEVELS, KeyReport, SpreadRow
+from ktdeval_compare.masks.mask_key_effect import KeyReport, SpreadRow
+from ktdeval_compare.ranking.random_players import LEVELS
 from ktdeval_compare.table_columns import (
     COUNT,
     UNDEFINED,
     Part,
     ReportColumn,
     figure_of,
+    formatted,
     grid,
     interval,
     plain,
@@ -40,7 +42,7 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
         text("task"),
         _DIFFERS,
         ReportColumn("figure", lambda row: FIGURES[row.figure].label, is_left=True),
-        ReportColumn("pairs", lambda row: "" if row.pairs is None else str(row.pairs)),
+        text("pairs", is_left=False, none=""),
         ReportColumn("n", _value_count),
         plain("mean", "value"),
         interval(report.alpha, is_signed=False),
@@ -93,7 +95,7 @@ def key_parts(report: KeyReport) -> Iterator[Part]:
             COUNT,
             *quantiles,
             figure_of("this key", "own"),
-            ReportColumn("rank", lambda row: f"{row.rank:.3f}"),
+            formatted("rank", "rank", "{:.3f}"),
             ReportColumn("first listed bought", _first_listed),
         )
 

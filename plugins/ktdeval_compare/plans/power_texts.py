@@ -9,6 +9,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure,
+    formatted,
     grid,
     p_of,
     plain,
@@ -38,7 +39,7 @@ def _reach_parts(report: PowerReport) -> Iterator[Part]:
         text("windows", is_left=False),
         p_of("smallest p", "smallest_p"),
         ReportColumn("tests it can carry", _tests),
-        ReportColumn("found in SD", _describe_finding),
+        formatted("found in SD", "effect_sd", "{:.3f}", none="nothing"),
     )
     yield (
         "  found: effect in standard deviations of a window's difference, with probability"
@@ -48,10 +49,6 @@ def _reach_parts(report: PowerReport) -> Iterator[Part]:
 
 def _tests(row: WindowReach) -> str:
     return f"over {_MAX_TESTS}" if row.tests > _MAX_TESTS else str(row.tests)
-
-
-def _describe_finding(row: WindowReach) -> str:
-    return "nothing" if row.effect_sd is None else f"{row.effect_sd:.3f}"
 
 
 def _plan_parts(report: PowerReport) -> Iterator[Part]:
@@ -73,9 +70,6 @@ def _seeds_parts(report: PowerReport) -> Iterator[Part]:
     unit = report.unit
     wanted = report.effect
 
-    def seeds(row: SeedsRow) -> str:
-        return "unlimited" if row.seeds is None else str(row.seeds)
-
     def needed(row: SeedsRow) -> str:
         if wanted is None:
             return ""
@@ -87,7 +81,7 @@ def _seeds_parts(report: PowerReport) -> Iterator[Part]:
 
     yield grid(
         report.by_seeds,
-        ReportColumn("seeds", seeds),
+        text("seeds", is_left=False, none="unlimited"),
         plain("SD of a window's difference", "pair_sd", unit=unit),
         plain(f"{report.windows} windows find", "effect", "nothing", unit),
         ReportColumn("", lambda _: unit_name(unit)),

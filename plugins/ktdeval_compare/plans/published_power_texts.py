@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval_compare.plans.published_power import (
-    DesignReach,
     DesignsReport,
     PathReport,
     PrintedModel,
@@ -14,6 +13,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure,
+    formatted,
     grid,
     p_of,
     p_value,
@@ -35,9 +35,9 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
         text("design"),
         text("systems", is_left=False),
         text("windows", is_left=False),
-        ReportColumn("effective", lambda row: f"{row.effective_windows:.3g}"),
+        formatted("effective", "effective_windows", "{:.3g}"),
         text("days", is_left=False),
-        ReportColumn("runs", _runs),
+        text("runs", is_left=False),
         p_of("smallest p", "smallest_p"),
         text("tests it can carry", "tests", is_left=False),
         text("pairs", is_left=False),
@@ -54,10 +54,6 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
     yield "  sources: " + "; ".join(
         f"{row.paper}, {row.design}: {row.source}" for row in report.designs
     )
-
-
-def _runs(row: DesignReach) -> str:
-    return "-" if row.runs is None else str(row.runs)
 
 
 def path_parts(report: PathReport) -> Iterator[Part]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ktdeval_compare.pools.pool import OverMarkets, PooledCell, PooledTest, PoolReport
+from ktdeval_compare.pools.pool import PooledTest, PoolReport
 from ktdeval_compare.table_columns import (
-    UNDEFINED,
     UNIT,
     VERDICT,
     Part,
     ReportColumn,
-    both,
     figure,
     figure_of,
+    formatted,
     grid,
     interval,
     interval_head,
+    note_parts,
     p_of,
-    p_value,
     plain,
     text,
 )
@@ -53,10 +53,7 @@ def pool_parts(report: PoolReport) -> Iterator[Part]:
         if row.cells:
             yield from _cell_parts(row)
 
-    if report.notes:
-        yield ""
-        yield "Notes"
-        yield from (f"  {note}" for note in report.notes)
+    yield from note_parts(report.notes)
 
 
 def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
@@ -70,10 +67,12 @@ def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
         text("second"),
         plain("tau", "tau"),
         UNIT,
-        ReportColumn("I²", _spread_share),
-        ReportColumn("Q", lambda row: f"{row.q:.2f}"),
-        ReportColumn("Q p", lambda row: p_value(row.q_p)),
-        ReportColumn(f"a further window, {interval_head(alpha)}", _prediction),
+        formatted("I²", "i2", "{:.0f} %", 100),
+        formatted("Q", "q", "{:.2f}"),
+        p_of("Q p", "q_p"),
+        replace(
+            interval(alpha, part="prediction_"), head=f"a further window, {interval_head(alpha)}"
+        ),
     )
     yield (
         "  tau: standard deviation of true figures between windows (DerSimonian-Laird); I²: share of"
@@ -91,23 +90,14 @@ def _market_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
         text("first"),
         text("second"),
         text("markets", is_left=False),
-        _over("pooled", lambda over, unit: figure(over.value, unit)),
+        figure_of("pooled", "over_markets.value"),
         UNIT,
-        _over(interval_head(alpha), lambda over, unit: both(over.low, over.high, unit)),
-        _over("p", lambda over, _: p_value(over.p)),
-        _over("tau", lambda over, unit: figure(over.tau, unit).removeprefix("+")),
-        _over("Q p", lambda over, _: p_value(over.q_p)),
+        interval(alpha, part="over_markets."),
+        p_of("p", "over_markets.p"),
+        plain("tau", "over_markets.tau"),
+        p_of("Q p", "over_markets.q_p"),
         ReportColumn("of each", _each_market, is_left=True),
     )
-
-
-def _over(head: str, cell: Callable[[OverMarkets, str], str]) -> ReportColumn[PooledTest]:
-    """A column of the estimate over markets."""
-
-    def show(row: PooledTest) -> str:
-        return UNDEFINED if row.over_markets is None else cell(row.over_markets, row.unit)
-
-    return ReportColumn(head, show)
 
 
 def _each_market(row: PooledTest) -> str:
@@ -123,28 +113,12 @@ def _cell_parts(row: PooledTest) -> Iterator[Part]:
         row.cells,
         text("cell"),
         figure_of("found"),
-        ReportColumn("error", _error),
-        ReportColumn("shrunk", lambda cell: figure(cell.shrunk, cell.unit)),
+        plain("error", "se"),
+        figure_of("shrunk", "shrunk"),
         UNIT,
-        ReportColumn("weight", _weight),
+        formatted("weight", "weight", "{:.1f} %", 100),
     )
     yield (
         f"  error: standard error, of {row.source}; shrunk: empirical Bayes, drawn towards the"
         " pooled figure"
     )
-
-
-def _spread_share(row: PooledTest) -> str:
-    return UNDEFINED if row.i2 is None else f"{100 * row.i2:.0f} %"
-
-
-def _prediction(row: PooledTest) -> str:
-    return both(row.prediction_low, row.prediction_high, row.unit)
-
-
-def _error(cell: PooledCell) -> str:
-    return figure(cell.se, cell.unit).removeprefix("+")
-
-
-def _weight(cell: PooledCell) -> str:
-    return UNDEFINED if cell.weight is None else f"{100 * cell.weight:.1f} %"

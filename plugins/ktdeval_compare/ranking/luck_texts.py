@@ -13,9 +13,9 @@ from ktdeval_compare.table_columns import (
     ReportColumn,
     figure,
     figure_of,
+    formatted,
     grid,
     p_of,
-    p_value,
     text,
 )
 
@@ -32,14 +32,14 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
         report.cards,
         text("card"),
         figure_of("return %", "total_return", "fraction"),
-        ReportColumn("rank", lambda row: _rank(row.return_rank)),
+        formatted("rank", "return_rank", "{:g}"),
         figure_of("selection %", "selection", "fraction"),
-        ReportColumn("rank ", lambda row: _rank(row.selection_rank)),
+        formatted("rank ", "selection_rank", "{:g}"),
         figure_of("as KTD-Fin %", "paper_selection", "fraction"),
         p_of("psr"),
         p_of("dsr"),
         ReportColumn("trials a window", _trials),
-        ReportColumn("note", lambda row: row.reason or "", is_left=True),
+        text("note", "reason", none=""),
     )
     yield f"  rank by return against rank by selection: {_agreement(report.ranks)}"
     yield from (f"  {note}" for note in report.notes)
@@ -52,10 +52,6 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
         yield ""
         yield "Style exposures: of the NAV, mean over the days on which something was held"
         yield from _exposure_parts(report.exposures)
-
-
-def _rank(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:g}"
 
 
 def _trials(row: LuckRow) -> str:
@@ -80,35 +76,21 @@ def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
         rows,
         text("card"),
         text("window"),
-        ReportColumn("seed", lambda row: UNDEFINED if row.seed is None else str(row.seed)),
-        ReportColumn("return", lambda row: _of_standing(row, "own")),
-        ReportColumn("players: 5 %", lambda row: _of_standing(row, "q5")),
-        ReportColumn("median", lambda row: _of_standing(row, "q50")),
-        ReportColumn("95 %", lambda row: _of_standing(row, "q95")),
-        ReportColumn("beats %", _beaten),
+        text("seed", is_left=False),
+        figure_of("return", "standing.own", "fraction"),
+        figure_of("players: 5 %", "standing.q5", "fraction"),
+        figure_of("median", "standing.q50", "fraction"),
+        figure_of("95 %", "standing.q95", "fraction"),
+        # the share of players that a card beats is never negative, and has no sign
+        formatted("beats %", "standing.rank", "{:.2f}", 100),
         ReportColumn("95 % interval", _beaten_interval),
-        ReportColumn(
-            "p", lambda row: p_value(None if row.standing is None else row.standing.p_value)
-        ),
+        p_of("p", "standing.p_value"),
         ReportColumn(
             "turnover", lambda row: _compare_with_players(row.turnover, row.players_turnover)
         ),
         ReportColumn("names", lambda row: _compare_with_players(row.names, row.players_names)),
-        ReportColumn("note", lambda row: row.reason or "", is_left=True),
+        text("note", "reason", none=""),
     )
-
-
-def _of_standing(row: PlayersRow, name: str) -> str:
-    if row.standing is None:
-        return UNDEFINED
-    return figure(getattr(row.standing, name), "fraction")
-
-
-def _beaten(row: PlayersRow) -> str:
-    """Return the share of players that a card beats; it is never negative, and has no sign."""
-    if row.standing is None:
-        return UNDEFINED
-    return f"{100 * row.standing.rank:.2f}"
 
 
 def _beaten_interval(row: PlayersRow) -> str:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktdeval.runner import CapitalLine, MeanLine, TransplantFile
-from ktdeval_compare.table_columns import UNDEFINED, Part, ReportColumn, both, figure, grid
+from ktdeval.runner import CapitalLine, TransplantFile
+from ktdeval_compare.table_columns import (
+    Part,
+    ReportColumn,
+    figure_of,
+    figure_with_ends,
+    formatted,
+    grid,
+)
 
 
 def transplant_parts(file: TransplantFile) -> Iterator[Part]:
@@ -22,18 +29,18 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
         yield "  means over windows in %, net of costs; costs in % of the first capital"
         yield grid(
             lines,
-            ReportColumn("capital", lambda row: f"{row.capital:,}"),
-            ReportColumn("return", lambda row: figure(row.total_return.value, "fraction")),
-            ReportColumn("a year", lambda row: figure(row.annualised_return.value, "fraction")),
-            _mean("excess [95 %]", "excess_return"),
-            ReportColumn("selection", lambda row: figure(row.selection_alpha.value, "fraction")),
-            _mean("net selection [95 %]", "net_selection"),
-            ReportColumn("turnover", lambda row: _plain(row.turnover)),
-            ReportColumn("filled", lambda row: _share(row.filled_share)),
-            _cost("commission"),
-            _cost("duties"),
-            _cost("spread+impact", "execution"),
-            _cost("financing"),
+            formatted("capital", "capital", "{:,}"),
+            figure_of("return", "total_return.value", "fraction"),
+            figure_of("a year", "annualised_return.value", "fraction"),
+            figure_with_ends("excess [95 %]", "excess_return.value", "excess_return"),
+            figure_of("selection", "selection_alpha.value", "fraction"),
+            figure_with_ends("net selection [95 %]", "net_selection.value", "net_selection"),
+            formatted("turnover", "turnover.value", "{:.2f}"),
+            formatted("filled", "filled_share", "{:.1f} %", 100),
+            formatted("commission", "costs.commission", "{:.3f}", 100),
+            formatted("duties", "costs.duties", "{:.3f}", 100),
+            formatted("spread+impact", "costs.execution", "{:.3f}", 100),
+            formatted("financing", "costs.financing", "{:.3f}", 100),
             ReportColumn("other states", _states),
         )
         yield from (f"  {words}" for words in _missing(lines))
@@ -67,29 +74,6 @@ def execution_words(file: TransplantFile, task: str) -> str:
             shown.append(f"{name} {value}")
 
     return f"execution {execution.get('name', 'own')} ({', '.join(shown)})"
-
-
-def _mean(head: str, name: str) -> ReportColumn[CapitalLine]:
-    def cell(row: CapitalLine) -> str:
-        line: MeanLine = getattr(row, name)
-        shown = figure(line.value, "fraction")
-        if line.low is None:
-            return shown
-        return f"{shown} [{both(line.low, line.high, 'fraction')}]"
-
-    return ReportColumn(head, cell)
-
-
-def _plain(line: MeanLine) -> str:
-    return UNDEFINED if line.value is None else f"{line.value:.2f}"
-
-
-def _share(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{100 * value:.1f} %"
-
-
-def _cost(head: str, name: str = "") -> ReportColumn[CapitalLine]:
-    return ReportColumn(head, lambda row: f"{100 * getattr(row.costs, name or head):.3f}")
 
 
 def _states(row: CapitalLine) -> str:

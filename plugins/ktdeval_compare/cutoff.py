@@ -5,7 +5,7 @@ cutoff stays unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -174,9 +174,8 @@ def _cutoff_rows(
         estimate = decay(
             np.array(list(before.values())), np.array(list(after.values())), 1.0 - alpha, years
         )
-        reason = estimate.reason
         if cutoff.is_lower_bound:
-            reason = _ONLY_A_BOUND
+            estimate = replace(estimate, reason=_ONLY_A_BOUND)
 
         yield CutoffRow(
             card=entrant.label,
@@ -189,12 +188,7 @@ def _cutoff_rows(
             days_before=len(before),
             days_across=len(by_side[ACROSS]),
             days_after=len(after),
-            mean_before=estimate.mean_before,
-            mean_after=estimate.mean_after,
-            value=estimate.value,
-            low=estimate.low,
-            high=estimate.high,
-            reason=reason,
+            **asdict(estimate),
         )
 
 

@@ -13,7 +13,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -211,15 +211,7 @@ def compare_exposures(tables: Tables, alpha: float) -> CohortExposures:
             )
             differences.append(
                 CohortDifference(
-                    factor=factor,
-                    unit="ratio",
-                    first=first,
-                    second=second,
-                    value=test.value,
-                    low=test.low,
-                    high=test.high,
-                    p=test.p,
-                    reason=test.reason,
+                    factor=factor, unit="ratio", first=first, second=second, **asdict(test)
                 )
             )
 

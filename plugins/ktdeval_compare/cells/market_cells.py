@@ -9,7 +9,6 @@ decision; a card's own words on its windows are not used.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +20,18 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot, recorded_market
-from ktdeval.stats import never_in
 from ktdeval.values import Address, option
 from ktdeval_compare.cells.cell_estimates import Estimate, mean_of_days, mean_of_windows, welch
 from ktdeval_compare.cells.regimes import RULES, MarketRegimes, Regime
-from ktdeval_compare.pairs.compare import TaskGroup, mixed_notes, paired_differences, paired_group
+from ktdeval_compare.pairs.compare import (
+    TaskGroup,
+    mixed_notes,
+    own_figures,
+    paired_differences,
+    paired_group,
+    window_medians,
+)
 from ktdeval_compare.pairs.compared_cards import (
-    Cell,
     DailyTable,
     EntrantCard,
     Values,
@@ -89,11 +93,6 @@ class CellTest(CellRow):
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None
-
-    @property
-    def effect(self) -> float | None:
-        """Figure whose sign says which card is higher."""
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,48 +400,20 @@ def _values_by_window(compared: _Compared) -> dict[str, float] | str:
     """Figure or difference of each window, the median over its seeds; or why there are none."""
     first, metric, cells = compared.first, compared.metric, compared.group.cells
     if compared.second is None:
-        by_cell, excluded = _own_figures(first, metric, cells)
+        by_cell, excluded = own_figures(first, metric, cells)
     else:
         by_cell, excluded = paired_differences(first, compared.second, metric, cells)
 
     if not by_cell:
         return "; ".join(excluded)
 
-    seeds: dict[str, list[float]] = {}
-    for (window, _), value in by_cell.items():
-        seeds.setdefault(window, []).append(value)
-
-    return {window: float(np.median(values)) for window, values in seeds.items()}
-
-
-def _own_figures(
-    entrant: EntrantCard, metric: str, cells: Sequence[Cell]
-) -> tuple[dict[Cell, float], Counter[str]]:
-    """Figures of a card by cell, and the number of cells without one, by reason. There are none
-    where it never reaches the figure in some cell, as in `paired_differences`.
-    """
-    episodes = entrant.episodes()
-    figures: dict[Cell, float] = {}
-    excluded: Counter[str] = Counter()
-    never = 0
-
-    for cell in cells:
-        figure = episodes[cell].metrics[metric]
-        never += figure.ordered == math.inf
-        if figure.value is None:
-            excluded[str(figure.reason)] += 1
-        else:
-            figures[cell] = figure.value
-
-    if never:
-        return {}, Counter({f"{metric}: {never_in(never, len(cells))}": len(cells)})
-    return figures, excluded
+    return window_medians(by_cell)
 
 
 def _undefined_notes(group: _Group) -> Iterator[str]:
     for metric in group.metrics:
         for entrant in group.entrants:
-            _, excluded = _own_figures(entrant, metric, group.cells)
+            _, excluded = own_figures(entrant, metric, group.cells)
             for reason, count in excluded.items():
                 yield f"{entrant.label}: {metric}: {count} (window, seed) left out: {reason}"
 

@@ -31,6 +31,7 @@ from ktdeval_compare.forks.episode_distance import (
     distances,
     parted_on,
 )
+from ktdeval_compare.pairs.compare import by_window
 from ktdeval_compare.pairs.compared_cards import (
     MARKET_FACETS,
     Cell,
@@ -289,7 +290,7 @@ def _episode_pairs(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> Ite
 
 def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, list[EpisodePlay]]:
     """Episodes by window."""
-    by_window: dict[str, list[EpisodePlay]] = {}
+    plays: dict[str, list[EpisodePlay]] = {}
     for member in members:
         episodes = member.episodes()
         for cell in cells:
@@ -301,9 +302,9 @@ def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, l
                 )
 
             play = EpisodePlay(member, cell, member.card.aliases, course_of(ledger))
-            by_window.setdefault(cell[0], []).append(play)
+            plays.setdefault(cell[0], []).append(play)
 
-    return by_window
+    return plays
 
 
 def _by_cell(
@@ -408,15 +409,12 @@ def _mean_with_interval(
         if len(cells) == 1:
             reason = "one (window, seed) says nothing of others"
     else:
-        by_window: dict[str, list[float]] = {}
-        for (window, _), value in cells.items():
-            by_window.setdefault(window, []).append(value)
-
-        means = np.array([np.mean(values) for values in by_window.values()])
-        correlation = overlap_correlation(spans(entrant, by_window))
+        windows = by_window(cells)
+        means = np.array([np.mean(values) for values in windows.values()])
+        correlation = overlap_correlation(spans(entrant, windows))
         mean = estimate_mean(means, correlation, 1.0 - alpha)
         reason = mean.reason
-        if len(by_window) == 1:
+        if len(windows) == 1:
             reason = "one window says nothing of others"
 
     return replace(mean, reason=reason if mean.low is None else None)

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -276,23 +277,6 @@ def _design(name: str, members: Sequence[EntrantCard], options: EffectsOptions) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _MeanFields:
-    """Fields that rows of effects and of ladders share."""
-
-    agent: str
-    metric: str
-    unit: str
-    n: int
-    value: float | None
-    low: float | None
-    high: float | None
-    se: float | None
-    t_p: float | None
-    p: float | None
-    reason: str | None
-
-
 class _MetricTable:
     """One metric of one design: values by mask and mode, each [windows], paired."""
 
@@ -343,8 +327,7 @@ class _MetricTable:
         for mode in dict.fromkeys(mode for _, mode in self.values):
             cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
             for name, values in stats.mask_contrasts(cells).items():
-                mean = self._mean(values)
-                rows.append(EffectRow(mode=mode, effect=name, **asdict(mean)))
+                rows.append(EffectRow(mode=mode, effect=name, **self._mean_fields(values)))
         return rows
 
     def ladders(self) -> list[LadderRow]:
@@ -379,36 +362,31 @@ class _MetricTable:
 
         rows = []
         for piece, values in stats.ladder_contributions(given).items():
-            mean = self._mean(values)
             rows.append(
                 LadderRow(
                     over=name,
                     start=f"{masks[-1]} {modes[0]}",
                     end=f"{masks[0]} {modes[-1]}",
                     piece=piece,
-                    **asdict(mean),
+                    **self._mean_fields(values),
                 )
             )
         return rows
 
-    def _mean(self, values: Values) -> _MeanFields:
-        """Mean over windows with its interval, and the signed-rank test."""
+    def _mean_fields(self, values: Values) -> dict[str, Any]:
+        """Fields that rows of effects and of ladders share: the mean over windows with its interval,
+        and the signed-rank test.
+        """
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)
         ranks = rank_test_of(values, self.correlation, self.options.seed)
-        return _MeanFields(
-            agent=self.design.name,
-            metric=self.metric,
-            unit=definition.unit,
-            n=len(values),
-            value=mean.value,
-            low=mean.low,
-            high=mean.high,
-            se=mean.se,
-            t_p=mean.t_p,
-            p=ranks.p,
-            reason=mean.reason,
-        )
+        return {
+            "agent": self.design.name,
+            "metric": self.metric,
+            "unit": definition.unit,
+            "p": ranks.p,
+            **asdict(mean),
+        }
 
     def notes(self) -> Iterator[str]:
         """Yield a line for each reason of undefined pairs, and one on windows that share days."""

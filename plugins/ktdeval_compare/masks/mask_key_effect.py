@@ -14,7 +14,7 @@ the sum over its names, in whole minor units.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,8 @@ from ktdeval_compare.pairs.compared_cards import (
     label,
     recorded_ledger,
 )
+from ktdeval_compare.ranking.random_players import quantiles_of
 
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 POOLED = "all windows"
 INVESTED = 0.98  #: Share of the cash that the baseline spends; the rest covers costs
 _LUCKY = 0.975  #: Rank above which a key is named
@@ -268,23 +268,16 @@ def _spread_row(
     """Quantiles over keys, and the last value, that of the card's own key, among them."""
     others = returns[:-1]
     own = float(returns[-1])
-    q5, q25, q50, q75, q95 = np.quantile(others, LEVELS).tolist()
     return SpreadRow(
         task=entrant.card.task.name,
         card=entrant.label,
         n=len(others),
         window=window,
-        q5=q5,
-        q25=q25,
-        q50=q50,
-        q75=q75,
-        q95=q95,
+        **quantiles_of(others),
         sd=float(others.std(ddof=1)),
         own=own,
         rank=float((others < own).mean() + 0.5 * (others == own).mean()),
-        bought=purchases.bought,
-        among_first=purchases.among_first,
-        by_chance=purchases.by_chance,
+        **asdict(purchases),
     )
 
 

@@ -136,7 +136,7 @@ def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> Compare
             labels = list(entrant.card.labels)
             cards.append(ComparedCard(group.task, entrant.label, str(entrant.path), labels))
 
-    tests = with_verdicts(tests, options.alpha)
+    tests = with_verdicts(tests, options.alpha, effect="rank_biserial")
     return CompareReport(
         alpha=options.alpha,
         unit=options.unit,
@@ -249,14 +249,46 @@ def _pair_differences(differences: Mapping[Cell, float], unit: str) -> list[Pair
             for (window, seed), value in differences.items()
         ]
 
-    by_window: dict[str, list[float]] = {}
-    for (window, _), value in differences.items():
-        by_window.setdefault(window, []).append(value)
+    medians = window_medians(differences)
+    return [PairDifference(window=window, value=value) for window, value in medians.items()]
 
-    return [
-        PairDifference(window=window, value=float(np.median(values)))
-        for window, values in by_window.items()
-    ]
+
+def by_window(values: Mapping[Cell, float]) -> dict[str, list[float]]:
+    """Return the values of all seeds by window."""
+    groups: dict[str, list[float]] = {}
+    for (window, _), value in values.items():
+        groups.setdefault(window, []).append(value)
+
+    return groups
+
+
+def window_medians(values: Mapping[Cell, float]) -> dict[str, float]:
+    """Return the median over the seeds of each window."""
+    return {window: float(np.median(own)) for window, own in by_window(values).items()}
+
+
+def own_figures(
+    entrant: EntrantCard, metric: str, cells: Sequence[Cell]
+) -> tuple[dict[Cell, float], Counter[str]]:
+    """Figures of a card by cell, and the number of cells without one, by reason. There are none
+    where it never reaches the figure in some cell, as in `paired_differences`.
+    """
+    episodes = entrant.episodes()
+    figures: dict[Cell, float] = {}
+    excluded: Counter[str] = Counter()
+    never = 0
+
+    for cell in cells:
+        figure = episodes[cell].metrics[metric]
+        never += figure.ordered == math.inf
+        if figure.value is None:
+            excluded[str(figure.reason)] += 1
+        else:
+            figures[cell] = figure.value
+
+    if never:
+        return {}, Counter({f"{metric}: {never_in(never, len(cells))}": len(cells)})
+    return figures, excluded
 
 
 def paired_differences(
@@ -329,22 +361,20 @@ def _daily_test(
     group: TaskGroup, pair: tuple[int, int], table: DailyTable | str, options: CompareOptions
 ) -> DailyTest:
     """Test the Sharpe ratios of two cards, from their daily returns."""
-    first = group.entrants[pair[0]].label
-    second = group.entrants[pair[1]].label
+    row = DailyTest(
+        task=group.task,
+        first=group.entrants[pair[0]].label,
+        second=group.entrants[pair[1]].label,
+        n=0,
+    )
     if isinstance(table, str):
-        return DailyTest(task=group.task, first=first, second=second, n=0, reason=table)
+        return replace(row, reason=table)
 
     left = table.returns[:, pair[0]]
     right = table.returns[:, pair[1]]
     smaller_spread = min(float(left.std()), float(right.std()))
     if stats.has_no_variance(smaller_spread, table.resolution):
-        return DailyTest(
-            task=group.task,
-            first=first,
-            second=second,
-            n=len(left),
-            reason="returns have no variance",
-        )
+        return replace(row, n=len(left), reason="returns have no variance")
 
     test = sharpe_difference(
         left,
@@ -354,20 +384,7 @@ def _daily_test(
         confidence=1.0 - options.alpha,
         days_a_year=table.days_a_year,
     )
-    return DailyTest(
-        task=group.task,
-        first=first,
-        second=second,
-        value=test.value,
-        low=test.low,
-        high=test.high,
-        se=test.se,
-        p=test.p,
-        n=test.n,
-        method=test.method,
-        reason=test.reason,
-        p_hac=sharpe_difference(left, right).p,
-    )
+    return replace(row, **asdict(test), p_hac=sharpe_difference(left, right).p)
 
 
 def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions) -> BestSet:

@@ -61,11 +61,6 @@ class PairTest:
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None  #: the better card, or `tied`
 
-    @property
-    def effect(self) -> float | None:
-        """Figure whose sign says which card is higher."""
-        return self.rank_biserial
-
 
 @dataclass(frozen=True, kw_only=True)
 class DailyTest:
@@ -88,11 +83,6 @@ class DailyTest:
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None
-
-    @property
-    def effect(self) -> float | None:
-        """Figure whose sign says which card is higher."""
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

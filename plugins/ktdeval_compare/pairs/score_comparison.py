@@ -77,11 +77,6 @@ class ScoreTest:
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None
 
-    @property
-    def effect(self) -> float | None:
-        """Figure whose sign says which card is higher."""
-        return self.value
-
 
 @dataclass(frozen=True)
 class ScoreReport:

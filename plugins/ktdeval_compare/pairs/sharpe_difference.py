@@ -10,7 +10,7 @@ block bootstrap replaces the normal distribution of the ratio.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,16 +31,16 @@ _LARGEST_ROOT = 0.97
 _CHUNK = 250
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharpeDifference:
     """A test of equal Sharpe ratios; figures are annualised."""
 
     #: Sharpe ratio of the first series less that of the second; None where either is undefined
-    value: float | None
-    low: float | None  #: end of the interval, as `high` is
-    high: float | None
-    se: float | None
-    p: float | None  #: two-sided
+    value: float | None = None
+    low: float | None = None  #: end of the interval, as `high` is
+    high: float | None = None
+    se: float | None = None
+    p: float | None = None  #: two-sided
     n: int
     method: Literal["hac", "bootstrap"]
     reason: str | None = None  #: why figures are None
@@ -66,15 +66,13 @@ def sharpe_difference(
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
     problem = _series_problem(first, second)
     if problem:
-        return SharpeDifference(None, None, None, None, None, n, method, problem)
+        return SharpeDifference(n=n, method=method, reason=problem)
 
     pair = np.column_stack([first, second])
     difference = _difference(pair)
     error = math.sqrt(max(0.0, _variance(pair)))
     if error < _NO_ERROR / math.sqrt(n):
-        return SharpeDifference(
-            None, None, None, None, None, n, method, "the difference has no variance"
-        )
+        return SharpeDifference(n=n, method=method, reason="the difference has no variance")
 
     ratio = abs(difference) / error
     if draws:
@@ -88,21 +86,10 @@ def sharpe_difference(
 
     year = math.sqrt(days_a_year)
     value = year * difference + 0.0
+    test = SharpeDifference(value=value, se=year * error, p=p, n=n, method=method)
     if not math.isfinite(reach):
-        return SharpeDifference(
-            value,
-            None,
-            None,
-            year * error,
-            p,
-            n,
-            method,
-            "no interval: too many resamples have no variance",
-        )
-
-    return SharpeDifference(
-        value, value - year * reach, value + year * reach, year * error, p, n, method
-    )
+        return replace(test, reason="no interval: too many resamples have no variance")
+    return replace(test, low=value - year * reach, high=value + year * reach)
 
 
 def _series_problem(first: Matrix, second: Matrix) -> str | None:

@@ -27,10 +27,6 @@ class TestedRow(Protocol):
         """Direction in which the figure is better."""
 
     @property
-    def effect(self) -> float | None:
-        """Figure whose sign says which card is higher."""
-
-    @property
     def p(self) -> float | None:
         """P-value before correction; None: not tested."""
 
@@ -38,27 +34,34 @@ class TestedRow(Protocol):
 _TestedT = TypeVar("_TestedT", bound=TestedRow)
 
 
-def with_verdicts(rows: Sequence[_TestedT], alpha: float) -> list[_TestedT]:
-    """Return the rows with p-values corrected over all of them, and their verdicts."""
+def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value") -> list[_TestedT]:
+    """Return the rows with p-values corrected over all of them, and their verdicts. `effect`: the
+    field whose sign says which card is higher.
+    """
     p_values = [row.p for row in rows]
     by_holm = stats.holm(p_values)
     by_rate = stats.benjamini_hochberg(p_values)
     return [
         replace(
-            row, p_holm=holm, p_benjamini_hochberg=rate, verdict=_test_verdict(row, holm, alpha)
+            row,
+            p_holm=holm,
+            p_benjamini_hochberg=rate,
+            verdict=_test_verdict(row, getattr(row, effect), holm, alpha),
         )
         for row, holm, rate in zip(rows, by_holm, by_rate, strict=True)
     ]
 
 
-def _test_verdict(row: TestedRow, p: float | None, alpha: float) -> str | None:
+def _test_verdict(
+    row: TestedRow, effect: float | None, p: float | None, alpha: float
+) -> str | None:
     """Return the better card, or the higher one of a figure without a direction; or `tied`."""
     if p is None:
         return None
-    if p > alpha or not row.effect:
+    if p > alpha or not effect:
         return "tied"
 
-    first_is_higher = row.effect > 0
+    first_is_higher = effect > 0
     if row.better == "neither":
         higher = row.first if first_is_higher else row.second
         return f"{higher} higher"

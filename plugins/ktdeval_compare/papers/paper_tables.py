@@ -175,6 +175,15 @@ def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
         )
 
 
+def check_rule_sets(entrants: Sequence[EntrantCard], what: str) -> None:
+    """Refuse cards of several rule sets in one table or figure. Raises CardError."""
+    if len({entrant.card.rules for entrant in entrants}) > 1:
+        raise CardError(
+            f"the cards' figures have different metric rules ({entrants[0].path} …); a {what} is of"
+            " cards of the same ones"
+        )
+
+
 def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
     """Agents and models x assets; the cards of each asset must be alike, and markets may differ
     between assets.
@@ -182,12 +191,7 @@ def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataF
     frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
     for members in by_task(entrants).values():
         check_alike(members, members[0].path)
-    if len({entrant.card.rules for entrant in entrants}) > 1:
-        raise CardError(
-            f"the cards' figures have different metric rules ({entrants[0].path} …); a table is"
-            " of cards of the same ones"
-        )
-
+    check_rule_sets(entrants, "table")
     for note in card_notes(entrants, table.metrics):
         warn(note)
 

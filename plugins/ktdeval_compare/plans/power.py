@@ -26,6 +26,7 @@ from ktdeval.stats import TRADING_DAYS, normal_effect
 from ktdeval_compare.pairs.compare import (
     CompareOptions,
     TaskGroup,
+    by_window,
     make_groups,
     paired_differences,
 )
@@ -456,12 +457,9 @@ def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric:
     """Spread of the paired differences, or the problem why there is none, and how many seeds each
     window has.
     """
-    by_window: dict[str, list[float]] = {window: [] for window in windows}
-    for (window, _), value in differences.items():
-        if window in by_window:
-            by_window[window].append(value)
-
-    counts = {len(values) for values in by_window.values()}
+    of_windows = by_window(differences)
+    rows = [of_windows.get(window, []) for window in windows]
+    counts = {len(row) for row in rows}
     seeds = min(counts)
     if seeds == 0:
         return {"seeds": 1, "problem": f"{metric} is not defined on both cards in some window"}
@@ -473,7 +471,7 @@ def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric:
         )
         return {"seeds": seeds, "problem": problem}
 
-    spread, problem_of_spread = estimate_spread(np.array(list(by_window.values())))
+    spread, problem_of_spread = estimate_spread(np.array(rows))
     if spread is None:
         return {"seeds": seeds, "problem": problem_of_spread}
 

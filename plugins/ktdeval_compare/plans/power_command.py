@@ -15,11 +15,9 @@ from ktdeval.cli import (
     complete_names,
     example,
     flag,
-    line_width,
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_compare.commands import RUN_PATH, LevelOptions, settings_of, show
 from ktdeval_compare.plans.published_options import PublishedOptions
 
@@ -129,7 +127,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
 
     from ktdeval_compare.plans.power import PowerPlan, plan_report, spreads_of_cards
     from ktdeval_compare.plans.power_texts import power_parts
-    from ktdeval_compare.table_columns import lines_of
+    from ktdeval_compare.table_columns import print_result
 
     if options.memory is not None:
         _show_memory_power(context, cards, options)
@@ -160,12 +158,8 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
     else:
         reports.append(plan_report(plan))
 
-    if not options.as_json:
-        click.echo("\n".join(lines_of(power_parts(reports), line_width())))
-    elif cards:
-        click.echo(dumps_pretty(to_plain(reports)), nl=False)
-    else:
-        click.echo(dumps_pretty(to_plain(reports[0])), nl=False)
+    document = reports if cards else reports[0]
+    print_result(document, power_parts(reports), None, options.as_json)
 
 
 def _show_memory_power(

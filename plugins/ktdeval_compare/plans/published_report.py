@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
-from ktdeval.cli import line_width
 from ktdeval.errors import UsageError
-from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_compare.plans import published_power, published_power_texts
 from ktdeval_compare.plans.published_options import Published
-from ktdeval_compare.table_columns import lines_of
+from ktdeval_compare.table_columns import print_result
 
 
 def show_published(name: Published, settings: dict[str, Any], cards: Sequence[object]) -> None:
@@ -42,10 +38,7 @@ def show_published(name: Published, settings: dict[str, Any], cards: Sequence[ob
         report = path
         parts = published_power_texts.path_parts(path)
 
-    if settings["as_json"]:
-        click.echo(dumps_pretty(to_plain(report)), nl=False)
-    else:
-        click.echo("\n".join(lines_of(parts, line_width())))
+    print_result(report, parts, None, settings["as_json"])
 
 
 def _options_of_plans(name: Published, settings: dict[str, Any]) -> list[str]:

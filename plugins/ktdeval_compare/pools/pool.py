@@ -20,7 +20,7 @@ from ktdeval import stats
 from ktdeval.cards import System
 from ktdeval.errors import CardError, UsageError
 from ktdeval.values import load_yaml
-from ktdeval_compare.pairs.compare import CompareOptions, paired_differences
+from ktdeval_compare.pairs.compare import CompareOptions, own_figures, paired_differences
 from ktdeval_compare.pairs.compared_cards import (
     Cell,
     EntrantCard,
@@ -133,11 +133,6 @@ class PooledTest:
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None
-
-    @property
-    def effect(self) -> float | None:
-        """Figure whose sign says which is higher."""
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -398,17 +393,9 @@ def _values(
     if len(compared) == 2:
         return paired_differences(compared[0], compared[1], metric, cells)
 
-    values: dict[Cell, float] = {}
-    excluded: Counter[str] = Counter()
-    episodes = compared[0].episodes()
-    for cell in cells:
-        figure = episodes[cell].metrics[metric]
-        if figure.value is None:
-            excluded[f"{compared[0].label}: {figure.reason}"] += 1
-        else:
-            values[cell] = figure.value
-
-    return values, excluded
+    values, excluded = own_figures(compared[0], metric, cells)
+    named = {f"{compared[0].label}: {reason}": count for reason, count in excluded.items()}
+    return values, Counter(named)
 
 
 def _estimate_test(

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -91,23 +92,24 @@ class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  #: why there is no standing
 
 
+def quantiles_of(returns: Values) -> dict[str, Any]:
+    """Return the quantiles of returns, [n], at `LEVELS`, by the names of their fields: q5, …"""
+    names = [f"q{100 * level:g}" for level in LEVELS]
+    return dict(zip(names, np.quantile(returns, LEVELS).tolist(), strict=True))
+
+
 def standing_of(own: float, returns: Values) -> PlayersStanding:
     """Return where a return stands among those of players, [n]."""
     n = len(returns)
     worse = int((returns < own).sum())
     ties = int((returns == own).sum())
-    q5, q25, q50, q75, q95 = np.quantile(returns, LEVELS).tolist()
     lower, upper = wilson(worse, n), wilson(worse + ties, n)
     assert lower.low is not None
     assert upper.high is not None
 
     return PlayersStanding(
         own=own,
-        q5=q5,
-        q25=q25,
-        q50=q50,
-        q75=q75,
-        q95=q95,
+        **quantiles_of(returns),
         rank=(worse + ties / 2) / n,
         low=lower.low,
         high=upper.high,

@@ -36,7 +36,12 @@ from ktdeval_compare.papers.figures.figure_runs import (
     origin_notes,
     warn_of_cards,
 )
-from ktdeval_compare.papers.paper_tables import check_alike, index_sharpe, risk_free_of
+from ktdeval_compare.papers.paper_tables import (
+    check_alike,
+    check_rule_sets,
+    index_sharpe,
+    risk_free_of,
+)
 from ktdeval_compare.ranking.luck import card_value
 
 _COLUMNS = ("panel", "line", "day", "value", "low", "high", "least", "most", "n")
@@ -72,7 +77,7 @@ def system_curves(
     if by_tasks:
         for members in by_task(entrants).values():
             check_alike(members, members[0].path)
-        _check_rule_sets(entrants)
+        check_rule_sets(entrants, "figure")
     else:
         check_one_task(entrants, figure)
 
@@ -115,15 +120,6 @@ def _panel_name(path: DailyPath, by_tasks: bool) -> str:
     if len(windows) == 1:
         return task
     return f"{task}, {path.episode.window}"
-
-
-def _check_rule_sets(entrants: Sequence[EntrantCard]) -> None:
-    rules = {entrant.card.rules for entrant in entrants}
-    if len(rules) > 1:
-        raise CardError(
-            f"the cards' figures have different metric rules ({entrants[0].path} …); a figure is"
-            " of cards of the same ones"
-        )
 
 
 def _check_distinct(entrants: Sequence[EntrantCard]) -> None:
@@ -237,7 +233,7 @@ def asset_curves(
     """
     entrants = figure_entrants(paths, figure, choices)
     check_asset_rules(entrants)
-    _check_rule_sets(entrants)
+    check_rule_sets(entrants, "figure")
     for members in by_task(entrants).values():
         check_alike(members, members[0].path)
 

@@ -67,6 +67,7 @@ from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.timestamps import moment_text
 
 _LAST_NS = 2**62 - 1
+_STORAGE = "v1.5.0"  #: oldest DuckDB that ktdeval needs, which reads files of newer ones then
 _SERIES = pa.schema(
     {
         **dict.fromkeys(("asset_class", "resolution", "owner", "symbol"), pa.string()),
@@ -290,7 +291,7 @@ def _new_database(path: Path, stored: Path | None) -> Iterator[duckdb.DuckDBPyCo
         temporary = _literal(f"{path}.tmp")
         connection.execute(f"SET temp_directory = {temporary}")
         connection.execute("SET enable_progress_bar = false")
-        connection.execute(f"ATTACH {_literal(path)} AS market")
+        connection.execute(f"ATTACH {_literal(path)} AS market (STORAGE_VERSION '{_STORAGE}')")
         if stored is None:
             connection.execute("ATTACH ':memory:' AS old")
             create_tables(connection, "old")

@@ -260,6 +260,13 @@ def test_every_change_of_content_changes_the_identity(saved: Path, tmp_path: Pat
     assert len(ids) == 1 + len(variants)
 
 
+def test_the_file_is_read_by_the_oldest_duckdb_that_is_needed(tiny: Path) -> None:
+    """Its header says the version of storage: DuckDB 1.5 reads those up to 68."""
+    header = (tiny / "market.duckdb").read_bytes()[:20]
+    assert header[8:12] == b"DUCK"
+    assert int.from_bytes(header[12:], "little") <= 68
+
+
 def test_identity_does_not_depend_on_how_the_file_was_written(tiny: Path) -> None:
     manifest = load_manifest(tiny)
     path = tiny / manifest.file.name

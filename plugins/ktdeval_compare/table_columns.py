@@ -122,7 +122,7 @@ def text(
     return ReportColumn(head, cell, is_left)
 
 
-def formatted(
+def format_column(
     head: str, name: str, form: str, scale: int = 1, none: str = UNDEFINED
 ) -> ReportColumn[Any]:
     """Return a column of figures, times `scale`, by a format such as `{:.0f} %`."""

@@ -16,7 +16,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure_of,
-    formatted,
+    format_column,
     grid,
     interval,
     interval_head,
@@ -47,7 +47,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         interval(report.alpha, unit=_FRACTION),
         plain("SD", "sd", unit=_FRACTION),
         ReportColumn("found", _describe_finding),
-        formatted("power", "power", "{:.2f}"),
+        format_column("power", "power", "{:.2f}"),
     )
     yield (
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
@@ -78,7 +78,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
             report.curves,
             ReportColumn("facts", lambda row: percent(row.dose)),
             text("windows", is_left=False),
-            formatted("AUC", "auc", "{:.3f}"),
+            format_column("AUC", "auc", "{:.3f}"),
             ReportColumn(
                 interval_head(report.alpha), lambda row: f"{row.low:.3f} … {row.high:.3f}"
             ),

@@ -16,7 +16,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure_of,
-    formatted,
+    format_column,
     grid,
     interval,
     plain,
@@ -95,7 +95,7 @@ def key_parts(report: KeyReport) -> Iterator[Part]:
             COUNT,
             *quantiles,
             figure_of("this key", "own"),
-            formatted("rank", "rank", "{:.3f}"),
+            format_column("rank", "rank", "{:.3f}"),
             ReportColumn("first listed bought", _first_listed),
         )
 

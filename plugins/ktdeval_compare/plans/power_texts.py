@@ -9,7 +9,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure,
-    formatted,
+    format_column,
     grid,
     p_of,
     plain,
@@ -39,7 +39,7 @@ def _reach_parts(report: PowerReport) -> Iterator[Part]:
         text("windows", is_left=False),
         p_of("smallest p", "smallest_p"),
         ReportColumn("tests it can carry", _tests),
-        formatted("found in SD", "effect_sd", "{:.3f}", none="nothing"),
+        format_column("found in SD", "effect_sd", "{:.3f}", none="nothing"),
     )
     yield (
         "  found: effect in standard deviations of a window's difference, with probability"

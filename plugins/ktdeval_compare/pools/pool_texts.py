@@ -13,7 +13,7 @@ from ktdeval_compare.table_columns import (
     ReportColumn,
     figure,
     figure_of,
-    formatted,
+    format_column,
     grid,
     interval,
     interval_head,
@@ -67,8 +67,8 @@ def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
         text("second"),
         plain("tau", "tau"),
         UNIT,
-        formatted("I²", "i2", "{:.0f} %", 100),
-        formatted("Q", "q", "{:.2f}"),
+        format_column("I²", "i2", "{:.0f} %", 100),
+        format_column("Q", "q", "{:.2f}"),
         p_of("Q p", "q_p"),
         replace(
             interval(alpha, part="prediction_"), head=f"a further window, {interval_head(alpha)}"
@@ -116,7 +116,7 @@ def _cell_parts(row: PooledTest) -> Iterator[Part]:
         plain("error", "se"),
         figure_of("shrunk", "shrunk"),
         UNIT,
-        formatted("weight", "weight", "{:.1f} %", 100),
+        format_column("weight", "weight", "{:.1f} %", 100),
     )
     yield (
         f"  error: standard error, of {row.source}; shrunk: empirical Bayes, drawn towards the"

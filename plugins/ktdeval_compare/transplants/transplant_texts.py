@@ -10,7 +10,7 @@ from ktdeval_compare.table_columns import (
     ReportColumn,
     figure_of,
     figure_with_ends,
-    formatted,
+    format_column,
     grid,
 )
 
@@ -29,18 +29,18 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
         yield "  means over windows in %, net of costs; costs in % of the first capital"
         yield grid(
             lines,
-            formatted("capital", "capital", "{:,}"),
+            format_column("capital", "capital", "{:,}"),
             figure_of("return", "total_return.value", "fraction"),
             figure_of("a year", "annualised_return.value", "fraction"),
             figure_with_ends("excess [95 %]", "excess_return.value", "excess_return"),
             figure_of("selection", "selection_alpha.value", "fraction"),
             figure_with_ends("net selection [95 %]", "net_selection.value", "net_selection"),
-            formatted("turnover", "turnover.value", "{:.2f}"),
-            formatted("filled", "filled_share", "{:.1f} %", 100),
-            formatted("commission", "costs.commission", "{:.3f}", 100),
-            formatted("duties", "costs.duties", "{:.3f}", 100),
-            formatted("spread+impact", "costs.execution", "{:.3f}", 100),
-            formatted("financing", "costs.financing", "{:.3f}", 100),
+            format_column("turnover", "turnover.value", "{:.2f}"),
+            format_column("filled", "filled_share", "{:.1f} %", 100),
+            format_column("commission", "costs.commission", "{:.3f}", 100),
+            format_column("duties", "costs.duties", "{:.3f}", 100),
+            format_column("spread+impact", "costs.execution", "{:.3f}", 100),
+            format_column("financing", "costs.financing", "{:.3f}", 100),
             ReportColumn("other states", _states),
         )
         yield from (f"  {words}" for words in _missing(lines))

@@ -175,7 +175,7 @@ class BarReader:
         )
         self._check_units(spec, name)
         for field, column in _COLUMN_OF.items():
-            self._report(name, field, self._expected(spec, field), f"{column} IS NULL")
+            self._report(name, field, self._describe_cell(spec, field), f"{column} IS NULL")
         for place, rule in enumerate(rules):
             self._report(name, rule.field, rule.expected, f"broken = {place}")
 
@@ -209,7 +209,7 @@ class BarReader:
         times = pa.array(found["time"], pa.string())
         return pa.table({"time": times, "start_ns": pa.array(start_ns, mask=bad)})
 
-    def _expected(self, spec: BarSource, field: str) -> str:
+    def _describe_cell(self, spec: BarSource, field: str) -> str:
         """Return what a cell of a field should be."""
         if field == "symbol":
             return _EXPECTED["option" if spec.asset_class == "option" else "ticker"]

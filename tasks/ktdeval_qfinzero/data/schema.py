@@ -193,13 +193,13 @@ class MarketTable:
     @property
     def order(self) -> str:
         """Columns by which rows are sorted."""
-        return ", ".join(map(_quoted, self.key))
+        return ", ".join(map(_quote, self.key))
 
     def create(self, schema: str) -> str:
         """Return the statement that makes the table, with its rules as CHECKs."""
         lines: list[str] = []
         for name, kind in {**self.columns, **self.search}.items():
-            lines.append(f"{_quoted(name)} {kind.sql} NOT NULL")
+            lines.append(f"{_quote(name)} {kind.sql} NOT NULL")
         for rule in self.rules:
             lines.append(f"CHECK ({rule.holds})")
 
@@ -226,11 +226,11 @@ class MarketTable:
         decoders = [kind.from_cell for kind in self.columns.values()]
         if not any(decoders):
             return [self.row(*row) for row in cells]
-        return [self.row(*map(_decoded, decoders, row)) for row in cells]
+        return [self.row(*map(_decode_cell, decoders, row)) for row in cells]
 
     def select(self, schema: str, clauses: str = "") -> str:
         """Return a query for rows, sorted by the key unless `clauses` say otherwise."""
-        names = ", ".join(map(_quoted, self.columns))
+        names = ", ".join(map(_quote, self.columns))
         return f"SELECT {names} FROM {schema}.{self.name} {clauses or f'ORDER BY {self.order}'}"  # noqa: S608 - constants
 
     def faults(self, rows: Sequence[Any]) -> tuple[list[Fault], pa.Table]:
@@ -302,7 +302,7 @@ class MarketTable:
 _MALFORMED = (ValueError, TypeError, AttributeError, OverflowError, pa.ArrowException)
 
 
-def _decoded(decode: Callable[[Any], Any] | None, cell: Any) -> Any:
+def _decode_cell(decode: Callable[[Any], Any] | None, cell: Any) -> Any:
     return cell if decode is None else decode(cell)
 
 
@@ -317,19 +317,19 @@ def _plain(value: Any) -> JsonValue:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f'"{name}"'
 
 
 @cache
-def _declared() -> Mapping[str, Any]:
+def _read_schema() -> Mapping[str, Any]:
     path = Path(__file__).with_name("schema.yaml")
     return parse_yaml(path.read_bytes(), str(path))
 
 
 def fill_words(text: str) -> str:
     """Return a text with the words of the schema for each `$word`."""
-    return Template(text).substitute(_declared()["words"])
+    return Template(text).substitute(_read_schema()["words"])
 
 
 def _rules(declared: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
@@ -353,9 +353,9 @@ def _table(name: str, declared: Mapping[str, Any]) -> MarketTable:
 
 
 TABLES: Mapping[TableName, MarketTable] = {
-    name: _table(name, declared) for name, declared in _declared()["tables"].items()
+    name: _table(name, declared) for name, declared in _read_schema()["tables"].items()
 }
-BARS = _table("bars", _declared()["bars"])
+BARS = _table("bars", _read_schema()["bars"])
 SERIES = (
     "CREATE TABLE {}.series (series INTEGER NOT NULL, asset_class VARCHAR NOT NULL, resolution VARCHAR NOT NULL,"
     " owner VARCHAR NOT NULL, symbol VARCHAR NOT NULL, first_ns BIGINT NOT NULL, last_ns BIGINT NOT NULL)"
@@ -397,7 +397,7 @@ def bars_table(bars: Bars, series: npt.NDArray[np.int32] | None = None) -> pa.Ta
 @cache
 def bar_rules(asset_class: AssetClass, resolution: Resolution) -> tuple[Rule, ...]:
     """Return the rules of single bars."""
-    declared = _declared()
+    declared = _read_schema()
     own = [declared[f"{resolution}_bars"]]
     if asset_class != "crypto":  # coins trade in fractions
         own.append(declared["whole_bars"])

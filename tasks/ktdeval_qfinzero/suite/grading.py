@@ -168,7 +168,7 @@ def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
         return arguments
 
     idle = _without_effect(tool, arguments)
-    filled = _filled(arguments, schema)
+    filled = _fill_defaults(arguments, schema)
     return {name: value for name, value in filled.items() if name in arguments or name not in idle}
 
 
@@ -181,10 +181,10 @@ def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str,
     return ()
 
 
-def _filled(value: Any, schema: Any) -> Any:
+def _fill_defaults(value: Any, schema: Any) -> Any:
     """A value of a schema, with the defaults of all objects within it."""
     if isinstance(value, list):
-        return [_filled(item, schema.get("items", {})) for item in value]
+        return [_fill_defaults(item, schema.get("items", {})) for item in value]
     if not isinstance(value, Mapping):
         return value
 
@@ -195,7 +195,7 @@ def _filled(value: Any, schema: Any) -> Any:
         if "default" in part and name not in value
     }
     for name, item in value.items():
-        filled[name] = _filled(item, parts.get(name, {}))
+        filled[name] = _fill_defaults(item, parts.get(name, {}))
 
     return filled
 

@@ -138,9 +138,11 @@ from ktdeval.runner.records.run_file_names import (
     CANARY as CANARY,
     CERTIFICATE as CERTIFICATE,
     DECLARED_FILE as DECLARED_FILE,
+    JUDGEMENT as JUDGEMENT,
     LEDGER as LEDGER,
     MANIFEST as MANIFEST,
     MARK as MARK,
+    TEAR_SHEET as TEAR_SHEET,
     TRANSCRIPT as TRANSCRIPT,
 )
 from ktdeval.runner.records.run_folder import (

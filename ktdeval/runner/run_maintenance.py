@@ -19,15 +19,12 @@ from ktdeval.runner.records.completion_marks import EpisodeMark
 from ktdeval.runner.records.run_claim import LOCK_FOLDER, claim_folder, claim_url
 from ktdeval.runner.records.run_file_names import (
     ANSWERS,
-    CANARY,
-    CARDS,
-    CERTIFICATE,
     EPISODES,
     JOURNAL,
     LEDGER,
-    MANIFEST,
     MARK,
-    TASK_FILES,
+    RUN_FILES,
+    RUN_FOLDERS,
     TRANSCRIPT,
 )
 from ktdeval.runner.records.run_folder import RunFolder
@@ -43,8 +40,10 @@ State = Literal["complete", "unfinished", "planned"]
 FindingKind = Literal["missing", "damaged", "half-written", "orphan"]
 
 _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
-_OWN_FILES = (MANIFEST, CANARY, CERTIFICATE, LOG_FILE, BATCHES)
-_OWN_FOLDERS = (CARDS, TASK_FILES, EPISODES, LOG_FOLDER, LOCK_FOLDER)
+#: SQLite keeps two files next to a database that is in use, or whose process was killed
+_FILES_OF_CALLS = (LOG_FILE, f"{LOG_FILE}-wal", f"{LOG_FILE}-shm", BATCHES)
+_OWN_FILES = (*RUN_FILES, *_FILES_OF_CALLS)
+_OWN_FOLDERS = (*RUN_FOLDERS, LOG_FOLDER, LOCK_FOLDER)
 _BATCH = 64  #: Episodes whose files are read together
 
 

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from ktdeval.runner import load_result
+from ktdeval.runner import JUDGEMENT, load_result
 from ktdeval.values import Value, format_version
 from ktdeval_judge.printed_figure import JudgedFigure
 
 FORMAT = "judge"
-JUDGE = "judge.json"
-TEAR_SHEET = "tear-sheet.html"  #: of the account, beside the document
 JUDGE_VERSION = format_version(FORMAT)
 
 
@@ -139,4 +137,4 @@ class JudgeFile(Value):
 
 def load_judgement(folder: Path) -> JudgeFile:
     """Read the document of a judgement. Raises StoreError: there is none, or it is not readable."""
-    return load_result(folder, JUDGE, JudgeFile, FORMAT)
+    return load_result(folder, JUDGEMENT, JudgeFile, FORMAT)

@@ -13,7 +13,7 @@ import pandas as pd
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.market import MarketSnapshot, parse_day
 from ktdeval.registry import Plugins
-from ktdeval.runner import DEFAULT_RUNS_FOLDER, MANIFEST, open_snapshot
+from ktdeval.runner import DEFAULT_RUNS_FOLDER, JUDGEMENT, MANIFEST, TEAR_SHEET, open_snapshot
 from ktdeval.values import (
     Address,
     Parameters,
@@ -26,9 +26,7 @@ from ktdeval.values import (
 )
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.document import (
-    JUDGE,
     JUDGE_VERSION,
-    TEAR_SHEET,
     JudgeFile,
     load_judgement,
 )
@@ -91,7 +89,7 @@ class JudgeSettings:
 
 def load_again(path: Path | None) -> JudgeFile | None:
     """Return the document of a judged run folder; None of any other path."""
-    if path is None or not (path / JUDGE).exists():
+    if path is None or not (path / JUDGEMENT).exists():
         return None
     return load_judgement(path)
 
@@ -280,7 +278,7 @@ def _judge_nav(
     assert source is not None, "a NAV was read"
     parent = Path(DEFAULT_RUNS_FOLDER)
     if settings.out is not None:
-        check_output(settings.out, "new folder", "--out", JUDGE)
+        check_output(settings.out, "new folder", "--out", JUDGEMENT)
         if (settings.out / MANIFEST).exists():
             raise StoreError(f"{settings.out}: is a run; choose another --out")
         parent = settings.out.parent
@@ -323,7 +321,7 @@ def _write_files(
     document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
 ) -> None:
     """Write the document of a judgement into a folder, and its tear sheet if it is daily."""
-    write_atomic(out / JUDGE, dumps_pretty(to_plain(document)))
+    write_atomic(out / JUDGEMENT, dumps_pretty(to_plain(document)))
     # pages need Jinja2, answers do not
     make_sheet = later("ktdeval_judge.tear_sheet:judged_sheet")()
     page = make_sheet(track, document, snapshot)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ktdeval.cards import PARTS, count
-from ktdeval_judge.document import TEAR_SHEET, CleanPart, Figure, JudgeFile, NavReport, Unfilled
+from ktdeval.runner import TEAR_SHEET
+from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfilled
 from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
 from ktdeval_judge.nav_parts import PARTING, REMAINDER
 from ktdeval_judge.printed_figure import JudgedFigure, is_daily

@@ -19,8 +19,15 @@ CERTIFICATE = "certificate.json"  #: The certificate that a run was given
 TASK_FILES = "task-files"
 #: Decisions that were made elsewhere, as the model `declared/…` read them
 DECLARED_FILE = "declared.json"
+JUDGEMENT = "judge.json"  #: What `ktdeval judge` found of the decisions in `DECLARED_FILE`
+TEAR_SHEET = "tear-sheet.html"  #: Page of a judged account
 CARDS = "cards"
 EPISODES = "episodes"
-AGENT_FILES = (
-    "files"  #: Folder of what agents keep beside their memory, such as folders of programs
-)
+#: Folder of what agents keep beside their memory, such as folders of programs
+AGENT_FILES = "files"
+
+RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)
+"""Files at the top of a run folder, besides those of calls. Whoever writes another file there adds
+its name: `ktdeval files check` calls every other file an orphan.
+"""
+RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)  #: Folders there, likewise

@@ -76,6 +76,21 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
     assert report["plan_sha256"] in (out / "manifest.json").read_text()
 
 
+def test_no_file_of_a_judgement_is_an_orphan_of_its_run(
+    market: MarketSnapshot, tmp_path: Path, terminal: Terminal
+) -> None:
+    bought = int(np.flatnonzero(np.isfinite(market.close[-4:]).all(axis=0))[0])
+    weights = tmp_path / "weights.csv"
+    weights.write_text(f"date,ticker,weight\n{market.days[-4]},{market.codes[bought]},0.5\n")
+    out = tmp_path / "run"
+    terminal.out("judge", weights, *MARKET, "--out", out)
+    kept = out / "files" / "of an agent"
+    kept.parent.mkdir()
+    kept.write_text("program")
+    assert {"judge.json", "declared.json"} <= {path.name for path in out.iterdir()}
+    assert terminal.report("files", "check", out)["findings"] == []
+
+
 @pytest.mark.slow
 def test_an_assumed_account_is_noted_where_returns_are_shares_of_it(
     weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot

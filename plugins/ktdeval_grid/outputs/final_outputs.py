@@ -1,7 +1,7 @@
 """End of a grid: the paper's tables, reports and a static bundle, made of the gathered runs.
 
     tables/ktdfin-3.txt .md .csv, compare.txt .json …
-    site/index.html, cards/, views/, report.html
+    site/index.html, cards/, report.html, views/ where the plan asks for them
 
 It can be made again at any time from what is finished; nothing else depends on it.
 """

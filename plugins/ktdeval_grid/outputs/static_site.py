@@ -92,7 +92,7 @@ def index_html(page: BundlePage) -> str:
         _environment()
         .get_template("bundle.html")
         .render(
-            title=f"{plan.name}: grid of runs",
+            title=f"{plan.name}: results by system",
             policy=content_security_policy("'none'", source_hash(style), "data:"),
             style=Markup(style),  # noqa: S704 - files of this package and of the kit
             page=page,

@@ -110,8 +110,8 @@ class GridPlan(Value):
     #: have figures for
     tables: tuple[str, ...] | None = None
     #: pages of the bundle besides its index: `report` draws all cards, `views` walks one episode of
-    #: each card
-    pages: tuple[Literal["report", "views"], ...] = ("report", "views")
+    #: each card, which takes as long as some of its episodes
+    pages: tuple[Literal["report", "views"], ...] = ("report",)
     #: episodes at once over the whole grid; null: as many as the workers have threads
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars of the whole grid

@@ -79,7 +79,7 @@ class PlanOptions:
     )
     pages: tuple[str, ...] = flag(
         (),
-        help="pages besides the bundle's index: report, views; none: neither [default: both]",
+        help="pages besides the bundle's index: report, views; none: neither [default: report]",
     )
     stop_when: Literal["settled", "never"] | None = flag(
         None,

@@ -87,7 +87,7 @@ def files_of(folder: Path) -> list[str]:
 def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
     commands = Commands()
 
-    ending = ended(tmp_path, commands, tables=["ama-1"])
+    ending = ended(tmp_path, commands, tables=["ama-1"], pages=["report", "views"])
 
     site = tmp_path / "site"
     run = tmp_path / "runs" / SYSTEM
@@ -146,22 +146,30 @@ def test_an_ending_by_forks_has_the_same_files(tmp_path: Path) -> None:
         assert (forked / "tables" / name).read_bytes() == (alone / "tables" / name).read_bytes()
 
 
-def test_pages_that_the_plan_leaves_out_are_not_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "called", "pages"),
+    [
+        ({}, {"compare luck", "view report"}, ["index.html", "report.html"]),
+        ({"pages": []}, {"compare luck"}, ["index.html"]),
+    ],
+)
+def test_pages_that_the_plan_leaves_out_are_not_made(
+    tmp_path: Path, changes: dict[str, Any], called: set[str], pages: list[str]
+) -> None:
     commands = Commands()
 
-    ending = ended(tmp_path, commands, tables=[], pages=[])
+    ending = ended(tmp_path, commands, tables=[], **changes)
 
     assert ending.problems == []
-    assert {name for name, *_ in commands.calls} == {"compare luck"}
-    assert [name for name in files_of(tmp_path / "site") if name.endswith(".html")] == [
-        "index.html"
-    ]
+    assert {name for name, *_ in commands.calls} == called
+    assert [name for name in files_of(tmp_path / "site") if name.endswith(".html")] == pages
+    assert "episode page" not in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_what_can_not_be_made_is_a_problem_in_one_line_and_no_link(tmp_path: Path) -> None:
     commands = Commands(["view episodes", "view report", "compare luck"])
 
-    ending = ended(tmp_path, commands, tables=[])
+    ending = ended(tmp_path, commands, tables=[], pages=["report", "views"])
 
     assert ending.tables == []
     assert ending.problems == [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ktdeval.calls import refused_body
 from ktdeval.harness import Listener, ReplyPiece
@@ -19,6 +19,7 @@ from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
 
 Loads = Callable[[bytes], JsonValue]
 _MAX_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for each token
+_REPLACED: Final = frozenset(("role", "type", "index", "format"))  # sent again whole
 
 
 class StreamAssembler:
@@ -26,6 +27,8 @@ class StreamAssembler:
 
     #: fields that ask for a stream
     request_fields: Mapping[str, Any] = {"stream": True}
+    #: whether an error is an event of that name, and never any other object
+    names_errors = True
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         """`loads`: reads the JSON of an event; ValueError: it is none."""
@@ -40,14 +43,15 @@ class StreamAssembler:
         """Read one event that reports no error; return whether it was the last one."""
         raise NotImplementedError
 
-    def error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
+    def _error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
         """Return the error that an event reports, in the form of an unstreamed one; None without
         one.
         """
-        refused = refused_body(body)
-        if refused is None and event.name == "error":
-            return {"error": body}
-        return refused
+        if "error" in (event.name, body.get("type")):
+            return body if body.get("error") else {"error": body}
+        if self.names_errors:
+            return None
+        return refused_body(body)
 
     def is_end(self, event: StreamEvent) -> bool:  # noqa: ARG002 - of APIs that end with a word
         """Whether an event without JSON ends the stream."""
@@ -64,6 +68,18 @@ class StreamAssembler:
     def lacks_usage(self) -> bool:
         """Whether the stream ended well without the count of tokens that was asked for."""
         return False
+
+    def say(self, kind: Literal["text", "thought"], text: Any) -> None:
+        """Tell the listener of a text or a thought that is not empty."""
+        if isinstance(text, str) and text:
+            self.hear(ReplyPiece(kind, text))
+
+    def say_call(self, index: int, arguments: Any, name: Any = "") -> None:
+        """Tell the listener of more of a call: its arguments, or its name."""
+        text = arguments if isinstance(arguments, str) else ""
+        more_of_name = name if isinstance(name, str) else ""
+        if text or more_of_name:
+            self.hear(ReplyPiece("call", text, index, more_of_name))
 
     def take(self, chunk: bytes) -> bool:
         """Read the next bytes of the body; return whether the reply has ended. Raises BodyError: they
@@ -104,7 +120,7 @@ class StreamAssembler:
             return True
 
         body = self._json_of(event)
-        self._error = self.error_in(event, body)
+        self._error = self._error_in(event, body)
         self._is_over = self._error is not None or self.read(event, body)
         return self._is_over
 
@@ -124,13 +140,41 @@ def _as_json(value: Any) -> bytes:
     return json.dumps(value).encode("ascii")
 
 
-def say(hear: Listener, kind: Literal["text", "thought"], text: Any) -> None:
-    """Tell a listener of a text or a thought that is not empty."""
-    if isinstance(text, str) and text:
-        hear(ReplyPiece(kind, text))
-
-
 def index_in(body: Mapping[str, Any], name: str) -> int:
     """Return the index in a field of an event; 0 where it is none."""
     index = body.get(name)
     return index if type(index) is int else 0
+
+
+def object_or_empty(value: Any) -> Mapping[str, Any]:
+    """Return a value that is an object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a piece of an object: texts, lists and objects grow, anything else is replaced. A field
+    that is null in all pieces stays null.
+    """
+    for name, value in delta.items():
+        before = fields.get(name)
+        # Some servers send a name again whole, or an id of its own with each piece.
+        is_repeated = bool(before) and (name == "id" or (name == "name" and value in ("", before)))
+        if is_repeated or (value is None and name in fields):
+            continue
+
+        is_growing = before is not None and name not in _REPLACED
+        if is_growing and isinstance(before, dict) and isinstance(value, dict):
+            add_delta(before, value)
+        elif is_growing and isinstance(before, str) and isinstance(value, str):
+            fields[name] = before + value
+        elif is_growing and isinstance(before, str | list) and isinstance(value, str | list):
+            fields[name] = [*_as_parts(before), *_as_parts(value)]
+        else:
+            fields[name] = dict(value) if isinstance(value, dict) else value
+
+
+def _as_parts(content: str | list[Any]) -> list[Any]:
+    """Return a content as parts; its text becomes one part."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []

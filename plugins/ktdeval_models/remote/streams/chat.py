@@ -7,30 +7,36 @@ reasoning, in calls without an index, with one index for all, or in one piece; a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
-from ktdeval.harness import Listener, ReplyPiece
+from ktdeval.harness import Listener
 from ktdeval_models.remote.message_contents import THOUGHTS, thought_of
 from ktdeval_models.remote.read_tool_calls import is_object
-from ktdeval_models.remote.streams.assembly import Loads, StreamAssembler, say
+from ktdeval_models.remote.streams.assembly import (
+    Loads,
+    StreamAssembler,
+    add_delta,
+    object_or_empty,
+)
 from ktdeval_models.remote.streams.events import StreamEvent
 
 _DONE: Final = b"[DONE]"
 _REASONING: Final = ("reasoning_content", "reasoning")
-_REPLACED: Final = frozenset(("role", "type", "index", "format"))  # sent again whole
 
 
 class ChatAssembler(StreamAssembler):
     """Adds up the chunks of one reply."""
 
     request_fields: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    names_errors = False
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         super().__init__(hear, loads)
         self._answer: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
-        self._calls: list[_PartialCall] = []
+        self._calls: list[tuple[int, dict[str, Any]]] = []  # index and fields
         self._others: list[Any] = []  # what stands among the calls and is none
 
     def is_end(self, event: StreamEvent) -> bool:
@@ -69,9 +75,9 @@ class ChatAssembler(StreamAssembler):
         if isinstance(message.get("reasoning_details"), list):
             message["reasoning_details"] = _joined_details(message["reasoning_details"])
 
-        calls = sorted(self._calls, key=lambda call: call.index)
+        calls = [fields for _, fields in sorted(self._calls, key=itemgetter(0))]
         if calls or self._others:
-            message["tool_calls"] = [*(call.fields for call in calls), *self._others]
+            message["tool_calls"] = [*calls, *self._others]
         return {**self._answer, "choices": [{**self._choice, "message": message}]}
 
     def _add_choice(self, choice: Mapping[str, Any]) -> None:
@@ -80,97 +86,81 @@ class ChatAssembler(StreamAssembler):
                 self._choice[name] = value
 
         self._choice.setdefault("index", 0)
-        delta = choice.get("delta") or choice.get("message")
-        if isinstance(delta, dict):
-            self._add_delta(delta)
+        self._add_message(object_or_empty(choice.get("delta") or choice.get("message")))
 
-    def _add_delta(self, delta: Mapping[str, Any]) -> None:
-        _merge(self._message, {name: delta[name] for name in delta if name != "tool_calls"})
+    def _add_message(self, delta: Mapping[str, Any]) -> None:
+        add_delta(self._message, {name: delta[name] for name in delta if name != "tool_calls"})
         for call in _as_list(delta.get("tool_calls")):
-            self._add_call(call)
+            if isinstance(call, dict):
+                self._add_call(call)
+            else:
+                self._others.append(call)
 
         for name in _REASONING:
-            say(self.hear, "thought", delta.get(name))
-        say(self.hear, "text", delta.get("refusal"))
-        self._say_content(delta.get("content"))
+            self.say("thought", delta.get(name))
+        self.say("text", delta.get("refusal"))
 
-    def _say_content(self, content: Any) -> None:
-        if not isinstance(content, list):
-            say(self.hear, "text", content)
-            return
+        content = delta.get("content")
+        self.say("text", content)
+        for piece in _as_list(content):
+            self._say_piece(object_or_empty(piece))
 
-        for piece in content:
-            if not isinstance(piece, dict):
-                continue
-            if piece.get("type") in THOUGHTS:
-                say(self.hear, "thought", thought_of(piece))
-            else:
-                say(self.hear, "text", piece.get("text"))
+    def _say_piece(self, piece: Mapping[str, Any]) -> None:
+        if piece.get("type") in THOUGHTS:
+            self.say("thought", thought_of(piece))
+        else:
+            self.say("text", piece.get("text"))
 
-    def _add_call(self, delta: Any) -> None:
-        if not isinstance(delta, dict):
-            self._others.append(delta)
-            return
+    def _add_call(self, delta: Mapping[str, Any]) -> None:
+        number = self._number_of(delta)
+        _, call = self._calls[number]
+        before = _name_of(call)
+        add_delta(call, delta)
+        name = _name_of(call).removeprefix(before)
+        self.say_call(number, _function_of(delta).get("arguments"), name)
 
-        call = self._call_of(delta)
-        before = call.name
-        _merge(call.fields, delta)
-        number = self._calls.index(call)
-        said = _function_of(delta).get("arguments")
-        name = call.name.removeprefix(before)
-        if isinstance(said, str):
-            self.hear(ReplyPiece("call", said, number, name))
-        elif name:
-            self.hear(ReplyPiece("call", "", number, name))
-
-    def _call_of(self, delta: Mapping[str, Any]) -> _PartialCall:
-        """Return the call that a piece belongs to, or a new one."""
+    def _number_of(self, delta: Mapping[str, Any]) -> int:
+        """Return which call a piece belongs to: the last one with its index, or the last of all
+        where it has none; or else a new one.
+        """
         index = delta.get("index")
+        indices = [own for own, _ in self._calls]
+        last = len(indices) - 1
         if type(index) is not int:
             index = None
+        while index is not None and last >= 0 and indices[last] != index:
+            last -= 1
 
-        found = self._calls[-1] if self._calls and index is None else None
-        for call in self._calls:
-            if index is not None and call.index == index:
-                found = call  # the last one with this index
+        if last >= 0 and not _is_another(self._calls[last][1], delta):
+            return last
 
-        if found is None or found.is_another(delta):
-            found = _PartialCall(self._next_index() if index is None else index)
-            self._calls.append(found)
-        return found
-
-    def _next_index(self) -> int:
-        return max((call.index for call in self._calls), default=-1) + 1
+        if index is None:
+            index = max(indices, default=-1) + 1
+        self._calls.append((index, {}))
+        return len(indices)
 
 
-class _PartialCall:
-    """A tool call, as far as its pieces have come."""
+def _is_another(call: Mapping[str, Any], delta: Mapping[str, Any]) -> bool:
+    """Whether a piece begins another call than this one, though its index says nothing else: it
+    names a tool, and has another id and name, or comes after this call is whole.
+    """
+    function = _function_of(delta)
+    name = function.get("name")
+    if not name or not _name_of(call):
+        return False
 
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.fields: dict[str, Any] = {}
+    arguments = _function_of(call).get("arguments")
+    is_whole = not isinstance(arguments, str) or is_object(arguments)
+    has_other_id = bool(delta.get("id")) and delta["id"] != call.get("id")
+    if has_other_id and (is_whole or name != _name_of(call)):
+        return True
+    return is_whole and arguments is not None and bool(function.get("arguments"))
 
-    @property
-    def name(self) -> str:
-        """Name of the tool so far."""
-        name = _function_of(self.fields).get("name")
-        return name if isinstance(name, str) else ""
 
-    def is_another(self, delta: Mapping[str, Any]) -> bool:
-        """Whether a piece begins another call than this one, though its index says nothing else: it
-        names a tool, and has another id and name, or comes after this call is whole.
-        """
-        function = _function_of(delta)
-        name = function.get("name")
-        if not name or not self.name:
-            return False
-
-        arguments = _function_of(self.fields).get("arguments")
-        is_whole = not isinstance(arguments, str) or is_object(arguments)
-        has_other_id = bool(delta.get("id")) and delta["id"] != self.fields.get("id")
-        if has_other_id and (is_whole or name != self.name):
-            return True
-        return is_whole and arguments is not None and bool(function.get("arguments"))
+def _name_of(call: Mapping[str, Any]) -> str:
+    """Return the name of a call's tool so far."""
+    name = _function_of(call).get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -182,28 +172,6 @@ def _as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
-
-
-def _merge(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a piece of an object: texts, lists and objects grow, anything else is replaced. A field
-    that is null in all pieces stays null.
-    """
-    for name, value in delta.items():
-        before = fields.get(name)
-        # Some servers send a name again whole, or an id of its own with each piece.
-        is_repeated = bool(before) and (name == "id" or (name == "name" and value in ("", before)))
-        if is_repeated or (value is None and name in fields):
-            continue
-
-        is_growing = before is not None and name not in _REPLACED
-        if is_growing and isinstance(before, dict) and isinstance(value, dict):
-            _merge(before, value)
-        elif is_growing and isinstance(before, str) and isinstance(value, str):
-            fields[name] = before + value
-        elif is_growing and isinstance(before, str | list) and isinstance(value, str | list):
-            fields[name] = [*_as_parts(before), *_as_parts(value)]
-        else:
-            fields[name] = dict(value) if isinstance(value, dict) else value
 
 
 def _joined_details(pieces: Sequence[Any]) -> list[Any]:
@@ -221,13 +189,6 @@ def _joined_details(pieces: Sequence[Any]) -> list[Any]:
         if str(piece.get("format")).startswith("MiniMax"):
             last |= piece
         else:
-            _merge(last, piece)
+            add_delta(last, piece)
 
     return details
-
-
-def _as_parts(content: str | list[Any]) -> list[Any]:
-    """Return a content as parts; its text becomes one part."""
-    if isinstance(content, list):
-        return content
-    return [{"type": "text", "text": content}] if content else []

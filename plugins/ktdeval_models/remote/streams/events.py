@@ -5,12 +5,12 @@ Source: "Server-sent events" of the HTML standard, § 9.2.6 (interpreting an eve
 
 from __future__ import annotations
 
-import re
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import IncrementalNewlineDecoder
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8, for the reader of the data to refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,54 +28,38 @@ class EventReader:
     """
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []  # of the line that has not ended
-        self._ends_with_return = False  # whether the last line ended with a CR, and LF may follow
-        self._is_begin = True
-        self._name = ""
-        self._data: list[bytes] = []
+        utf_8 = getincrementaldecoder("utf-8-sig")(_AS_THEY_ARE)
+        self._decoder = IncrementalNewlineDecoder(utf_8, translate=True)
+        self._pieces: list[str] = []  # of the event that has not ended
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the events that end in the next bytes of the body."""
-        if self._ends_with_return and chunk.startswith(b"\n"):
-            chunk = chunk[1:]
-        if not chunk:
-            return
-
-        self._ends_with_return = chunk.endswith(b"\r")
-        *lines, rest = _LINE_END.split(chunk)
-        for line in lines:
-            whole = b"".join((*self._pieces, line))
-            self._pieces.clear()
-            yield from self._read(whole)
-
-        if rest:
-            self._pieces.append(rest)
+        text = self._decoder.decode(chunk)
+        self._pieces.append(text)
+        if "\n" in text:
+            *blocks, rest = "".join(self._pieces).split("\n\n")
+            self._pieces = [rest]
+            yield from _events_in(blocks)
 
     def end(self) -> Iterator[StreamEvent]:
         """Yield the event that the end of the body ends."""
-        if self._pieces:
-            whole = b"".join(self._pieces)
-            self._pieces.clear()
-            yield from self._read(whole)
+        last = self._decoder.decode(b"", final=True)
+        yield from _events_in("".join((*self._pieces, last)).split("\n\n"))
 
-        yield from self._read(b"")
 
-    def _read(self, line: bytes) -> Iterator[StreamEvent]:
-        """Read one line; an empty one ends an event."""
-        if self._is_begin:
-            self._is_begin = False
-            line = line.removeprefix(_BYTE_ORDER_MARK)
+def _events_in(blocks: list[str]) -> Iterator[StreamEvent]:
+    """Yield the event of each block of lines; none of a block without data."""
+    for block in blocks:
+        name = ""
+        data = []
+        for line in block.split("\n"):
+            field, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if field == "data":
+                data.append(value)
+            elif field == "event":
+                name = value
 
-        if not line:
-            if self._data:
-                yield StreamEvent(self._name or "message", b"\n".join(self._data))
-            self._name = ""
-            self._data = []
-            return
-
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            self._data.append(value)
-        elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
+        if data:
+            content = "\n".join(data).encode("utf-8", _AS_THEY_ARE)
+            yield StreamEvent(name or "message", content)

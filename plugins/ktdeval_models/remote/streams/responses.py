@@ -6,17 +6,24 @@ Source: the API's reference of streaming events.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from ktdeval.harness import Listener, ReplyPiece
-from ktdeval_models.remote.streams.assembly import Loads, StreamAssembler, index_in, say
+from ktdeval.harness import Listener
+from ktdeval_models.remote.streams.assembly import (
+    Loads,
+    StreamAssembler,
+    index_in,
+    object_or_empty,
+)
 from ktdeval_models.remote.streams.events import StreamEvent
 
 _ENDS: Final = frozenset(("response.completed", "response.incomplete", "response.failed"))
-_TEXTS: Final = frozenset(("response.output_text.delta", "response.refusal.delta"))
-_THOUGHTS: Final = frozenset(
-    ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
-)
+_SPOKEN: Final[Mapping[str, Literal["text", "thought"]]] = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "text",
+    "response.reasoning_summary_text.delta": "thought",
+    "response.reasoning_text.delta": "thought",
+}
 
 
 class ResponsesAssembler(StreamAssembler):
@@ -26,39 +33,24 @@ class ResponsesAssembler(StreamAssembler):
         super().__init__(hear, loads)
         self._response: dict[str, Any] = {}
 
-    def error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the error of an event of that name."""
-        if "error" in (event.name, body.get("type")):
-            return {"error": body.get("error") or body}
-        return None
-
     def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:  # noqa: ARG002 - its JSON has the name
         """Read one event."""
         kind = str(body.get("type"))
         if kind in _ENDS:
-            response = body.get("response")
-            if isinstance(response, dict):
-                self._response = response
+            self._response = dict(object_or_empty(body.get("response")))
             return True
 
-        self._say(kind, body)
+        index = index_in(body, "output_index")
+        item = object_or_empty(body.get("item"))
+        if kind in _SPOKEN:
+            self.say(_SPOKEN[kind], body.get("delta"))
+        elif kind == "response.function_call_arguments.delta":
+            self.say_call(index, body.get("delta"))
+        elif kind == "response.output_item.added" and item.get("type") == "function_call":
+            self.say_call(index, "", item.get("name"))
+
         return False
 
     def whole(self) -> dict[str, Any]:
         """Return the response."""
         return self._response
-
-    def _say(self, kind: str, body: Mapping[str, Any]) -> None:
-        index = index_in(body, "output_index")
-        delta = body.get("delta")
-        item = body.get("item")
-        if kind in _TEXTS:
-            say(self.hear, "text", delta)
-        elif kind in _THOUGHTS:
-            say(self.hear, "thought", delta)
-        elif kind == "response.function_call_arguments.delta" and isinstance(delta, str):
-            self.hear(ReplyPiece("call", delta, index))
-        elif kind == "response.output_item.added" and isinstance(item, dict):
-            name = item.get("name")
-            if item.get("type") == "function_call" and isinstance(name, str):
-                self.hear(ReplyPiece("call", "", index, name))

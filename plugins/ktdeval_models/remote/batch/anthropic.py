@@ -13,45 +13,36 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ktdeval.calls import BatchResults, BatchState, BatchTag, Result, code_status
+from ktdeval.calls import BatchResults, BatchTag, Result, code_status
 from ktdeval.harness import ModelRequest
 from ktdeval_models.remote.batch.common import (
-    PAGE,
     AdapterBatches,
-    count_of,
-    is_older,
     requests_with_ids,
 )
-
-_PATH = "/v1/messages/batches"
-_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 class AnthropicBatches(AdapterBatches):
     """Batches of Claude models."""
 
-    def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return a batch of the tag's size: of those since its time, the oldest."""
-        oldest = None
-        for batch in self.pages(self._page):
-            created = _utc_moment(batch.get("created_at"))
-            if created is None:
-                continue
-            if is_older(created, tag):
-                break  # the list has the newest first
+    path = "/v1/messages/batches"
+    takes_tag = False
+    list_words = ("data", "limit", "after_id")
+    status_word = "processing_status"
+    done_words = ("succeeded", "errored", "canceled", "expired")  # counted when all have ended
+    over = ("ended",)
 
-            found = self.id_in(batch)
-            if found not in others and sum(_request_counts(batch).values()) == tag.requests:
-                oldest = found
+    def created(self, batch: Mapping[str, Any]) -> datetime | None:
+        """Return when a batch was created; None where that can't be read."""
+        try:
+            moment = datetime.fromisoformat(batch["created_at"])
+        except (LookupError, TypeError, ValueError):
+            return None
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
-        return oldest
-
-    def _page(self, after: Any) -> tuple[list[Any], Any]:
-        answer = self.get(_PATH, limit=PAGE, after_id=after)
-        batches = answer.get("data")
-        if not isinstance(batches, list):
-            raise self.unreadable("its list of batches has no 'data'", answer)
-        return batches, answer.get("last_id") if answer.get("has_more") else None
+    def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
+        """Whether a batch has a tag's size, and a time."""
+        is_dated = self.created(batch) is not None
+        return is_dated and self.count(batch, ("processing", *self.done_words)) == tag.requests
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
         """Create the batch."""
@@ -59,45 +50,21 @@ class AnthropicBatches(AdapterBatches):
             {"custom_id": request_id, "params": self.adapter.encode(request)}
             for request_id, request in requests_with_ids(tag, requests)
         ]
-        return self.id_in(self.post(_PATH, {"requests": items}))
-
-    def state(self, batch: str) -> BatchState:
-        """Return how far a batch is. Its requests are counted when all have ended."""
-        answer = self.get(f"{_PATH}/{batch}")
-        counts = _request_counts(answer)
-        done = sum(counts.values()) - counts["processing"]
-        return BatchState(done, self.status_in(answer, "processing_status") == "ended")
+        return self.id_in(self.post(self.path, {"requests": items}))
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
         """Return the results. They are taken from this endpoint, whatever address it names."""
-        lines = self.lines(f"{_PATH}/{batch}/results")
-        return self.gathered(tag, requests, lines, self._result)
+        lines = self.lines(f"{self.path}/{batch}/results")
+        return self.gathered(tag, requests, lines)
 
-    def _result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
+    def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
         """Return what a line says of its request."""
         match line.get("result"):
             case {"type": "succeeded", "message": message}:
                 return self.read(200, message, request)
             case {"type": "errored", "error": {"error": {"type": str(kind)}} as refusal}:
                 return self.read(code_status(kind) or 500, refusal, request)
-            case {"type": "canceled"}:
-                return self.cancelled()
-            case {"type": "expired"}:
-                return self.expired()
+            case {"type": "canceled" | "expired" as kind}:
+                return self.left_out(kind)
 
         raise self.unreadable("a result is of no type that is known")
-
-
-def _request_counts(batch: Mapping[str, Any]) -> dict[str, int]:
-    counts = batch.get("request_counts")
-    if not isinstance(counts, Mapping):
-        counts = {}
-    return {name: count_of(counts.get(name)) for name in _COUNTS}
-
-
-def _utc_moment(text: Any) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

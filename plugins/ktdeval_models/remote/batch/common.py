@@ -4,7 +4,7 @@ their requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ktdeval.calls import (
     EXPIRED,
     BatchId,
     BatchResults,
+    BatchState,
     BatchTag,
     Price,
     Result,
@@ -32,6 +33,7 @@ from ktdeval.calls import (
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.values import JsonValue, dumps_compact
+from ktdeval_models.remote.streams.assembly import object_or_empty
 from ktdeval_models.remote.transport import HttpRequest, json_content
 
 if TYPE_CHECKING:
@@ -42,7 +44,12 @@ _TIMEOUT_S = 600.0
 _MAX_RESULT_BYTES = 512 << 20
 #: Pages of a provider's list of batches that are looked through, and batches on each
 _MAX_PAGES = 100
-PAGE = 100
+_PAGE = 100
+#: States of a batch, in the words of all providers
+_FAILED = "failed"
+_LATE = "expired"
+_LEFT = (_LATE, "cancelled")
+_NO_REASON = "it does not say why"
 #: Fields by which an answer names a batch or a file
 _NAMES = ("id", "name")
 #: The provider's clock may be behind this one by so much
@@ -60,11 +67,20 @@ class ResultLine:
 class AdapterBatches:
     """Parts of a batch interface that do not depend on the provider; see `ktdeval.calls.Batches`.
 
-    Sources of the limits are named in the subclasses.
+    Sources of the limits are named in the subclasses, which say where a provider has its batches,
+    and under which words.
     """
 
     max_requests = 10_000  # of one batch; all providers take more
     max_bytes = 64 << 20
+
+    path = ""  # of the batches, below the endpoint
+    takes_tag = True  # whether a batch can carry its tag
+    list_words = ("data", "limit", "after")  # the list in an answer; size and cursor of a page
+    empty_list: Sequence[Any] | None = None  # where an answer has no list
+    status_word = "status"
+    done_words: tuple[str, ...] = ()  # counts of requests that have ended
+    over: Collection[str] = ()  # states of a batch that has ended, besides `_FAILED` and `_LEFT`
 
     def __init__(self, adapter: RemoteAdapter) -> None:
         self.adapter = adapter
@@ -91,7 +107,7 @@ class AdapterBatches:
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON object that answers a JSON body."""
-        return self._object(self._send("POST", path, json_content(body), "application/json"))
+        return self.post_bytes(path, json_content(body), "application/json")
 
     def post_bytes(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
         """Return the JSON object that answers content of some type."""
@@ -157,19 +173,87 @@ class AdapterBatches:
     def _secrets(self) -> tuple[str, ...]:
         return self.adapter.caller.secrets
 
-    def pages(self, page: Callable[[Any], tuple[list[Any], Any]]) -> Iterable[Mapping[str, Any]]:
-        """Yield the batches of a provider's list, page by page. `page`: returns those of a page by
-        its cursor (None: the first), and the cursor of the next (None: there is none).
-        """
-        cursor = None
-        for _ in range(_MAX_PAGES):
-            batches, cursor = page(cursor)
-            for batch in batches:
-                if isinstance(batch, Mapping):
-                    yield batch
+    # ---- batches
 
-            if cursor is None:
+    def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
+        """Return the batch of a tag. Where batches carry none, the oldest of those since its time
+        that can be it.
+        """
+        oldest = None
+        for batch in self._listed():
+            created = self.created(batch)
+            if created is not None and created < tag.begun_at - _SKEW:
+                break  # the list has the newest first
+
+            if self.is_of(batch, tag) and self.id_of(batch) not in others:
+                oldest = self.id_of(batch)
+                if self.takes_tag:
+                    break
+
+        return oldest
+
+    def _listed(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the batches of the provider's list, page by page."""
+        words, size, cursor = self.list_words
+        after = None
+        for _ in range(_MAX_PAGES):
+            answer = self.get(self.path, **{size: _PAGE, cursor: after})
+            batches = answer.get(words, self.empty_list)
+            if not isinstance(batches, list):
+                raise self.unreadable(f"its list of batches has no {words!r}", answer)
+
+            yield from map(object_or_empty, batches)
+            after = self.next_page(answer, batches)
+            if after is None:
                 return
+
+    def next_page(self, answer: Mapping[str, Any], batches: Sequence[Any]) -> Any:
+        """Return the cursor of the next page; None where there is none."""
+        if not batches or not answer.get("has_more"):
+            return None
+        return object_or_empty(batches[-1]).get("id")
+
+    def created(self, batch: Mapping[str, Any]) -> datetime | None:  # noqa: ARG002 - of a subclass
+        """Return when a batch of the list was created; None where that is not known."""
+        return None
+
+    def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
+        """Whether a batch of the list can be that of a tag."""
+        raise NotImplementedError
+
+    def id_of(self, batch: Mapping[str, Any]) -> str:
+        """Return the id of a batch; errors as of `id_in`."""
+        return self.id_in(batch)
+
+    def look_at(self, batch: str) -> dict[str, Any]:
+        """Return what the provider says of a batch."""
+        return self.get(f"{self.path}/{batch}")
+
+    def status(self, answer: Mapping[str, Any]) -> str:
+        """Return the state of a batch, in lower case; errors as of `status_in`."""
+        return self.status_in(answer, self.status_word)
+
+    def counts(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return how many of a batch's requests are in which state."""
+        return object_or_empty(batch.get("request_counts"))
+
+    def count(self, batch: Mapping[str, Any], words: Sequence[str]) -> int:
+        """Return how many of a batch's requests are in some of the states."""
+        counts = self.counts(batch)
+        return sum(count_of(counts.get(word)) for word in words)
+
+    def state(self, batch: str) -> BatchState:
+        """Return how far a batch is."""
+        answer = self.look_at(batch)
+        done = self.count(answer, self.done_words)
+        status = self.status(answer)
+        if status == _FAILED:
+            return BatchState(done, is_over=True, problem=self.problem(answer))
+        return BatchState(done, status in self.over or status in _LEFT)
+
+    def problem(self, answer: Mapping[str, Any]) -> str:  # noqa: ARG002 - of a subclass
+        """Return why a batch failed, in the provider's words."""
+        return _NO_REASON
 
     # ---- results
 
@@ -179,28 +263,47 @@ class AdapterBatches:
         """
         return self.adapter.answered(status, json_content(answer), request)
 
-    def cancelled(self) -> ModelError:
-        """Return the error of a request that was cancelled before it began."""
+    def left_out(self, word: str) -> ModelError:
+        """Return the error of a request that did not begin, by the provider's word for it: the
+        batch expired, or was cancelled.
+        """
+        if word.endswith(_LATE):
+            return ModelError(EXPIRED, f"{self._who}: the batch's time was over")
         return ModelError(CANCELLED, f"{self._who}: the batch was cancelled")
-
-    def expired(self) -> ModelError:
-        """Return the error of a request that did not begin in time."""
-        return ModelError(EXPIRED, f"{self._who}: the batch's time was over")
 
     @property
     def _who(self) -> str:
         return f"{self.adapter.provider}/{self.adapter.name}"
+
+    def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
+        """Return the results, and what became of requests that were not begun."""
+        answer = self.look_at(batch)
+        found = self.gathered(tag, requests, self.result_lines(answer))
+        status = self.status(answer)
+        if status not in _LEFT:
+            return found
+
+        results = {index: self.left_out(status) for index in range(len(requests))}
+        return BatchResults({**results, **found.results}, found.foreign, found.unreadable)
+
+    def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
+        """Return the results of a batch that the provider says this of; None of one that can't be
+        read.
+        """
+        raise NotImplementedError
+
+    def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
+        """Return what a line of the results says of its request, or raise it."""
+        raise NotImplementedError
 
     def gathered(
         self,
         tag: BatchTag,
         requests: Sequence[ModelRequest],
         lines: Iterable[ResultLine | None],
-        read: Callable[[Mapping[str, Any], ModelRequest], Result],
     ) -> BatchResults:
-        """Return results by the places of their requests. None in `lines` is one that can't be read.
-        A result that is there twice counts once; two that differ are none. `read` returns what a
-        line says of its request, or raises it.
+        """Return results by the places of their requests. A result that is there twice counts once;
+        two that differ are none.
         """
         results: dict[int, Result] = {}
         foreign = 0
@@ -216,7 +319,7 @@ class AdapterBatches:
                 continue
 
             try:
-                result = read(line.content, requests[index])
+                result: Result = self.result(line.content, requests[index])
             except (ModelError, ProviderError) as error:
                 result = error
 
@@ -226,11 +329,6 @@ class AdapterBatches:
             results[index] = result
 
         return BatchResults(results, foreign, unreadable)
-
-
-def is_older(created: datetime, tag: BatchTag) -> bool:
-    """Whether a batch was created before a tag was given, whatever the provider's clock says."""
-    return created < tag.begun_at - _SKEW
 
 
 def requests_with_ids(

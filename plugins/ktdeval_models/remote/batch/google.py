@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ktdeval.calls import BatchResults, BatchState, BatchTag, Price, Result, one_line
+from ktdeval.calls import BatchTag, Price, Result, one_line
 from ktdeval.harness import ModelRequest
 from ktdeval_models.remote.batch.common import (
-    PAGE,
     AdapterBatches,
     ResultLine,
-    count_of,
     requests_with_ids,
 )
+from ktdeval_models.remote.streams.assembly import object_or_empty
 
 if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
 
 _FOLDER = "batches/"
 _STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers have the second
-_OVER = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED"})
 
 #: HTTP statuses of the codes of `google.rpc.Code`
 _HTTP = {
@@ -40,32 +38,26 @@ class GoogleBatches(AdapterBatches):
     """Batches of Gemini models."""
 
     max_bytes = 16 << 20
+    list_words = ("operations", "pageSize", "pageToken")
+    empty_list: Sequence[Any] = []
+    done_words = ("successfulRequestCount", "failedRequestCount")
+    over = ("succeeded", "partially_succeeded")
 
     def __init__(self, adapter: RemoteAdapter, api_version: str) -> None:
         super().__init__(adapter)
-        self._root = f"/{api_version}"
+        self.path = f"/{api_version}/batches"
 
     def price(self, ordinary: Price) -> Price:
         """Return the price in a batch: half, but reading the prompt cache costs as ever."""
         return ordinary.in_batch(halves_cache_reads=False)
 
-    def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return the batch whose display name is the tag."""
-        for batch in self.pages(self._page):
-            metadata = _metadata(batch)
-            if metadata.get("displayName") == tag.name:
-                found = self._id_of(batch)
-                if found not in others:
-                    return found
+    def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
+        """Whether the display name of a batch is a tag."""
+        return _metadata(batch).get("displayName") == tag.name
 
-        return None
-
-    def _page(self, token: Any) -> tuple[list[Any], Any]:
-        answer = self.get(f"{self._root}/batches", pageSize=PAGE, pageToken=token)
-        batches = answer.get("operations", [])
-        if not isinstance(batches, list):
-            raise self.unreadable("its list of batches has no 'operations'", answer)
-        return batches, answer.get("nextPageToken") or None
+    def next_page(self, answer: Mapping[str, Any], batches: Sequence[Any]) -> Any:  # noqa: ARG002
+        """Return the cursor of the next page; None where there is none."""
+        return answer.get("nextPageToken") or None
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
         """Create the batch, with the requests in it."""
@@ -75,63 +67,51 @@ class GoogleBatches(AdapterBatches):
         ]
         batch = {"displayName": tag.name, "inputConfig": {"requests": {"requests": items}}}
         path = self.adapter.path.replace(":generateContent", ":batchGenerateContent")
-        return self._id_of(self.post(path, {"batch": batch}))
+        return self.id_of(self.post(path, {"batch": batch}))
 
-    def _id_of(self, batch: Mapping[str, Any]) -> str:
+    def id_of(self, batch: Mapping[str, Any]) -> str:
+        """Return the id of a batch, without its folder."""
         name = batch.get("name")
         if isinstance(name, str):
             batch = {**batch, "name": name.removeprefix(_FOLDER)}
         return self.id_in(batch, "name")
 
-    def _batch(self, batch: str) -> dict[str, Any]:
-        answer = self.get(f"{self._root}/{_FOLDER}{batch}")
-        if not isinstance(_metadata(answer).get("state"), str):
-            raise self.unreadable("it gives no 'state' of a batch", answer)
-        return answer
+    def status(self, answer: Mapping[str, Any]) -> str:
+        """Return the state of a batch, in lower case; errors as of `status_in`."""
+        state = self.status_in(_metadata(answer), "state")
+        for prefix in _STATES:
+            state = state.removeprefix(prefix)
+        return state.lower()
 
-    def state(self, batch: str) -> BatchState:
-        """Return how far a batch is."""
-        answer = self._batch(batch)
-        metadata = _metadata(answer)
-        stats = metadata.get("batchStats")
-        done = 0
-        if isinstance(stats, Mapping):
-            done = count_of(stats.get("successfulRequestCount"))
-            done += count_of(stats.get("failedRequestCount"))
+    def counts(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return how many of a batch's requests are in which state."""
+        return object_or_empty(_metadata(batch).get("batchStats"))
 
-        state = _batch_state(metadata)
-        if state == "FAILED":
-            return BatchState(done, is_over=True, problem=self._problem(answer))
-        return BatchState(done, state in _OVER)
-
-    def _problem(self, answer: Mapping[str, Any]) -> str:
+    def problem(self, answer: Mapping[str, Any]) -> str:
         """Return why a batch failed, in the provider's words."""
         match answer.get("error"):
             case {"message": str(message)}:
                 return one_line(message, self.adapter.caller.secrets)
-        return "it does not say why"
+        return super().problem(answer)
 
-    def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results."""
-        answer = self._batch(batch)
-        state = _batch_state(_metadata(answer))
-        found = self.gathered(tag, requests, _result_lines(answer), self._result)
-        if state not in ("CANCELLED", "EXPIRED"):
-            return found
+    def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
+        """Yield the results of a batch; None of one that names no request."""
+        for response in _responses(answer):
+            match response:
+                case {"metadata": {"key": str(request_id)}}:
+                    yield ResultLine(request_id, response)
+                case _:
+                    yield None
 
-        left = self.expired if state == "EXPIRED" else self.cancelled
-        results = {index: left() for index in range(len(requests))}
-        return BatchResults({**results, **found.results}, found.foreign, found.unreadable)
-
-    def _result(self, response: Mapping[str, Any], request: ModelRequest) -> Result:
+    def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
         """Return what a response says of its request."""
-        match response:
+        match line:
             case {"response": dict(answer)}:
                 return self.read(200, answer, request)
             case {"error": dict(error)}:
                 code = error.get("code")
                 if code == _CANCELLED:
-                    return self.cancelled()
+                    return self.left_out("cancelled")
                 status = _HTTP.get(code, 500) if type(code) is int else 500
                 return self.read(status, {"error": {**error, "code": status}}, request)
 
@@ -139,25 +119,7 @@ class GoogleBatches(AdapterBatches):
 
 
 def _metadata(batch: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = batch.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
-
-
-def _batch_state(metadata: Mapping[str, Any]) -> str:
-    state = str(metadata.get("state"))
-    for prefix in _STATES:
-        state = state.removeprefix(prefix)
-    return state
-
-
-def _result_lines(answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
-    """Yield the results of a batch; None of one that names no request."""
-    for response in _responses(answer):
-        match response:
-            case {"metadata": {"key": str(request_id)}}:
-                yield ResultLine(request_id, response)
-            case _:
-                yield None
+    return object_or_empty(batch.get("metadata"))
 
 
 def _responses(answer: Mapping[str, Any]) -> list[Any]:

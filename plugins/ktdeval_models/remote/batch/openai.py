@@ -8,26 +8,24 @@ under `batch_expired`, and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ktdeval.calls import BatchResults, BatchState, BatchTag, Result, one_line
+from ktdeval.calls import BatchTag, Result, one_line
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest
 from ktdeval.values import dumps_compact
 from ktdeval_models.remote.batch.common import (
-    PAGE,
     AdapterBatches,
     ResultLine,
     count_of,
-    is_older,
     requests_with_ids,
 )
+from ktdeval_models.remote.streams.assembly import object_or_empty
 
 _KEY = "ktdeval"  # of a batch's metadata: its tag
 _WINDOW = "24h"
-_OVER = frozenset({"completed", "failed", "expired", "cancelled"})
 _LATEST_S = 10**11  # a moment thousands of years from now, which a time still can express
 _BOUNDARY = "ktdeval-batch-5e1f0c9b7a3d"
 
@@ -35,29 +33,18 @@ _BOUNDARY = "ktdeval-batch-5e1f0c9b7a3d"
 class OpenAIBatches(AdapterBatches):
     """Batches of OpenAI, over either of its two APIs."""
 
-    def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return the batch whose metadata have the tag."""
-        for batch in self.pages(self._page):
-            created = min(count_of(batch.get("created_at")), _LATEST_S)
-            if created and is_older(datetime.fromtimestamp(created, UTC), tag):
-                return None  # the list has the newest first
+    path = "/batches"
+    done_words = ("completed", "failed")
+    over = ("completed",)
 
-            metadata = batch.get("metadata")
-            if isinstance(metadata, Mapping) and metadata.get(_KEY) == tag.name:
-                found = self.id_in(batch)
-                if found not in others:
-                    return found
+    def created(self, batch: Mapping[str, Any]) -> datetime | None:
+        """Return when a batch was created; None where that is not known."""
+        seconds = min(count_of(batch.get("created_at")), _LATEST_S)
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
-        return None
-
-    def _page(self, after: Any) -> tuple[list[Any], Any]:
-        answer = self.get("/batches", limit=PAGE, after=after)
-        batches = answer.get("data")
-        if not isinstance(batches, list):
-            raise self.unreadable("its list of batches has no 'data'", answer)
-
-        last = batches[-1].get("id") if batches and isinstance(batches[-1], dict) else None
-        return batches, last if answer.get("has_more") else None
+    def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
+        """Whether the metadata of a batch have a tag."""
+        return object_or_empty(batch.get("metadata")).get(_KEY) == tag.name
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
         """Upload the file of requests, then create the batch of it."""
@@ -88,20 +75,7 @@ class OpenAIBatches(AdapterBatches):
         )
         return self.id_in(created)
 
-    def state(self, batch: str) -> BatchState:
-        """Return how far a batch is."""
-        answer = self.get(f"/batches/{batch}")
-        counts = answer.get("request_counts")
-        done = 0
-        if isinstance(counts, Mapping):
-            done = count_of(counts.get("completed")) + count_of(counts.get("failed"))
-
-        status = self.status_in(answer, "status")
-        if status == "failed":
-            return BatchState(done, is_over=True, problem=self._problem(answer))
-        return BatchState(done, status in _OVER)
-
-    def _problem(self, answer: Mapping[str, Any]) -> str:
+    def problem(self, answer: Mapping[str, Any]) -> str:
         """Return why a batch was refused, in the provider's words."""
         match answer.get("errors"):
             case {"data": [dict(first), *_]}:
@@ -109,34 +83,22 @@ class OpenAIBatches(AdapterBatches):
                 line = first.get("line")
                 return f"{words} (line {line})" if type(line) is int else words
 
-        return "it does not say why"
+        return super().problem(answer)
 
-    def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results of both files."""
-        answer = self.get(f"/batches/{batch}")
-        left = self.expired if answer.get("status") == "expired" else self.cancelled
-        lines: list[ResultLine | None] = []
+    def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
+        """Yield the results of both files."""
         for name in ("output_file_id", "error_file_id"):
             if answer.get(name) is not None:
                 file = self.id_in(answer, name)
-                lines += self.lines(f"/files/{file}/content")
+                yield from self.lines(f"/files/{file}/content")
 
-        found = self.gathered(tag, requests, lines, self._result)
-        if answer.get("status") == "completed":
-            return found
-
-        results = {index: left() for index in range(len(requests))}
-        return BatchResults({**results, **found.results}, found.foreign, found.unreadable)
-
-    def _result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
+    def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
         """Return what a line says of its request."""
         match line:
             case {"response": {"status_code": int(status), "body": body}}:
                 return self.read(status, body, request)
-            case {"error": {"code": "batch_expired"}}:
-                return self.expired()
-            case {"error": {"code": "batch_cancelled"}}:
-                return self.cancelled()
+            case {"error": {"code": "batch_expired" | "batch_cancelled" as code}}:
+                return self.left_out(code)
             case {"error": dict(error)}:
                 words = f"{error.get('code')}: {error.get('message')}"
                 words = one_line(words, self.adapter.caller.secrets)

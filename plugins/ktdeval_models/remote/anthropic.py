@@ -41,8 +41,7 @@ from ktdeval_models.remote.cache_marks import (
 )
 from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import AnthropicParams, presets
-from ktdeval_models.remote.read_tool_calls import arguments_text, call_name
-from ktdeval_models.remote.request_headers import no_network, plain_headers
+from ktdeval_models.remote.read_tool_calls import read_call
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.assembly import StreamAssembler
@@ -118,13 +117,7 @@ class AnthropicModel(RemoteAdapter):
         here.
         """
         version = {"anthropic-version": self.params.api_version}
-        own = {
-            "base_url": self.endpoint,
-            "http_client": no_network(sdk),
-            "default_headers": version,
-        }
-        with sdk.Anthropic(api_key=key, **own) as client:
-            return plain_headers(client)
+        return self.client_headers(sdk, sdk.Anthropic, api_key=key, default_headers=version)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
         """Return what adds up the events of one message; None where a host streams in another
@@ -132,7 +125,7 @@ class AnthropicModel(RemoteAdapter):
         """
         return MessageAssembler(hear, self.loads)
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return parameters that can change a reply, how tools are forced, and the run's options
         that the API does not have.
         """
@@ -141,11 +134,10 @@ class AnthropicModel(RemoteAdapter):
             not_sent.append("temperature")
 
         return {
+            **super().settings(),
             "api_version": self.params.api_version,
             "thinking": self.params.thinking,
             "thinking_display": self.params.thinking_display,
-            "omit": list(self.params.omit),
-            "extra_body": dict(self.params.extra_body),
             "forced_tool": self._how_forced(None),
             "forced_tool_while_thinking": self._how_forced("enabled"),
             "forbidden_tools_where_auto": "asked",
@@ -409,39 +401,32 @@ class AnthropicModel(RemoteAdapter):
         if answer.get("stop_reason") == "end_turn" and answer.get("content") is None:
             return base.empty_reply(usage, served_by, "content", self.caller)
 
-        texts: list[str] = []
-        thoughts: list[str] = []
-        calls: list[ToolCall] = []
         blocks = base.parts(answer, "content", self.caller)
         turn = TurnRecord()
 
         for block in blocks:
             kind = block.get("type")
             if kind == "text":
-                texts.append(self._text(block, "text"))
-                turn.add_text(texts[-1])
+                turn.add_text(self._text(block, "text"))
             elif kind in _THOUGHTS:
-                thoughts.append(self._text(block, "thinking"))
-                turn.add_kept(block, thoughts[-1])
+                turn.add_thought(self._text(block, "thinking"), block)
             elif kind == "tool_use":
-                turn.add_call()
-                name = call_name(block.get("name"))
-                arguments = arguments_text(block, "input")
-                calls.append(ToolCall(text_of(block.get("id")), name, arguments))
+                turn.add_call(read_call(block, "input", text_of(block.get("id"))))
             else:
                 shown = one_line(str(kind), self.caller.secrets)
                 raise bad_response(
                     self.caller, f"the reply holds a block that was not asked for ({shown})"
                 )
 
-        content = "".join(texts)
+        content = "".join(turn.texts)
+        calls = turn.calls
         ending = self.ending(answer.get("stop_reason"), content, calls, request)
         broke_off = ending.finish in ("length", "refusal")
         if broke_off and calls and blocks[-1].get("type") == "tool_use":
             calls[-1] = _cut_call(calls[-1])
 
         opaque = None
-        if thoughts and not broke_off:  # the last thought of a cut reply may have no signature
+        if turn.thoughts and not broke_off:  # the last thought of a cut reply may have no signature
             opaque = turn.opaque(_OWNER, self.name, self._digests(request)[-1])
 
         return Reply(
@@ -449,7 +434,7 @@ class AnthropicModel(RemoteAdapter):
             tool_calls=tuple(calls),
             finish_reason=ending.finish,
             usage=usage,
-            reasoning="\n\n".join(filter(None, thoughts)),
+            reasoning="\n\n".join(filter(None, turn.thoughts)),
             served_by=served_by,
             notes=ending.notes,
             opaque=opaque,

@@ -58,7 +58,7 @@ from ktdeval_models.remote.lookups import may_look_up, reports_lookup
 from ktdeval_models.remote.own_fields import OwnFields, OwnForm
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
-from ktdeval_models.remote.request_headers import routing_headers, secret_headers
+from ktdeval_models.remote.request_headers import no_network, routing_headers, secret_headers
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.streaming_support import refuses_stream
 from ktdeval_models.remote.transport import (
@@ -158,15 +158,7 @@ class RemoteAdapter:
             if self.client is not None:  # made by another thread meanwhile
                 return
 
-            try:
-                sdk = import_module(self.package)
-            except ImportError:
-                install = install_command(self.extra)
-                raise ProviderError(
-                    f"{self.provider}: the package {self.package!r} is not installed; get it with"
-                    f" `{install}`"
-                ) from None
-
+            sdk = import_sdk(self.package, self.provider, self.extra)
             # A server that needs no key rarely has one, and asking a keyring may mean a question to
             # the user.
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
@@ -190,6 +182,10 @@ class RemoteAdapter:
     def signer(self) -> RequestSigner:
         """Return the credentials to use where no key is set. Raises ProviderError: there are none."""
         raise missing_key(self.provider, self.variables)
+
+    def settings(self) -> dict[str, JsonValue]:
+        """Return settings that change how a request is encoded, or who answers it."""
+        return {"omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
 
     def account_fields(self) -> Mapping[str, str]:
         """Return what else says for whom the provider answers; no secrets."""
@@ -215,6 +211,14 @@ class RemoteAdapter:
         `key` is None where there is none and none is needed.
         """
         raise NotImplementedError
+
+    def client_headers(
+        self, sdk: ModuleType, kind: Callable[..., Any], **options: Any
+    ) -> dict[str, str]:
+        """Return the headers that a client of an SDK sends, its key among them. `kind`: its class."""
+        with kind(base_url=self.endpoint, http_client=no_network(sdk), **options) as client:
+            sent = client.default_headers.items()
+            return {name: value for name, value in sent if isinstance(value, str)}
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a call. Raises ProviderError: this provider does not take an option of
@@ -481,6 +485,19 @@ class RemoteAdapter:
         No secrets; empty before `connect`.
         """
         return self._routing
+
+
+def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
+    """Return a package of an SDK. Raises ProviderError: it is not installed; names the command that
+    installs it.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        raise ProviderError(
+            f"{provider}: the package {package!r} is not installed; get it with"
+            f" `{install_command(extra)}`"
+        ) from None
 
 
 # --- JSON of a given shape

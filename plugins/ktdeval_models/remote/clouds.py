@@ -7,18 +7,19 @@ AnthropicVertex, and google-genai with `vertexai=True`.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import threading
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ktdeval.calls import one_line
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import Listener, Model, ModelRequest
-from ktdeval.values import JsonValue, install_command
+from ktdeval.values import JsonValue
 from ktdeval_models.remote import base
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.google import GoogleModel, check_name
@@ -31,8 +32,9 @@ from ktdeval_models.remote.params import (
     VertexParams,
     presets,
 )
-from ktdeval_models.remote.request_headers import no_network, plain_headers
 from ktdeval_models.remote.streams.assembly import StreamAssembler
+
+_Params = TypeVar("_Params", AnthropicParams, GoogleParams)
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _PROJECTS = ("GOOGLE_CLOUD_PROJECT", "ANTHROPIC_VERTEX_PROJECT_ID")
@@ -41,6 +43,7 @@ _SHARED_LOCATIONS = {
     "us": "https://aiplatform.us.rep.googleapis.com",
     "eu": "https://aiplatform.eu.rep.googleapis.com",
 }
+_INVOKE_VERSION = "bedrock-2023-05-31"
 _VERSIONED = re.compile(r".*-v\d+(:\d+)?")
 """Names of Bedrock's models that are asked by InvokeModel alone."""
 
@@ -71,11 +74,10 @@ class AzureModel(ChatModel):
         own = {name: value for name, value in others.items() if name.lower() != "authorization"}
         return {**own, "api-key": key or ""}
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return settings that change how a request is encoded, and the deployment that answers."""
-        settings = super().settings()
-        assert isinstance(settings, dict)
-        return {**settings, "deployment": self._deployment, "api_version": self._api_version}
+        where: dict[str, JsonValue] = {"deployment": self._deployment}
+        return {**super().settings(), **where, "api_version": self._api_version}
 
 
 # ---- Amazon Bedrock
@@ -107,14 +109,9 @@ class BedrockModel(AnthropicModel):
         if key is not None:
             own["Authorization"] = f"Bearer {key}"
 
-        client = sdk.AnthropicBedrock(
-            aws_region=self.params.region,
-            base_url=self.endpoint,
-            http_client=no_network(sdk),
-            default_headers=own,
+        return self.client_headers(
+            sdk, sdk.AnthropicBedrock, aws_region=self.params.region, default_headers=own
         )
-        with client:
-            return plain_headers(client)
 
     def signer(self) -> base.RequestSigner:
         """Return the AWS credentials of this machine. Raises ProviderError: there are none."""
@@ -127,15 +124,13 @@ class BedrockModel(AnthropicModel):
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a call; errors as of Anthropic's."""
         body = super().encode(request)
-        return hosted_body(body, "bedrock-2023-05-31") if self._is_invoked else body
+        return hosted_body(body, _INVOKE_VERSION) if self._is_invoked else body
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return parameters that can change a reply, and the region that answers."""
-        settings = super().settings()
-        assert isinstance(settings, dict)
-        settings["region"] = self.params.region
+        settings = {**super().settings(), "region": self.params.region}
         if self._is_invoked:
-            settings["api_version"] = "bedrock-2023-05-31"
+            settings["api_version"] = _INVOKE_VERSION
         return settings
 
 
@@ -151,53 +146,42 @@ class AwsSigner:
     """
 
     def __init__(self, provider: str, variable: str, region: str) -> None:
-        try:
-            from botocore.auth import SigV4Auth  # noqa: PLC0415 - of an extra
-            from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - as above
-            from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - as above
-            from botocore.session import Session  # noqa: PLC0415 - as above
-        except ImportError:
-            raise _not_installed(provider, "botocore") from None
-
-        self._errors = BotoCoreError
-        self._request = AWSRequest
-        self._signature = SigV4Auth
+        self._auth = _import_part("botocore.auth", provider)
+        self._requests = _import_part("botocore.awsrequest", provider)
+        self._errors = _import_part("botocore.exceptions", provider).BotoCoreError
+        self._session = _import_part("botocore.session", provider).Session()
         self._provider = provider
+        self._variable = variable
         self._region = region
         self._known: tuple[str, ...] = ()
-        try:
-            self._credentials = Session().get_credentials()
-        except self._errors as error:
-            raise self._make_refusal(str(error)) from None
-
-        if self._credentials is None:
-            raise ProviderError(
-                f"{provider}: no key in {variable} and no AWS credentials; set the variable to a key"
-                " of Amazon Bedrock, or sign in (`aws configure`, `aws sso login`, AWS_PROFILE)"
-            )
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
         """Return the headers of a signed request."""
         try:
-            frozen = self._credentials.get_frozen_credentials()
+            credentials = self._session.get_credentials()  # found once
+            frozen = credentials and credentials.get_frozen_credentials()
         except self._errors as error:
-            raise self._make_refusal(str(error)) from None
+            why = one_line(str(error), self._known)
+            raise ProviderError(
+                f"{self._provider}: the AWS credentials can't be used ({why}); sign in again, as with"
+                " `aws sso login`"
+            ) from None
+
+        if frozen is None:
+            raise ProviderError(
+                f"{self._provider}: no key in {self._variable} and no AWS credentials; set the"
+                " variable to a key of Amazon Bedrock, or sign in (`aws configure`, `aws sso login`,"
+                " AWS_PROFILE)"
+            )
 
         self._known = tuple(filter(None, (frozen.secret_key, frozen.token)))
-        request = self._request(method=method, url=url, data=content)
-        self._signature(frozen, "bedrock", self._region).add_auth(request)
-        signed: dict[str, str] = dict(request.headers.items())
-        return signed
+        request = self._requests.AWSRequest(method=method, url=url, data=content)
+        self._auth.SigV4Auth(frozen, "bedrock", self._region).add_auth(request)
+        return dict(request.headers.items())
 
     def secrets(self) -> tuple[str, ...]:
         """Return the secret key, and the token of a session."""
         return self._known
-
-    def _make_refusal(self, why: str) -> ProviderError:
-        return ProviderError(
-            f"{self._provider}: the AWS credentials can't be used ({one_line(why, self.secrets())});"
-            " sign in again, as with `aws sso login`"
-        )
 
 
 # ---- Google Cloud Vertex AI
@@ -228,7 +212,17 @@ def vertex_address(params: VertexParams) -> str:
 
 
 class _OnVertex(base.RemoteAdapter):
-    """What both vendors' models have there: the machine's credentials, and a project that pays."""
+    """What both vendors' models have there: an address, the machine's credentials, and a project
+    that pays.
+    """
+
+    method = ""  # with the version and the vendor, parts of the address
+    _own: VertexParams
+
+    def find_path(self, version: str, vendor: str) -> None:
+        """Set the path to the model in the project that pays; errors as of `vertex_project`."""
+        where = f"projects/{vertex_project(self.provider)}/locations/{self._own.location}"
+        self.path = f"/{version}/{where}/publishers/{vendor}/models/{self.name}:{self.method}"
 
     def signer(self) -> base.RequestSigner:
         """Return the credentials of this machine. Raises ProviderError: there are none."""
@@ -238,80 +232,52 @@ class _OnVertex(base.RemoteAdapter):
         """Return the project that pays."""
         return {"project": vertex_project(self.provider)}
 
+    def settings(self) -> dict[str, JsonValue]:
+        """Return parameters that can change a reply, and the location that answers."""
+        return {**super().settings(), "location": self._own.location}
+
 
 class VertexGemini(_OnVertex, GoogleModel):
     """A Gemini model on Vertex AI."""
 
+    method = "generateContent"
+
     def __init__(self, name: str, params: VertexParams) -> None:
         self._own = params
-        own = GoogleParams(
-            base_url=params.base_url,
-            api_key_env=params.api_key_env,
-            omit=params.omit,
-            extra_body=params.extra_body,
-            api_version=params.api_version or "v1beta1",
-            thoughts=params.thoughts,
-            forced_tool=params.forced_tool or "named",
-        )
+        own = vendor_params(GoogleParams, params, api_version="v1beta1")
         super().__init__(name, own, "vertex", vertex_address(params))
-        self._set_path("")
-
-    def _set_path(self, project: str) -> None:
-        where = f"projects/{project}/locations/{self._own.location}/publishers/google"
-        self.path = f"/{self.params.api_version}/{where}/models/{self.name}:generateContent"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers, with an access token in place of its key, if one is given."""
-        self._set_path(vertex_project(self.provider))
+        self.find_path(self.params.api_version, "google")
         others = super().headers(sdk, None)
         own = {name: value for name, value in others.items() if name != "x-goog-api-key"}
         return {**own, **_bearer(key)}
-
-    def settings(self) -> JsonValue:
-        """Return parameters that can change a reply, and the location that answers."""
-        settings = super().settings()
-        assert isinstance(settings, dict)
-        return {**settings, "location": self._own.location}
 
 
 class VertexClaude(_OnVertex, AnthropicModel):
     """A Claude model on Vertex AI, whose body lacks the model and has the API's version."""
 
     version = r"/v1\Z"
+    method = "rawPredict"
 
     def __init__(self, name: str, params: VertexParams) -> None:
         self._own = params
-        own = AnthropicParams(
-            base_url=params.base_url,
-            api_key_env=params.api_key_env,
-            omit=params.omit,
-            extra_body=params.extra_body,
-            api_version=params.api_version or "vertex-2023-10-16",
-            forced_tool=params.forced_tool,
-            prompt_cache=params.prompt_cache,
-        )
+        own = vendor_params(AnthropicParams, params, api_version="vertex-2023-10-16")
         super().__init__(name, own, "vertex", vertex_address(params))
-        self._set_path("")
-
-    def _set_path(self, project: str) -> None:
-        where = f"projects/{project}/locations/{self._own.location}/publishers/anthropic"
-        self.path = f"/v1/{where}/models/{self.name}:rawPredict"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the headers of the SDK's own client for Vertex, with an access token if one is
         given.
         """
-        project = vertex_project(self.provider)
-        self._set_path(project)
-        client = sdk.AnthropicVertex(
+        self.find_path("v1", "anthropic")
+        return self.client_headers(
+            sdk,
+            sdk.AnthropicVertex,
             region=self._own.location,
-            project_id=project,
-            base_url=self.endpoint,
-            http_client=no_network(sdk),
+            project_id=vertex_project(self.provider),
             default_headers=_bearer(key),
         )
-        with client:
-            return plain_headers(client)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002
         """Return None: a stream has another path there, so that replies come whole."""
@@ -321,11 +287,12 @@ class VertexClaude(_OnVertex, AnthropicModel):
         """Return the body of a call; errors as of Anthropic's."""
         return hosted_body(super().encode(request), self.params.api_version)
 
-    def settings(self) -> JsonValue:
-        """Return parameters that can change a reply, and the location that answers."""
-        settings = super().settings()
-        assert isinstance(settings, dict)
-        return {**settings, "location": self._own.location}
+
+def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> _Params:
+    """Return the parameters of a vendor's model of some class: those given for Vertex that it has."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    said = {name: getattr(given, name, None) for name in names}
+    return kind(**defaults | {name: value for name, value in said.items() if value is not None})
 
 
 def vertex_project(provider: str) -> str:
@@ -354,24 +321,19 @@ class GoogleSigner:
     """
 
     def __init__(self, provider: str, variable: str) -> None:
-        try:
-            from google.auth import default  # noqa: PLC0415 - of an extra
-            from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - as above
-            from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
-        except ImportError:
-            raise _not_installed(provider, "google-auth") from None
-
-        self._errors = GoogleAuthError
+        self._errors = _import_part("google.auth.exceptions", provider).GoogleAuthError
+        requests = _import_part("google.auth.transport.requests", provider)
+        find = _import_part("google.auth", provider).default
         self._provider = provider
         try:
-            self._credentials: Any = default(scopes=[_SCOPE])[0]
+            self._credentials: Any = find(scopes=[_SCOPE])[0]
         except self._errors:
             raise ProviderError(
                 f"{provider}: no access token in {variable} and no application-default credentials;"
                 " sign in with `gcloud auth application-default login`"
             ) from None
 
-        self._request: Any = Request()
+        self._request = requests.Request()
         self._renewing = threading.Lock()
         self._known: tuple[str, ...] = ()
 
@@ -400,8 +362,6 @@ class GoogleSigner:
         return self._known
 
 
-def _not_installed(provider: str, package: str) -> ProviderError:
-    return ProviderError(
-        f"{provider}: the package {package!r} is not installed; get it with"
-        f" `{install_command(provider)}`"
-    )
+def _import_part(package: str, provider: str) -> Any:
+    """Return a package of a cloud's extra; errors as of `import_sdk`."""
+    return base.import_sdk(package, provider, provider)

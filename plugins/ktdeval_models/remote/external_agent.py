@@ -63,15 +63,11 @@ class TradingActionModel(RemoteAdapter):
             headers["authorization"] = f"Bearer {key}"
         return headers
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return settings that can change a reply; sampling parameters and the seed are not
         sent.
         """
-        return {
-            "api": "trading_action",
-            "omit": list(self.params.omit),
-            "extra_body": dict(self.params.extra_body),
-        }
+        return {**super().settings(), "api": "trading_action"}
 
     def make_traits(self) -> ModelTraits:
         """Return those of an adapter, and which tasks it can decide on."""

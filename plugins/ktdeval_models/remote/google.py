@@ -33,9 +33,8 @@ from ktdeval_models.remote.batch.google import GoogleBatches
 from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import GoogleParams, presets
 from ktdeval_models.remote.read_tool_calls import (
-    arguments_text,
     broken_call,
-    call_name,
+    read_call,
     sent_arguments,
     sent_ids,
 )
@@ -113,14 +112,13 @@ class GoogleModel(RemoteAdapter):
             "x-goog-api-key": key or "",
         }
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return parameters that can change a reply."""
         return {
+            **super().settings(),
             "api_version": self.params.api_version,
             "thoughts": self.params.thoughts,
             "forced_tool": self.params.forced_tool,
-            "omit": list(self.params.omit),
-            "extra_body": dict(self.params.extra_body),
         }
 
     # --- a request
@@ -248,9 +246,6 @@ class GoogleModel(RemoteAdapter):
                 f" policy; set {self.caller.key} to the key of another"
             )
 
-        texts: list[str] = []
-        thoughts: list[str] = []
-        calls: list[ToolCall] = []
         turn = TurnRecord()
         # A candidate that was filtered, or used its tokens for thoughts, has no content.
         content: Mapping[str, Any] = {}
@@ -259,12 +254,10 @@ class GoogleModel(RemoteAdapter):
 
         for part in base.parts({"parts": [], **content}, "parts", self.caller):
             if "functionCall" in part:
-                calls.append(self._call(part))
-                turn.add_call()
+                turn.add_call(self._call(part))
             elif part.get("thought") and isinstance(part.get("text"), str):
-                thoughts.append(part["text"])
+                turn.add_thought(part["text"])
             elif isinstance(text := part.get("text", ""), str) and _is_text_part(part):
-                texts.append(text)
                 turn.add_text(text, _read_signature(part))
             elif part.keys() - {"thoughtSignature", "thought"}:
                 kinds = one_line(", ".join(sorted(part)), self.caller.secrets)
@@ -273,17 +266,17 @@ class GoogleModel(RemoteAdapter):
                 )
 
         message = candidate.get("finishMessage")
-        if word == _MALFORMED and not calls and isinstance(message, str) and request.tools:
+        if word == _MALFORMED and not turn.calls and isinstance(message, str) and request.tools:
             unread = Opaque("google", _UNREAD)
-            calls.append(dataclasses.replace(broken_call(message, request), opaque=unread))
+            turn.calls.append(dataclasses.replace(broken_call(message, request), opaque=unread))
 
-        text = "".join(texts)
-        ending = self.ending(word, text, calls, request)
+        text = "".join(turn.texts)
+        ending = self.ending(word, text, turn.calls, request)
         reply = dataclasses.replace(
             blank,
             content=text,
-            reasoning="".join(thoughts),
-            tool_calls=tuple(calls),
+            reasoning="".join(turn.thoughts),
+            tool_calls=tuple(turn.calls),
             finish_reason=ending.finish,
             notes=ending.notes,
             opaque=turn.opaque("google", self.name),
@@ -317,12 +310,11 @@ class GoogleModel(RemoteAdapter):
         if not isinstance(call, dict):
             raise bad_response(self.caller, "a function call of the reply is not an object")
 
-        opaque = None
-        if isinstance(signature, str):
-            opaque = Opaque("google", signature)
-
-        arguments = arguments_text({"args": {}, **call}, "args")  # the API omits empty arguments
-        return ToolCall(text_of(call.get("id")), call_name(call.get("name")), arguments, opaque)
+        # the API omits empty arguments
+        found = read_call({"args": {}, **call}, "args", text_of(call.get("id")))
+        if not isinstance(signature, str):
+            return found
+        return dataclasses.replace(found, opaque=Opaque("google", signature))
 
     # --- a refusal
 

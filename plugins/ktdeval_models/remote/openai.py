@@ -44,7 +44,7 @@ from ktdeval_models.remote.params import (
     TokensField,
     presets,
 )
-from ktdeval_models.remote.read_tool_calls import arguments_text, call_name
+from ktdeval_models.remote.read_tool_calls import read_call
 from ktdeval_models.remote.responses import ResponsesModel
 from ktdeval_models.remote.served_context import MODELS, served_context
 from ktdeval_models.remote.streams.assembly import StreamAssembler
@@ -172,7 +172,7 @@ class ChatModel(OpenAIAdapter):
         """Return what adds up the chunks of one reply."""
         return ChatAssembler(hear, self.loads)
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return settings that change how a request is encoded.
 
         These are the settings at the start of a run. Forms that it learns from refusals are not in
@@ -185,6 +185,7 @@ class ChatModel(OpenAIAdapter):
             preset_settings["seed_field"] = self.preset.seed_field
 
         return {
+            **super().settings(),
             "api": "chat",
             **preset_settings,
             "forced_tool": self._forced_tool,
@@ -194,7 +195,6 @@ class ChatModel(OpenAIAdapter):
             "longest_text": self._bounds.longest_text,
             "longest_list": self._bounds.longest_list,
             "grammar": self._bounds.grammar,
-            "omit": list(self.params.omit),
             "extra_body": self._extra_body,
         }
 
@@ -367,9 +367,7 @@ class ChatModel(OpenAIAdapter):
             if not isinstance(function, dict):
                 function = call  # some servers write name and arguments beside the id
 
-            name = call_name(function.get("name"))
-            arguments = arguments_text(function, "arguments")
-            yield ToolCall(text_of(call.get("id")), name, arguments)
+            yield read_call(function, "arguments", text_of(call.get("id")))
 
     def _count_usage(self, usage: Any) -> Usage:
         # The last two names are those of StepFun and Moonshot, and of DeepSeek.

@@ -14,9 +14,9 @@ from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count
 from ktdeval_models.remote.batch.openai import OpenAIBatches
 from ktdeval_models.remote.params import RemoteParams
-from ktdeval_models.remote.request_headers import no_network, plain_headers
 from ktdeval_models.remote.wire_words import by_word, wire_words
 
+_ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 _NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
 
 
@@ -35,9 +35,9 @@ class OpenAIAdapter(RemoteAdapter):
         """Return the SDK's headers; for other servers, without organisation, project and headers
         that the environment names.
         """
-        is_openai = self.provider == "openai"
         own: dict[str, Any] = {}
-        if not is_openai:
+        if self.provider != "openai":
+            own |= dict.fromkeys(_ACCOUNT, sdk.Omit())
             lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
             for line in lines:
                 name, colon, _ = line.partition(":")
@@ -47,11 +47,7 @@ class OpenAIAdapter(RemoteAdapter):
 
         key = key or "none"  # the SDK requires a key; servers without keys ignore it
         own["Authorization"] = f"Bearer {key}"
-        with sdk.OpenAI(api_key=key, default_headers=own, http_client=no_network(sdk)) as client:
-            if not is_openai:
-                client.organization = client.project = None
-
-            return plain_headers(client)
+        return self.client_headers(sdk, sdk.OpenAI, api_key=key, default_headers=own)
 
     def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
         """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not

@@ -32,7 +32,7 @@ _UNREAD = (
 )
 
 
-def arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
+def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
     """Return the arguments in a field of a call as text; empty if the field is missing.
 
     Every API may send an object either as JSON or as a text of JSON. Any other value, also `null`,
@@ -50,7 +50,12 @@ def arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def call_name(value: JsonValue) -> str:
+def read_call(call: Mapping[str, Any], field: str, call_id: str) -> ToolCall:
+    """Return a call as a server sends it. `field`: that of its arguments."""
+    return ToolCall(call_id, _call_name(call.get("name")), _arguments_text(call, field))
+
+
+def _call_name(value: JsonValue) -> str:
     """Return the name of the called tool; empty, which is no tool's name, if it is not a text."""
     if not isinstance(value, str):
         return ""

@@ -19,12 +19,6 @@ _NO_ROUTING = re.compile(
 _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
 
 
-def plain_headers(client: Any) -> dict[str, str]:
-    """Return the headers that an SDK's client sends with each request, its key among them."""
-    # others are left out
-    return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-
-
 def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield what the headers of a request hold that a server may echo and nobody may read."""
     for name, value in headers.items():

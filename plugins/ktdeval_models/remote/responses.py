@@ -20,7 +20,7 @@ from ktdeval_models.remote.openai_adapter import OpenAIAdapter, token_usage
 from ktdeval_models.remote.openai_requests import has_text, tool_body
 from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import OpenAIParams, presets
-from ktdeval_models.remote.read_tool_calls import arguments_text, call_name, sent_arguments
+from ktdeval_models.remote.read_tool_calls import read_call, sent_arguments
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
 from ktdeval_models.remote.turn_parts import TurnRecord, parts_of_turn
@@ -62,15 +62,14 @@ class ResponsesModel(OpenAIAdapter):
         """Return what reads the events of one response."""
         return ResponsesAssembler(hear, self.loads)
 
-    def settings(self) -> JsonValue:
+    def settings(self) -> dict[str, JsonValue]:
         """Return settings that change how a request is encoded."""
         return {
+            **super().settings(),
             "api": "responses",
             "include": [_ENCRYPTED] if self._includes else [],
             "reasoning_summary": self.params.reasoning_summary,
             "service_tier": self.params.service_tier,
-            "omit": list(self.params.omit),
-            "extra_body": dict(self.params.extra_body),
         }
 
     def encode(self, request: ModelRequest) -> Body:
@@ -135,10 +134,7 @@ class ResponsesModel(OpenAIAdapter):
     ) -> Reply:
         """Return the reply in an answer."""
         word = self._word(answer)
-        texts: list[str] = []
         refusals: list[str] = []
-        thoughts: list[str] = []
-        calls: list[ToolCall] = []
         turn = TurnRecord()
 
         usage = token_usage(
@@ -153,30 +149,27 @@ class ResponsesModel(OpenAIAdapter):
             if kind == "message":
                 for piece in base.parts(item, "content", self.caller):
                     if piece.get("type") == "output_text":
-                        texts.append(part(piece, "text", str, self.caller))
-                        turn.add_text(texts[-1], _phase(item))
+                        turn.add_text(part(piece, "text", str, self.caller), _phase(item))
                     elif piece.get("type") == "refusal":
                         refusals.append(part(piece, "refusal", str, self.caller))
             elif kind == "function_call":
                 call_id = text_of(item.get("call_id")) or text_of(item.get("id"))
-                name = call_name(item.get("name"))
-                arguments = arguments_text(item, "arguments")
-                calls.append(ToolCall(call_id, name, arguments))
-                turn.add_call()
+                turn.add_call(read_call(item, "arguments", call_id))
             elif kind == "reasoning":
                 words = text_of(item.get("content")) or text_of(item.get("summary"))
-                thoughts.append(words)
+                kept = None
                 if isinstance(item.get("encrypted_content"), str):  # no other can be found again
-                    turn.add_kept(_without_nulls(item), words)
+                    kept = _without_nulls(item)
+                turn.add_thought(words, kept)
 
-        content = _BETWEEN_TEXTS.join(refusals or texts)
-        ending = self.ending(word, content, calls, request)
+        content = _BETWEEN_TEXTS.join(refusals or turn.texts)
+        ending = self.ending(word, content, turn.calls, request)
         return Reply(
             content=content,
-            tool_calls=tuple(calls),
+            tool_calls=tuple(turn.calls),
             finish_reason="refusal" if refusals else ending.finish,
             usage=usage,
-            reasoning="\n".join(filter(None, thoughts)),
+            reasoning="\n".join(filter(None, turn.thoughts)),
             served_by=served_by,
             notes=ending.notes,
             opaque=None if refusals else turn.opaque("openai", self.name),

@@ -33,28 +33,37 @@ class TurnPart:
 
 
 class TurnRecord:
-    """Parts of one reply, in the order in which they are added."""
+    """Parts of one reply, in the order in which they are added: `texts`, `thoughts` and `calls`."""
 
     def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.calls: list[ToolCall] = []
         self._parts: list[JsonValue] = []
-        self._words: list[str] = []
+        self._signed_words: list[str] = []
         self._holds_thoughts = False
 
-    def add_kept(self, part: Mapping[str, Any], words: str = "") -> None:
-        """Add a part that goes back unchanged. `words`: what can be read in it."""
-        self._holds_thoughts = True
-        self._parts.append({"kept": dict(part)})
-        if words:
-            self._words.append(words)
+    def add_thought(self, words: str, kept: Mapping[str, Any] | None = None) -> None:
+        """Add a thought. `words`: what can be read of it; `kept`: its part of the reply, where that
+        goes back unchanged.
+        """
+        self.thoughts.append(words)
+        if kept is not None:
+            self._holds_thoughts = True
+            self._parts.append({"kept": dict(kept)})
+            if words:
+                self._signed_words.append(words)
 
     def add_text(self, text: str, marks: Mapping[str, Any] | None = None) -> None:
         """Add a text of the reply's content. `marks`: fields that go back beside it."""
+        self.texts.append(text)
         if marks:
             self._holds_thoughts = True
         self._parts.append({"text": len(text), "marks": dict(marks or {})})
 
-    def add_call(self) -> None:
-        """Add the next call."""
+    def add_call(self, call: ToolCall) -> None:
+        """Add a call."""
+        self.calls.append(call)
         self._parts.append({"call": True})
 
     def opaque(self, provider: str, model: str, before: str = "") -> Opaque | None:
@@ -62,7 +71,7 @@ class TurnRecord:
         if not self._holds_thoughts:
             return None
         data = dumps_canonical({"before": before, "model": model, "parts": self._parts})
-        return Opaque(provider, data, signed_words="\n\n".join(self._words))
+        return Opaque(provider, data, signed_words="\n\n".join(self._signed_words))
 
 
 def parts_of_turn(

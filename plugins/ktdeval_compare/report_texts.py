@@ -14,15 +14,11 @@ from ktdeval_compare.masks.mask_effects import EffectsReport, LadderRow
 from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest
 from ktdeval_compare.pairs.score_comparison import ScoreReport
 from ktdeval_compare.table_columns import (
-    COUNT,
-    UNIT,
-    VERDICT,
     Part,
     ReportColumn,
-    figure_of,
-    format_column,
     grid,
     interval,
+    make_table,
     note_parts,
     p_of,
     plain,
@@ -41,23 +37,7 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
         pair = "windows, each the median over its seeds"
 
     yield f"Paired differences, first - second, over {pair}"
-    yield grid(
-        unless_alone(report.tests, "task"),
-        text("task"),
-        text("metric"),
-        text("first"),
-        text("second"),
-        COUNT,
-        figure_of("shift", "shift.value"),
-        UNIT,
-        interval(report.alpha, part="shift."),
-        format_column("effect", "rank_biserial", "{:+z.2f}"),
-        p_of("p"),
-        p_of("flip p", "sign_flip.p"),
-        p_of("Holm p", "p_holm"),
-        p_of("BH p", "p_benjamini_hochberg"),
-        VERDICT,
-    )
+    yield make_table("tests", unless_alone(report.tests, "task"), report.alpha)
     yield (
         "  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips;"
         " verdict: by Holm p"
@@ -79,18 +59,7 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
 def _daily_parts(rows: Sequence[DailyTest], alpha: float) -> Iterator[Part]:
     tested = [row for row in rows if row.value is not None]
     if tested:
-        yield grid(
-            tested,
-            text("task"),
-            text("first"),
-            text("second"),
-            text("days", "n", is_left=False),
-            figure_of("difference", unit="ratio"),
-            interval(alpha, unit="ratio"),
-            p_of("p"),
-            p_of("Holm p", "p_holm"),
-            VERDICT,
-        )
+        yield make_table("daily", tested, alpha)
 
     for row in rows:
         if row.value is None:
@@ -112,36 +81,12 @@ def score_parts(report: ScoreReport) -> Iterator[Part]:
     yield "Scores of each card"
     for task, rows in itertools.groupby(report.scores, key=lambda row: row.task):
         yield f"  {task}"
-        yield grid(
-            rows,
-            text("score"),
-            text("card"),
-            plain("value", "value"),
-            UNIT,
-            interval(0.05, is_signed=False),
-            plain("baseline", "baseline"),
-            COUNT,
-            indent="    ",
-        )
+        yield make_table("scores", rows, indent="    ")
 
     yield ""
     yield "Differences, first - second, paired by sample"
     if report.tests:
-        yield grid(
-            report.tests,
-            text("task"),
-            text("score"),
-            text("first"),
-            text("second"),
-            COUNT,
-            text("differing", is_left=False),
-            figure_of("difference"),
-            UNIT,
-            interval(report.alpha),
-            p_of("p"),
-            p_of("Holm p", "p_holm"),
-            VERDICT,
-        )
+        yield make_table("score_tests", report.tests, report.alpha)
 
     yield (
         "  interval: t over samples; p: sign flips of the samples' differences; verdict: by Holm p"
@@ -196,14 +141,7 @@ def _joint_parts(report: VarianceReport) -> Iterator[Part]:
     shown = [row for row in report.joint if row.without is UNSET or row.source == first]
     yield ""
     yield f"All {report.joint[0].assets} assets together"
-    yield grid(
-        shown,
-        ReportColumn("without", _left_out, is_left=True),
-        text("source"),
-        plain("mean share", "share", unit="ratio"),
-        p_of("p"),
-        text("verdict"),
-    )
+    yield make_table("joint", shown, cells={"without": _left_out})
     yield (
         "  p: as above, but each run changes places with its figures on every asset; one test, of"
         " whether the factor matters on any of them"
@@ -261,19 +199,11 @@ def effects_parts(report: EffectsReport) -> Iterator[Part]:
     """Parts of the report of `compare masks`."""
     if report.effects:
         yield "Effects of the mask: mean over windows, paired within window and seed"
-        yield grid(
+        yield make_table(
+            "effects",
             unless_alone(report.effects, "agent", report.ladder),
-            text("agent"),
-            text("metric"),
-            text("mode"),
-            ReportColumn("effect", lambda row: str(WORDS["effects"][row.effect]), is_left=True),
-            COUNT,
-            figure_of("mean"),
-            UNIT,
-            interval(report.alpha),
-            p_of("p"),
-            p_of("Holm p", "p_holm"),
-            VERDICT,
+            report.alpha,
+            cells={"effect": lambda row: str(WORDS["effects"][row.effect])},
         )
         yield ""
 
@@ -303,16 +233,7 @@ def _ladder_parts(rungs: Sequence[LadderRow], alpha: float) -> Iterator[Part]:
     first = rungs[0]
     agent = f"{first.agent}, " if first.agent else ""
     yield f"  {agent}{first.over}: from {first.start} to {first.end}"
-    yield grid(
-        rungs,
-        text("metric"),
-        text("contribution of", "piece"),
-        COUNT,
-        figure_of("mean"),
-        UNIT,
-        interval(alpha),
-        indent="    ",
-    )
+    yield make_table("ladder", rungs, alpha, indent="    ")
 
 
 # ---- cutoff
@@ -326,20 +247,7 @@ def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
     )
     rows = [row for row in report.cards if row.figure]
     if rows:
-        yield grid(
-            rows,
-            text("card"),
-            text("cutoff"),
-            text("of", "confidence"),
-            text("figure"),
-            text("before", "days_before", is_left=False),
-            text("across", "days_across", is_left=False),
-            text("after", "days_after", is_left=False),
-            figure_of("mean before", "mean_before"),
-            figure_of("mean after", "mean_after"),
-            figure_of("decay"),
-            interval(report.alpha),
-        )
+        yield make_table("cutoff", rows, report.alpha)
 
     yield "  before, across, after: days; days that contain the cutoff are in neither mean"
     notes = []

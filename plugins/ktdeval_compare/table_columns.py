@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
@@ -12,7 +14,7 @@ import msgspec
 
 from ktdeval.cards import folded_texts, is_fraction, unit_word
 from ktdeval.cli import grid_lines, line_width
-from ktdeval.values import dumps_pretty, to_plain
+from ktdeval.values import dumps_pretty, load_yaml, to_plain
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -86,6 +88,36 @@ def grid(rows: Iterable[RowT], *columns: ReportColumn[RowT], indent: str = "  ")
         cells.append([column.cell(row) for column in columns])
 
     return ReportTable(heads, cells, left, indent)
+
+
+@cache
+def _columns_by_table() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    return load_yaml(Path(__file__).with_name("tables.yaml"))
+
+
+def make_table(
+    name: str,
+    rows: Iterable[Any],
+    alpha: float = 0.05,
+    cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
+    indent: str = "  ",
+) -> ReportTable:
+    """Return a table of `tables.yaml`. `alpha`: of its intervals; `cells`: by head, how a row is
+    shown in a column of its own.
+    """
+    columns = []
+    for declared in _columns_by_table()[name]:
+        settings = dict(declared)
+        kind, head = next(iter(declared.items()))
+        del settings[kind]
+        if kind == "own":
+            columns.append(ReportColumn(head, cells[head], **settings))
+        elif kind == "interval":
+            columns.append(interval(alpha, **settings))
+        else:
+            columns.append(_COLUMN_KINDS[kind](head, **settings))
+
+    return grid(rows, *columns, indent=indent)
 
 
 def note_parts(notes: Sequence[str]) -> Iterator[Part]:
@@ -173,6 +205,10 @@ def p_of(head: str, name: str = "") -> ReportColumn[Any]:
     return ReportColumn(head, lambda row: p_value(field_of(row, name or head)))
 
 
+def _number(head: str, name: str = "", none: str = UNDEFINED) -> ReportColumn[Any]:
+    return text(head, name, is_left=False, none=none)
+
+
 def _verdict_text(row: Any) -> str:
     verdict: str | None = row.verdict
     return verdict or f"not tested: {row.reason}"
@@ -181,6 +217,18 @@ def _verdict_text(row: Any) -> str:
 COUNT = text("n", is_left=False)
 UNIT: ReportColumn[Any] = ReportColumn("", lambda row: unit_name(row.unit))
 VERDICT: ReportColumn[Any] = ReportColumn("verdict", _verdict_text, is_left=True)
+
+_COLUMN_KINDS: Mapping[str, Callable[..., ReportColumn[Any]]] = {
+    "text": text,
+    "number": _number,
+    "format": format_column,
+    "figure": figure_of,
+    "with_ends": figure_with_ends,
+    "plain": plain,
+    "p": p_of,
+    "unit": lambda _: UNIT,
+    "verdict": lambda _: VERDICT,
+}
 
 
 def interval(

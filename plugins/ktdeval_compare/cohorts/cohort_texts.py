@@ -10,7 +10,6 @@ from ktdeval_compare.cohorts.cohort_comparison import BaselineRow, CohortReport
 from ktdeval_compare.masks.declined_trades import DeclinedShare
 from ktdeval_compare.style_exposures import FactorRow
 from ktdeval_compare.table_columns import (
-    COUNT,
     UNDEFINED,
     VERDICT,
     Part,
@@ -21,6 +20,7 @@ from ktdeval_compare.table_columns import (
     grid,
     interval,
     interval_head,
+    make_table,
     p_of,
     text,
 )
@@ -39,15 +39,13 @@ def cohort_parts(report: CohortReport) -> Iterator[Part]:
 
     if report.declines:
         yield TITLES["declines"]
-        yield grid(
+        yield make_table(
+            "declines",
             report.declines,
-            text("model"),
-            text("mode"),
-            COUNT,
-            ReportColumn("bright", lambda row: _describe_declined(row.bright, row.n)),
-            ReportColumn("blinded", lambda row: _describe_declined(row.blinded, row.n)),
-            p_of("p"),
-            text("not known", "not_known", is_left=False),
+            cells={
+                "bright": lambda row: _describe_declined(row.bright, row.n),
+                "blinded": lambda row: _describe_declined(row.blinded, row.n),
+            },
         )
         yield from (f"  {LEGENDS['declines']}", "")
 

@@ -15,12 +15,10 @@ from ktdeval_compare.doses.dose_response import (
 from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
-    figure_of,
     format_column,
     grid,
-    interval,
     interval_head,
-    plain,
+    make_table,
     text,
 )
 
@@ -36,18 +34,11 @@ def percent(share: float) -> str:
 def dose_parts(report: DoseReport) -> Iterator[Part]:
     """Parts of the report of `compare masks --dose-response`."""
     yield "Premium of a memory: return with labels in sight less return behind the mask, a window"
-    yield grid(
+    yield make_table(
+        "doses",
         report.doses,
-        ReportColumn("facts", lambda row: percent(row.dose)),
-        text("windows", is_left=False),
-        text("seeds", is_left=False),
-        figure_of("bright %", "bright", _FRACTION),
-        figure_of("blinded %", "hidden", _FRACTION),
-        figure_of("premium %", "premium", _FRACTION),
-        interval(report.alpha, unit=_FRACTION),
-        plain("SD", "sd", unit=_FRACTION),
-        ReportColumn("found", _describe_finding),
-        format_column("power", "power", "{:.2f}"),
+        report.alpha,
+        cells={"facts": lambda row: percent(row.dose), "found": _describe_finding},
     )
     yield (
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
@@ -148,11 +139,7 @@ def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Par
             f" {limit_text(limit)} of the facts (interval {ends})"
         )
 
-    yield grid(
-        report.probes,
-        text("probes with certificate", "count", is_left=False),
-        ReportColumn("see, of the facts", limit_text),
-    )
+    yield make_table("probes", report.probes, cells={"see, of the facts": limit_text})
     yield (
         f"  from {origin['command']} of {origin['date']} on {origin['market']}, task"
         f" {origin['task']}: this kind of memory, on this market, of a model without chance of its"

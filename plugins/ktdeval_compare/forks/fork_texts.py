@@ -8,11 +8,7 @@ from ktdeval.runner import FamilyFigures, ForkFile, VariantFigures
 from ktdeval_compare.table_columns import (
     UNDEFINED,
     Part,
-    ReportColumn,
-    figure_with_ends,
-    format_column,
-    grid,
-    text,
+    make_table,
 )
 
 _NULL = "asked again"
@@ -27,29 +23,13 @@ def fork_parts(file: ForkFile) -> Iterator[Part]:
     yield f"  {_sampling(file)}"
     yield ""
     yield "  turnover: half the sum of changed weights in % of the NAV, cash included"
-    yield grid(
-        file.variants,
-        text("change", "variant"),
-        text("input", "family"),
-        text("steps", is_left=False),
-        format_column("moved", "moved_share", "{:.0f} %", 100),
-        format_column("turnover", "turnover", "{:.2f}", 100),
-        format_column("flips", "flips", "{:.2f}"),
-        format_column("direction", "direction", "{:+.2f}"),
-        figure_with_ends("beyond the null [95 %]", "beyond"),
-        ReportColumn("p", lambda row: _p(row, file)),
-        ReportColumn("read", _verdict, is_left=True),
+    yield make_table(
+        "changes", file.variants, cells={"p": lambda row: _p(row, file), "read": _verdict}
     )
     if file.families:
         yield ""
         yield f"  {_reading(file)}"
-        yield grid(
-            file.families,
-            text("input", "family"),
-            text("shown", is_left=False),
-            text("read", is_left=False),
-            ReportColumn("share", _family_share),
-        )
+        yield make_table("families", file.families, cells={"share": _family_share})
 
     reasons = [row.reason for row in file.variants if row.reason]
     notes = list(dict.fromkeys([*reasons, *file.notes]))

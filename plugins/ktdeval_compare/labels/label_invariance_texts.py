@@ -18,14 +18,9 @@ from ktdeval_compare.table_columns import (
     figure_of,
     format_column,
     grid,
-    interval,
-    plain,
+    make_table,
     text,
     unless_alone,
-)
-
-_DIFFERS: ReportColumn[Any] = ReportColumn(
-    "what differs", lambda row: str(WORDS["between"][row.between]), is_left=True
 )
 
 
@@ -37,15 +32,11 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
         " all in per cent"
     )
     figures = unless_alone(report.figures, "task")
-    yield grid(
+    yield make_table(
+        "pair_figures",
         figures,
-        text("task"),
-        _DIFFERS,
-        ReportColumn("figure", lambda row: FIGURES[row.figure].label, is_left=True),
-        text("pairs", is_left=False, none=""),
-        ReportColumn("n", _value_count),
-        plain("mean", "value"),
-        interval(report.alpha, is_signed=False),
+        report.alpha,
+        cells={"what differs": _difference, "figure": _figure_label, "n": _value_count},
     )
     for reason in dict.fromkeys(row.reason for row in figures if row.reason):
         yield f"  {UNDEFINED}: {reason}"
@@ -56,15 +47,8 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
         "What that makes of a total return: two runs of one model differ by less than this in"
         f" {level} of 100"
     )
-    yield grid(
-        unless_alone(report.noise, "task", report.figures),
-        text("task"),
-        _DIFFERS,
-        plain("SD of an episode", "sd"),
-        plain("one episode", "difference_of_one"),
-        plain("mean of all", "difference_of_means"),
-        text("episodes", is_left=False),
-    )
+    noise = unless_alone(report.noise, "task", report.figures)
+    yield make_table("noise", noise, cells={"what differs": _difference})
     yield ""
     yield "Notes"
     yield (
@@ -72,6 +56,14 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
         " same trades, 100 none in common"
     )
     yield from (f"  {note}" for note in report.notes)
+
+
+def _difference(row: Any) -> str:
+    return str(WORDS["between"][row.between])
+
+
+def _figure_label(row: PairFigureRow) -> str:
+    return FIGURES[row.figure].label
 
 
 def _value_count(row: PairFigureRow) -> str:

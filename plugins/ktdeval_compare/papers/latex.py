@@ -4,84 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ktdeval.values import load_yaml
 
 #: The line above a table; its rules are those of booktabs
 PREAMBLE = "% needs \\usepackage{booktabs}"
 
-_SPECIAL: Mapping[str, str] = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "|": r"$|$",
-}
-_SIGNS: Mapping[str, str] = {
-    "−": r"$-$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "√": r"$\surd$",
-    "∞": r"$\infty$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≠": r"$\neq$",
-    "≈": r"$\approx$",
-    "→": r"$\to$",
-    "∑": r"$\sum$",
-    "²": r"$^{2}$",
-    "³": r"$^{3}$",
-    "°": r"$^{\circ}$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-    "§": r"\S{}",
-    "ß": r"\ss{}",
-    "\u00a0": "~",
-    "\u2009": r"\,",
-    "\u202f": r"\,",
-}
-_GREEK: Mapping[str, str] = {
-    "α": "alpha",
-    "β": "beta",
-    "γ": "gamma",
-    "δ": "delta",
-    "ε": "varepsilon",
-    "λ": "lambda",
-    "μ": "mu",
-    "ν": "nu",
-    "π": "pi",
-    "ρ": "rho",
-    "σ": "sigma",
-    "τ": "tau",
-    "φ": "varphi",
-    "χ": "chi",
-    "ω": "omega",
-    "Δ": "Delta",
-    "Σ": "Sigma",
-    "Ω": "Omega",
-}
-#: Accents that follow a letter (Unicode) and precede it (LaTeX)
-_ACCENTS: Mapping[str, str] = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0308": '"',
-    "\u030c": "v",
-    "\u0327": "c",
-}
+_COMMANDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("latex.yaml"))
 
 
 def escape_text(text: str) -> str:
@@ -95,19 +25,16 @@ def escape_text(text: str) -> str:
 
 
 def _escaped_letter(letter: str) -> str:
-    if letter in _SPECIAL:
-        return _SPECIAL[letter]
-    if letter in _SIGNS:
-        return _SIGNS[letter]
-    if letter in _GREEK:
-        return f"$\\{_GREEK[letter]}$"
+    if letter in _COMMANDS["letters"]:
+        return _COMMANDS["letters"][letter]
     if letter.isascii():
         return letter if letter.isprintable() else " "
 
     decomposed = unicodedata.normalize("NFD", letter)
     base, mark = decomposed[:1], decomposed[1:]
-    if mark in _ACCENTS and base.isascii():
-        return f"\\{_ACCENTS[mark]}{{{base}}}"
+    accent = _COMMANDS["accents"].get(mark)
+    if accent and base.isascii():
+        return f"\\{accent}{{{base}}}"
     return f"[U+{ord(letter):04X}]"
 
 

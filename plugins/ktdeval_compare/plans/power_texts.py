@@ -9,9 +9,8 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure,
-    format_column,
     grid,
-    p_of,
+    make_table,
     plain,
     text,
     unit_name,
@@ -34,13 +33,7 @@ def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
 
 def _reach_parts(report: PowerReport) -> Iterator[Part]:
     yield f"What a two-sided signed-rank test over windows can show at {report.alpha:g}"
-    yield grid(
-        report.reach,
-        text("windows", is_left=False),
-        p_of("smallest p", "smallest_p"),
-        ReportColumn("tests it can carry", _tests),
-        format_column("found in SD", "effect_sd", "{:.3f}", none="nothing"),
-    )
+    yield make_table("reach", report.reach, cells={"tests it can carry": _tests})
     yield (
         "  found: effect in standard deviations of a window's difference, with probability"
         f" {report.power:g}"

@@ -8,15 +8,13 @@ from dataclasses import replace
 from ktdeval_compare.pools.pool import PooledTest, PoolReport
 from ktdeval_compare.table_columns import (
     UNIT,
-    VERDICT,
     Part,
-    ReportColumn,
     figure,
-    figure_of,
     format_column,
     grid,
     interval,
     interval_head,
+    make_table,
     note_parts,
     p_of,
     plain,
@@ -27,19 +25,7 @@ from ktdeval_compare.table_columns import (
 def pool_parts(report: PoolReport) -> Iterator[Part]:
     """Parts of the report of `compare --pool`."""
     yield "Pooled over the windows of all markets, first - second, random effects"
-    yield grid(
-        report.pooled,
-        text("metric"),
-        text("first"),
-        text("second"),
-        text("cells", "k", is_left=False),
-        figure_of("pooled"),
-        UNIT,
-        interval(report.alpha),
-        p_of("p"),
-        p_of("Holm p", "p_holm"),
-        VERDICT,
-    )
+    yield make_table("pooled", report.pooled, report.alpha)
     yield "  interval and p: Hartung-Knapp over cells; verdict: by Holm p"
     estimated = [row for row in report.pooled if row.value is not None]
     if estimated:
@@ -84,20 +70,7 @@ def _market_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
     """Estimates whose cells are markets."""
     yield ""
     yield "Over markets, each pooled over its own windows first"
-    yield grid(
-        rows,
-        text("metric"),
-        text("first"),
-        text("second"),
-        text("markets", is_left=False),
-        figure_of("pooled", "over_markets.value"),
-        UNIT,
-        interval(alpha, part="over_markets."),
-        p_of("p", "over_markets.p"),
-        plain("tau", "over_markets.tau"),
-        p_of("Q p", "over_markets.q_p"),
-        ReportColumn("of each", _each_market, is_left=True),
-    )
+    yield make_table("markets", rows, alpha, cells={"of each": _each_market})
 
 
 def _each_market(row: PooledTest) -> str:
@@ -109,15 +82,7 @@ def _cell_parts(row: PooledTest) -> Iterator[Part]:
     """Cells of one estimate, as found and shrunk."""
     yield ""
     yield f"Cells of {row.metric}, {row.first} - {row.second}"
-    yield grid(
-        row.cells,
-        text("cell"),
-        figure_of("found"),
-        plain("error", "se"),
-        figure_of("shrunk", "shrunk"),
-        UNIT,
-        format_column("weight", "weight", "{:.1f} %", 100),
-    )
+    yield make_table("pooled_cells", row.cells)
     yield (
         f"  error: standard error, of {row.source}; shrunk: empirical Bayes, drawn towards the"
         " pooled figure"

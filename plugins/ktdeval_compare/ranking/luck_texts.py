@@ -13,9 +13,8 @@ from ktdeval_compare.table_columns import (
     ReportColumn,
     figure,
     figure_of,
-    format_column,
     grid,
-    p_of,
+    make_table,
     text,
 )
 
@@ -28,19 +27,7 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
         "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe"
         " ratio is above 0, above luck"
     )
-    yield grid(
-        report.cards,
-        text("card"),
-        figure_of("return %", "total_return", "fraction"),
-        format_column("rank", "return_rank", "{:g}"),
-        figure_of("selection %", "selection", "fraction"),
-        format_column("rank ", "selection_rank", "{:g}"),
-        figure_of("as KTD-Fin %", "paper_selection", "fraction"),
-        p_of("psr"),
-        p_of("dsr"),
-        ReportColumn("trials a window", _trials),
-        text("note", "reason", none=""),
-    )
+    yield make_table("luck", report.cards, cells={"trials a window": _trials})
     yield f"  rank by return against rank by selection: {_agreement(report.ranks)}"
     yield from (f"  {note}" for note in report.notes)
 
@@ -72,24 +59,14 @@ def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
         f"Random players, {count:,} an episode: same days, turnover, number of names, costs and"
         " rules, names at random; returns in %"
     )
-    yield grid(
+    yield make_table(
+        "players",
         rows,
-        text("card"),
-        text("window"),
-        text("seed", is_left=False),
-        figure_of("return", "standing.own", "fraction"),
-        figure_of("players: 5 %", "standing.q5", "fraction"),
-        figure_of("median", "standing.q50", "fraction"),
-        figure_of("95 %", "standing.q95", "fraction"),
-        # the share of players that a card beats is never negative, and has no sign
-        format_column("beats %", "standing.rank", "{:.2f}", 100),
-        ReportColumn("95 % interval", _beaten_interval),
-        p_of("p", "standing.p_value"),
-        ReportColumn(
-            "turnover", lambda row: _compare_with_players(row.turnover, row.players_turnover)
-        ),
-        ReportColumn("names", lambda row: _compare_with_players(row.names, row.players_names)),
-        text("note", "reason", none=""),
+        cells={
+            "95 % interval": _beaten_interval,
+            "turnover": lambda row: _compare_with_players(row.turnover, row.players_turnover),
+            "names": lambda row: _compare_with_players(row.names, row.players_names),
+        },
     )
 
 

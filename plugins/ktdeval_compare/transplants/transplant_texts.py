@@ -7,11 +7,7 @@ from collections.abc import Iterator, Sequence
 from ktdeval.runner import CapitalLine, TransplantFile
 from ktdeval_compare.table_columns import (
     Part,
-    ReportColumn,
-    figure_of,
-    figure_with_ends,
-    format_column,
-    grid,
+    make_table,
 )
 
 
@@ -27,22 +23,7 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
         yield ""
         yield f"{task}: {execution_words(file, task)}"
         yield "  means over windows in %, net of costs; costs in % of the first capital"
-        yield grid(
-            lines,
-            format_column("capital", "capital", "{:,}"),
-            figure_of("return", "total_return.value", "fraction"),
-            figure_of("a year", "annualised_return.value", "fraction"),
-            figure_with_ends("excess [95 %]", "excess_return.value", "excess_return"),
-            figure_of("selection", "selection_alpha.value", "fraction"),
-            figure_with_ends("net selection [95 %]", "net_selection.value", "net_selection"),
-            format_column("turnover", "turnover.value", "{:.2f}"),
-            format_column("filled", "filled_share", "{:.1f} %", 100),
-            format_column("commission", "costs.commission", "{:.3f}", 100),
-            format_column("duties", "costs.duties", "{:.3f}", 100),
-            format_column("spread+impact", "costs.execution", "{:.3f}", 100),
-            format_column("financing", "costs.financing", "{:.3f}", 100),
-            ReportColumn("other states", _states),
-        )
+        yield make_table("capitals", lines, cells={"other states": _states})
         yield from (f"  {words}" for words in _missing(lines))
         yield from (f"  {words}" for words in file.break_even_words(task))
 

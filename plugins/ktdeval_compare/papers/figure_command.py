@@ -9,34 +9,29 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ktdeval.cli import (
-    JsonOptions,
-    MarketOptions,
     OutputPath,
-    PluginOptions,
     RunPath,
     example,
     flag,
     line_width,
     open_plugins,
     options_of,
-    print_grid,
     print_json,
 )
 from ktdeval.errors import UsageError
 from ktdeval.values import dumps_pretty, make_folder, write_atomic
-from ktdeval_compare.papers.investorbench_options import InvestorBenchOptions
+from ktdeval_compare.papers.paper_options import PaperOptions, list_papers
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktdeval.registry import Plugins
-    from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
+    from ktdeval_compare.papers.figures.definitions import PaperFigure
 
 _FORMS = (".svg", ".html", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
+class FigureOptions(PaperOptions):
     """Options of a figure."""
 
     out: Path | None = flag(
@@ -54,23 +49,12 @@ class FigureOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOpti
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="take only the cards of these tasks, by name or pattern"
     )
-    event: tuple[str, ...] = flag(
-        (), metavar="DAY,…", help="days that ama-3 marks [default: chosen by news and price]"
+    events: tuple[str, ...] = flag(
+        (),
+        name="--event",
+        metavar="DAY,…",
+        help="days that ama-3 marks [default: chosen by news and price]",
     )
-
-    def choices(self, plugins: Plugins) -> FigureChoices:
-        """Return what these options choose of a figure."""
-        from ktdeval_compare.papers.figures.definitions import FigureChoices
-
-        return FigureChoices(
-            plugins=plugins,
-            tasks=self.tasks,
-            events=self.event,
-            rules=self.rules,
-            median=self.median,
-            classes=self.classes,
-            data=self.data,
-        )
 
 
 @example("ktdeval paper figure deepfund-3 ktdeval-runs/a ktdeval-runs/b --out figure.svg")
@@ -85,10 +69,15 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
     axes and lines, with counts and intervals where it shows means, and names its runs.
     """
     # not at the top, so that help is quick
-    from ktdeval_compare.papers.figures.definitions import figure_frame, figure_of
+    from ktdeval_compare.papers.figures.definitions import (
+        FigureChoices,
+        figure_frame,
+        figure_of,
+        known_figures,
+    )
 
     if name is None:
-        _list_figures(options.as_json)
+        list_papers(known_figures().values(), options.as_json, ["needs"])
         return
 
     made = figure_of(name)
@@ -98,7 +87,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
         raise UsageError(f"--out {options.out}: a figure is written as {', '.join(_FORMS)}")
 
     plugins = open_plugins(options.plugin)
-    frame = figure_frame(made, runs, options.choices(plugins))
+    frame = figure_frame(made, runs, options.choices(FigureChoices, plugins))
     if options.out is not None:
         content = _draw_figure(made, frame, options.out.suffix)
         make_folder(options.out.parent)
@@ -134,21 +123,3 @@ def _print_data(made: PaperFigure, frame: pd.DataFrame, options: FigureOptions) 
         click.echo(write_table(made, frame.reset_index(drop=True), "csv"), nl=False)
     else:
         click.echo(write_table(made, frame, "text", line_width()), nl=False)
-
-
-def _list_figures(as_json: bool) -> None:
-    """Print the figures by name, with what each shows and needs."""
-    from ktdeval_compare.papers.figures.definitions import known_figures
-
-    figures = list(known_figures().values())
-    if as_json:
-        listed = []
-        for each in figures:
-            about = {"caption": each.caption, "source": each.source, "needs": each.needs}
-            listed.append({"name": each.name, **about})
-        print_json(listed)
-        return
-
-    heads = ("name", "source", "shows", "needs")
-    rows = [(each.name, each.source, each.caption, each.needs) for each in figures]
-    print_grid(heads, rows, heads)

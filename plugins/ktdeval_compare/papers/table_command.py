@@ -9,25 +9,21 @@ from typing import Literal
 import click
 
 from ktdeval.cli import (
-    JsonOptions,
-    MarketOptions,
-    PluginOptions,
     RunPath,
     example,
     flag,
     line_width,
     open_plugins,
     options_of,
-    print_grid,
     print_json,
 )
 from ktdeval.errors import UsageError
-from ktdeval.registry import Plugins, TableChoices
-from ktdeval_compare.papers.investorbench_options import InvestorBenchOptions
+from ktdeval.registry import TableChoices
+from ktdeval_compare.papers.paper_options import PaperOptions, list_papers
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
+class TableOptions(PaperOptions):
     """Options of a table."""
 
     like: str | None = flag(
@@ -44,17 +40,6 @@ class TableOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptio
         metavar="NAME=PATTERN,…",
         help="systems whose mean is one column of ktdfin-8",
     )
-
-    def choices(self, plugins: Plugins) -> TableChoices:
-        """Return what these options choose of a table."""
-        return TableChoices(
-            plugins=plugins,
-            cohort=self.cohort,
-            rules=self.rules,
-            median=self.median,
-            classes=self.classes,
-            data=self.data,
-        )
 
 
 @example("ktdeval paper table ktdeval-runs/a ktdeval-runs/b --like ktdfin-4")
@@ -76,7 +61,9 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
     if not options.like:
         if cards:
             raise UsageError("--like NAME: name the table; `ktdeval paper table --like` lists all")
-        _list_tables(plugins, as_json)
+
+        tables = [spec.make() for spec in plugins.specs("tables").values()]
+        list_papers(tables, as_json)
         return
 
     # not at the top, so that help is quick
@@ -87,22 +74,8 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
     if not cards:
         raise UsageError(f"{made.name}: give the cards or runs that it is made of")
 
-    frame = paper_frame(made, cards, options.choices(plugins))
+    frame = paper_frame(made, cards, options.choices(TableChoices, plugins))
     if as_json:
         print_json(table_json(made, frame))
     else:
         click.echo(write_table(made, frame, options.form, line_width()), nl=False)
-
-
-def _list_tables(plugins: Plugins, as_json: bool) -> None:
-    """Print the tables by name, with what each shows and its place in the paper."""
-    tables = [spec.make() for spec in plugins.specs("tables").values()]
-    if as_json:
-        listed = []
-        for each in tables:
-            listed.append({"name": each.name, "caption": each.caption, "source": each.source})
-        print_json(listed)
-        return
-
-    heads = ("name", "source", "shows")
-    print_grid(heads, [(each.name, each.source, each.caption) for each in tables], heads)

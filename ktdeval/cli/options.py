@@ -296,6 +296,8 @@ def flag(
         "metavar": metavar,
         "complete": complete,
     }
+    if isinstance(type, click.FloatRange | click.IntRange):
+        metadata |= {"minimum": type.min, "maximum": type.max}  # as of `option`
     if name:
         metadata["flag"] = name
     if isinstance(default, dict):

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ktdeval.cli import (
-    FiniteNumber,
     JsonOptions,
     OutputPath,
     RunPath,
-    complete_names,
     example,
     flag,
     line_width,
@@ -24,6 +22,12 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.values import Address, dumps_pretty
+from ktdeval_compare.study_options import (
+    CohortOptions,
+    CommonOptions,
+    LevelOptions,
+    MetricTestOptions,
+)
 
 if TYPE_CHECKING:
     from ktdeval_compare import functions
@@ -33,46 +37,11 @@ _cards = click.argument("cards", nargs=-1, required=True, type=RUN_PATH, metavar
 
 
 @dataclass(frozen=True, kw_only=True)
-class CardOptions:
-    """Which cards are compared, and by which metrics."""
+class TaskOptions:
+    """Which cards are compared."""
 
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="only cards of these tasks, names or globs [default: all]"
-    )
-    metrics: tuple[str, ...] = flag(
-        (),
-        name="--metric",
-        metavar="NAME,…",
-        help="metric, may be repeated [default: total_return]",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LevelOptions:
-    """How sure a verdict is."""
-
-    alpha: float = flag(
-        0.05,
-        type=FiniteNumber(0.0001, 0.5),
-        help="level of verdicts; intervals hold with 1 - alpha",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommonOptions:
-    """What happens where cards differ in what they hold."""
-
-    common: bool = flag(
-        False, help="where cards differ in windows or seeds, use those that all have"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChanceOptions:
-    """Where chance comes from."""
-
-    seed: int = flag(
-        0, type=click.IntRange(0), metavar="N", help="seed of simulations and bootstraps"
     )
 
 
@@ -95,7 +64,7 @@ def settings_of(options: JsonOptions) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentsOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, JsonOptions):
+class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
     """Options of `compare agents`."""
 
     factors: tuple[str, ...] = flag(
@@ -224,7 +193,7 @@ def _check_cells(context: click.Context, options: AgentsOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MasksOptions(CardOptions, LevelOptions, CommonOptions, ChanceOptions, JsonOptions):
+class MasksOptions(TaskOptions, MetricTestOptions, JsonOptions):
     """Options of `compare masks`."""
 
     dose_response: bool = flag(
@@ -451,28 +420,8 @@ def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOp
 
 
 @dataclass(frozen=True, kw_only=True)
-class CohortsOptions(LevelOptions, CommonOptions, JsonOptions):
+class CohortsOptions(CohortOptions, JsonOptions):
     """Options of `compare cohorts`."""
-
-    cohorts: tuple[str, ...] = flag(
-        (),
-        name="--cohort",
-        type=click.STRING,
-        metavar="NAME=ITEM,…",
-        help=(
-            "a cohort: patterns of systems, run folders or cards; repeat it for each [default: all"
-            " systems]"
-        ),
-    )
-    task: str | None = flag(
-        None,
-        metavar="NAME",
-        complete=complete_names("tasks"),
-        help=(
-            "task of exposures and figures, where cards are of several [default: that of most"
-            " models]"
-        ),
-    )
 
 
 @example("ktdeval compare cohorts runs/* --cohort 'ML=qlib/*' --cohort 'LLM=openai/*'")

@@ -17,10 +17,7 @@ from ktdeval.runner import paths_of_runs
 from ktdeval.values import JsonValue, Tell, build, split_list, tell_nobody, to_object
 from ktdeval_compare.cells.market_cells import CellOptions as CellOptions, by_cells
 from ktdeval_compare.cells.market_cells_texts import cell_parts
-from ktdeval_compare.cohorts.cohort_comparison import (
-    CohortOptions as CohortOptions,
-    cohort as find_cohorts,
-)
+from ktdeval_compare.cohorts.cohort_comparison import cohort as find_cohorts
 from ktdeval_compare.cohorts.cohort_texts import cohort_parts
 from ktdeval_compare.labels.label_invariance import (
     InvarianceOptions as InvarianceOptions,
@@ -45,6 +42,7 @@ from ktdeval_compare.ranking.luck import luck as find_luck
 from ktdeval_compare.ranking.luck_texts import luck_parts
 from ktdeval_compare.ranking.random_players import PlayersOptions as PlayersOptions, PlayersTable
 from ktdeval_compare.report_texts import compare_parts, effects_parts, score_parts, variance_parts
+from ktdeval_compare.study_options import CohortOptions as CohortOptions
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variances.variance import VarianceOptions as VarianceOptions, study
 

@@ -20,14 +20,13 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot, recorded_market
-from ktdeval.values import Address, option
+from ktdeval.values import Address
 from ktdeval_compare.cells.cell_estimates import Estimate, mean_of_days, mean_of_windows, welch
 from ktdeval_compare.cells.regimes import RULES, MarketRegimes, Regime
 from ktdeval_compare.pairs.compare import (
     TaskGroup,
     mixed_notes,
-    own_figures,
-    paired_differences,
+    pair_figures,
     paired_group,
     window_medians,
 )
@@ -42,21 +41,19 @@ from ktdeval_compare.pairs.compared_cards import (
     spans,
 )
 from ktdeval_compare.pairs.verdicts import with_verdicts
+from ktdeval_compare.study_options import CommonOptions, LevelOptions, MetricOptions
 
 DAILY = "daily_return"
 _NO_MARKET = "cells are facts of the market"
 
 
 @dataclass(frozen=True)
-class CellOptions:
+class CellOptions(MetricOptions, LevelOptions, CommonOptions):
     """Settings of a comparison by cells."""
 
     by: Literal["regime", "venue", "year"] = "regime"
-    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
     #: `window`: a value is a window, the median over its seeds. `day`: a value is a day's return
     unit: Literal["window", "day"] = "window"
-    alpha: float = option(0.05, help="intervals hold with 1 - alpha", minimum=0.0001, maximum=0.5)
-    common: bool = False  #: compare on the windows and seeds that all cards have
     against_first: bool = False  #: only the first card against each other one
     side: Literal["before", "after"] | None = None  #: of the cutoff of every card that records one
     data: tuple[Address, ...] = ()  #: folders or providers of the markets, where they have moved
@@ -398,12 +395,11 @@ def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[
 
 def _values_by_window(compared: _Compared) -> dict[str, float] | str:
     """Figure or difference of each window, the median over its seeds; or why there are none."""
-    first, metric, cells = compared.first, compared.metric, compared.group.cells
-    if compared.second is None:
-        by_cell, excluded = own_figures(first, metric, cells)
-    else:
-        by_cell, excluded = paired_differences(first, compared.second, metric, cells)
+    cards = [compared.first]
+    if compared.second is not None:
+        cards.append(compared.second)
 
+    by_cell, excluded = pair_figures(cards, compared.metric, compared.group.cells)
     if not by_cell:
         return "; ".join(excluded)
 
@@ -413,7 +409,7 @@ def _values_by_window(compared: _Compared) -> dict[str, float] | str:
 def _undefined_notes(group: _Group) -> Iterator[str]:
     for metric in group.metrics:
         for entrant in group.entrants:
-            _, excluded = own_figures(entrant, metric, group.cells)
+            _, excluded = pair_figures([entrant], metric, group.cells)
             for reason, count in excluded.items():
                 yield f"{entrant.label}: {metric}: {count} (window, seed) left out: {reason}"
 

@@ -17,7 +17,6 @@ import numpy as np
 from ktdeval import stats
 from ktdeval.cards import System, TradingEpisode, episode_excess, system_labels
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values import option
 from ktdeval_compare.cohort_words import BASELINE, REASONS, BaselineColumn
 from ktdeval_compare.masks.declined_trades import Declines, declines
 from ktdeval_compare.masks.mask_effects import check_counterparts
@@ -39,6 +38,7 @@ from ktdeval_compare.papers.cohort_definitions import (
     item_path,
 )
 from ktdeval_compare.papers.paper_tables import benchmark_held
+from ktdeval_compare.study_options import CohortOptions
 from ktdeval_compare.style_exposures import (
     CohortDifference,
     CohortSummary,
@@ -49,22 +49,6 @@ from ktdeval_compare.style_exposures import (
     compare_exposures,
     mean_exposures,
 )
-
-
-@dataclass(frozen=True)
-class CohortOptions:
-    """Settings of a report."""
-
-    cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…, see `definitions`; empty: all are one cohort
-    #: task of exposures and figures; None: that of most models, see `_common_task`
-    task: str | None = None
-    alpha: float = option(
-        0.05,
-        help="level of verdicts, and of the intervals (1 - alpha)",
-        minimum=0.0001,
-        maximum=0.5,
-    )
-    common: bool = False  #: where models or seeds differ in windows, use those that all have
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ JOINT_BASELINE = 0.0051
 STOCK_BASELINE = 0.0473
 _DRAWS = 400  # of windows, for intervals of limits
 _STUDIES = 2_000  # drawn for a curve
+_NOT_EVEN_ALL = "not even a full memory"
 _FALSE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 
@@ -73,8 +74,8 @@ class LimitLine:
     count: int  #: windows or probes
     unit: str
     limit: float | None  #: share of facts; None: not even a full memory
-    low: float | None  #: interval of the limit
-    high: float | None  #: None: it may be beyond a full memory
+    low: float | None = None  #: interval of the limit
+    high: float | None = None  #: None: it may be beyond a full memory
     is_below: bool = False  #: the smallest dose of the study is found: the limit lies below
     reason: str | None = None
 
@@ -85,9 +86,9 @@ class AlarmLine:
 
     alarms: int
     studies: int
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     reason: str | None = None
 
 
@@ -283,7 +284,8 @@ def dose_report(study: DoseStudy, alpha: float = 0.05, wanted: float = 0.8) -> D
         _dose_line(premiums, dose, size, alpha)
         for dose, size in zip(premiums.doses, sizes, strict=True)
     ]
-    limits = [*_window_limits(premiums, sizes, drawn, alpha, wanted)]
+    levels = (alpha, wanted)
+    limits = [effects_limit(premiums, sizes, drawn, count, levels) for count in WINDOWS_SHOWN]
     limits += _cutoff_limits(study.rows, alpha, wanted)
     limits += _probe_limits(alpha, wanted)
 
@@ -331,17 +333,6 @@ def _dose_line(premiums: Premiums, dose: float, size: float, alpha: float) -> Do
     )
 
 
-def _window_limits(
-    premiums: Premiums,
-    sizes: FloatArray,
-    drawn: Sequence[FloatArray],
-    alpha: float,
-    wanted: float,
-) -> Iterator[LimitLine]:
-    for windows in WINDOWS_SHOWN:
-        yield effects_limit(premiums, sizes, drawn, windows, (alpha, wanted))
-
-
 def effects_limit(
     premiums: Premiums,
     sizes: FloatArray,
@@ -364,7 +355,7 @@ def effects_limit(
     if needed is None:
         reason = f"no result of {windows} such windows can be significant"
     elif limit is None:
-        reason = "not even a full memory"
+        reason = _NOT_EVEN_ALL
 
     return LimitLine(
         detector="effects",
@@ -414,9 +405,7 @@ def _probe_limits(alpha: float, wanted: float) -> Iterator[LimitLine]:
                 count=probes,
                 unit="probes",
                 limit=limit,
-                low=None,
-                high=None,
-                reason=None if limit is not None else "not even a full memory",
+                reason=None if limit is not None else _NOT_EVEN_ALL,
             )
 
 
@@ -441,10 +430,8 @@ def _cutoff_limits(rows: Sequence[DoseRow], alpha: float, wanted: float) -> Iter
             count=windows,
             unit="windows",
             limit=limit,
-            low=None,
-            high=None,
             is_below=limit == doses[0],
-            reason=None if limit is not None else "not even a full memory",
+            reason=None if limit is not None else _NOT_EVEN_ALL,
         )
 
 
@@ -462,9 +449,7 @@ def _false_alarms(premiums: Premiums, alpha: float) -> AlarmLine:
     alarms = sum(premiums.is_found(study, alpha) for study in premiums.controls)
     studies = len(premiums.controls)
     if not studies:
-        return AlarmLine(
-            alarms=0, studies=0, value=None, low=None, high=None, reason="no control was run"
-        )
+        return AlarmLine(alarms=0, studies=0, reason="no control was run")
 
     half = 1.0 - alpha / 2
     return AlarmLine(

@@ -57,6 +57,7 @@ from ktdeval_compare.forks.fork_statistics import (
     family_figures,
     variant_figures,
 )
+from ktdeval_compare.transplants.transplant_run import choose_tasks
 
 PLACEBOS = ("order=shuffled", "labels=shuffled")
 USUAL_SAMPLES = 5  #: of a model that draws; one that never does answers once
@@ -204,21 +205,13 @@ def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
 
 def _points(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> list[_Point]:
     """Return the steps to fork. Raises UsageError: a task, window or step that the run lacks."""
-    known = {task.name: task for task in trading_tasks(folder, plugins)}
-    for name in settings.tasks:
-        if name not in known:
-            raise UsageError(
-                f"--tasks: no trading task {name!r} in this run{near_matches(name, known)}"
-            )
-
+    tasks = choose_tasks(trading_tasks(folder, plugins), settings.tasks)
+    known = {task.name: task for task in tasks}
     market = recorded_market(folder, plugins, settings.data, "no step can be asked again")
     if isinstance(market, str):
         raise DataError(f"{folder.path}: {market}")
 
     specs = [spec for spec in folder.manifest.specs if spec.task in known]
-    if settings.tasks:
-        specs = [spec for spec in specs if spec.task in settings.tasks]
-
     specs = _in_windows(specs, settings.windows)
     manifest = file_sha256(folder.path / MANIFEST)
     forkers: dict[str, Forker] = {}

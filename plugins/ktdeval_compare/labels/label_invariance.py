@@ -22,7 +22,6 @@ from ktdeval.stats import (
     estimate_mean,
     overlap_correlation,
 )
-from ktdeval.values import option
 from ktdeval_compare.forks.episode_distance import (
     FIGURES,
     Distances,
@@ -46,6 +45,7 @@ from ktdeval_compare.pairs.compared_cards import (
     recorded_ledger,
     spans,
 )
+from ktdeval_compare.study_options import CommonOptions, LevelOptions
 
 # What two episodes of one window differ in.
 LABELS = "labels"  #: the mask key only
@@ -68,15 +68,13 @@ _FACETS = facets(
 
 
 @dataclass(frozen=True)
-class InvarianceOptions:
+class InvarianceOptions(LevelOptions, CommonOptions):
     """Settings of an analysis."""
 
-    alpha: float = option(0.05, help="intervals hold with 1 - alpha", minimum=0.0001, maximum=0.5)
     #: what intervals vary over. `episode`: each (window, seed), whose labels are drawn
     #: independently; it describes other labels in these windows. `window`: windows, each the mean
     #: of its seeds; it describes other windows too
     over: Literal["episode", "window"] = "episode"
-    common: bool = False  #: where cards differ in windows or seeds, use those that all have
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from ktdeval import stats
 from ktdeval.cards import System, system_labels
 from ktdeval.errors import CardError
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
-from ktdeval.values import JsonValue, option
 from ktdeval_compare.pairs.compared_cards import (
     MARKET_FACETS,
     Cell,
@@ -25,6 +24,7 @@ from ktdeval_compare.pairs.compared_cards import (
     by_system,
     check_same,
     chosen_metrics,
+    config_field,
     facets,
     flag_notes,
     label,
@@ -34,24 +34,15 @@ from ktdeval_compare.pairs.compared_cards import (
     spans,
 )
 from ktdeval_compare.pairs.rank_test import rank_test_of
+from ktdeval_compare.study_options import MetricTestOptions
 
 #: Sets of masks over which contributions can be averaged, largest first
 _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 
 
 @dataclass(frozen=True)
-class EffectsOptions:
+class EffectsOptions(MetricTestOptions):
     """Settings of an analysis."""
-
-    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
-    alpha: float = option(
-        0.05,
-        help="level of verdicts, and of the intervals (1 - alpha)",
-        minimum=0.0001,
-        maximum=0.5,
-    )
-    common: bool = False  #: where cards differ in windows or seeds, use those that all have
-    seed: int = option(0, help="of the simulation where windows share days", minimum=0)
 
 
 @dataclass(frozen=True)
@@ -235,18 +226,14 @@ def check_variants(members: Sequence[EntrantCard], then: str) -> None:
 
     same = facets("call parameters", "task versions", *MARKET_FACETS)
     for name in sorted(fields - VARIANT_FIELDS):
-        same[f"task configs ({name})"] = _config_field(name)
+        same[f"task configs ({name})"] = config_field(name)
 
     check_same(members, same, then)
 
     # Prompts and tools may differ from mode to mode, but not within one.
-    of_mode = {name: _config_field(name) for name in ("prompts", "tools")}
+    of_mode = {name: config_field(name) for name in ("prompts", "tools")}
     for mode in dict.fromkeys(member.card.task.mode for member in members):
         check_same([member for member in members if member.card.task.mode == mode], of_mode, then)
-
-
-def _config_field(name: str) -> Callable[[EntrantCard], JsonValue]:
-    return lambda entrant: entrant.card.task.config.get(name)
 
 
 def _design(name: str, members: Sequence[EntrantCard], options: EffectsOptions) -> MaskDesign:

@@ -44,9 +44,11 @@ from ktdeval_compare.pairs.report_types import (
     PairDifference,
     PairTest,
     Wilcoxon,
+    describe_cards,
 )
 from ktdeval_compare.pairs.sharpe_difference import sharpe_difference
 from ktdeval_compare.pairs.verdicts import with_verdicts
+from ktdeval_compare.study_options import MetricTestOptions
 
 NEEDS_TWO = (
     "a comparison needs at least two cards; name the run folder or card of another agent, too"
@@ -56,22 +58,13 @@ TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *
 
 
 @dataclass(frozen=True)
-class CompareOptions:
+class CompareOptions(MetricTestOptions):
     """Settings of a comparison."""
 
-    metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
     #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a
     #: (window, seed)
     unit: Literal["window", "episode"] = "window"
-    alpha: float = option(
-        0.05,
-        help="level of the verdicts, and of the intervals (1 - alpha)",
-        minimum=0.0001,
-        maximum=0.5,
-    )
-    common: bool = False  #: compare on the cells that all cards have, where they differ
     against_first: bool = False  #: only the first card against each other one
-    seed: int = option(0, help="of every simulation and bootstrap", minimum=0)
     draws: int = option(1000, help="bootstrap samples of the daily tests", minimum=1)
     #: windows that lie on this side of the cutoff of every card that records one; None: all
     side: Literal["before", "after"] | None = None
@@ -132,9 +125,7 @@ def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> Compare
         daily += [_daily_test(group, pair, table, options) for pair in pairs]
         best.append(_best_set(group, table, options))
 
-        for entrant in group.entrants:
-            labels = list(entrant.card.labels)
-            cards.append(ComparedCard(group.task, entrant.label, str(entrant.path), labels))
+        cards += describe_cards(group.task, group.entrants)
 
     tests = with_verdicts(tests, options.alpha, effect="rank_biserial")
     return CompareReport(
@@ -205,7 +196,7 @@ def _test_pair(
     """Test one metric of one pair of cards."""
     first = group.entrants[pair[0]]
     second = group.entrants[pair[1]]
-    differences, excluded = paired_differences(first, second, metric, group.cells)
+    differences, excluded = pair_figures([first, second], metric, group.cells)
     pairs = _pair_differences(differences, options.unit)
     values = np.array([each.value for each in pairs], dtype=np.float64)
     sample = stats.level_sizes(values)
@@ -267,65 +258,42 @@ def window_medians(values: Mapping[Cell, float]) -> dict[str, float]:
     return {window: float(np.median(own)) for window, own in by_window(values).items()}
 
 
-def own_figures(
-    entrant: EntrantCard, metric: str, cells: Sequence[Cell]
+def pair_figures(
+    compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Figures of a card by cell, and the number of cells without one, by reason. There are none
-    where it never reaches the figure in some cell, as in `paired_differences`.
+    """Figures of one card by cell, or those of the first of two less those of the second; and the
+    number of cells where one is undefined, by reason.
+
+    There are none where a card never reaches the figure in some cell: a test of the other cells
+    would leave out those where it does worst.
     """
-    episodes = entrant.episodes()
+    is_alone = len(compared) == 1
+    episodes = [entrant.episodes() for entrant in compared]
     figures: dict[Cell, float] = {}
     excluded: Counter[str] = Counter()
     never = 0
 
     for cell in cells:
-        figure = episodes[cell].metrics[metric]
-        never += figure.ordered == math.inf
-        if figure.value is None:
-            excluded[str(figure.reason)] += 1
-        else:
-            figures[cell] = figure.value
-
-    if never:
-        return {}, Counter({f"{metric}: {never_in(never, len(cells))}": len(cells)})
-    return figures, excluded
-
-
-def paired_differences(
-    first: EntrantCard, second: EntrantCard, metric: str, cells: Sequence[Cell]
-) -> tuple[dict[Cell, float], Counter[str]]:
-    """First less second by cell, and the number of cells where either is undefined, by reason.
-
-    There are no differences where a card never reaches the figure in some cell: a test of the other
-    cells would leave out those where it does worst.
-    """
-    left = first.episodes()
-    right = second.episodes()
-    differences: dict[Cell, float] = {}
-    excluded: Counter[str] = Counter()
-    never = 0
-
-    for cell in cells:
-        one = left[cell].metrics[metric]
-        other = right[cell].metrics[metric]
-        if math.inf in (one.ordered, other.ordered):
-            never += 1
-        if one.value is not None and other.value is not None:
-            differences[cell] = one.value - other.value
-            continue
-
+        values = []
         reasons = []
-        if one.value is None:
-            reasons.append(f"{first.label}: {one.reason}")
-        if other.value is None:
-            reasons.append(f"{second.label}: {other.reason}")
-        excluded["; ".join(reasons)] += 1
+        lines = [own[cell].metrics[metric] for own in episodes]
+        never += any(line.ordered == math.inf for line in lines)
+        for entrant, line in zip(compared, lines, strict=True):
+            if line.value is not None:
+                values.append(line.value)
+            else:
+                reasons.append(str(line.reason) if is_alone else f"{entrant.label}: {line.reason}")
+
+        if reasons:
+            excluded["; ".join(reasons)] += 1
+        else:
+            figures[cell] = values[0] - sum(values[1:])
 
     if never:
-        reason = f"{metric}: {never_in(never, len(cells))}, of one card or both"
-        return {}, Counter({reason: len(cells)})
+        whose = "" if is_alone else ", of one card or both"
+        return {}, Counter({f"{metric}: {never_in(never, len(cells))}{whose}": len(cells)})
 
-    return differences, excluded
+    return figures, excluded
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,6 +285,11 @@ def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: _FACETS[name] for name in names}
 
 
+def config_field(name: str) -> Callable[[EntrantCard], Any]:
+    """Return what gives a field of the config of a card's task."""
+    return lambda entrant: entrant.card.task.config.get(name)
+
+
 def check_windows(entrants: Sequence[_ComparedCard]) -> None:
     """Refuse cards on which one window name means two date ranges."""
     known: dict[str, tuple[_ComparedCard, str]] = {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
 from ktdeval.stats import Shift, SignedRank, SignFlip
+from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,13 @@ class ComparedCard:
     label: str
     path: str
     labels: Sequence[str]
+
+
+def describe_cards(group: str, entrants: Sequence[EntrantCard]) -> Iterator[ComparedCard]:
+    """Yield the cards of a group, a task or market, as a report names them."""
+    for entrant in entrants:
+        labels = list(entrant.card.labels)
+        yield ComparedCard(group, entrant.label, str(entrant.path), labels)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from ktdeval_compare.pairs.compare import (
     TaskGroup,
     by_window,
     make_groups,
-    paired_differences,
+    pair_figures,
 )
 from ktdeval_compare.pairs.compared_cards import (
     Cell,
@@ -421,7 +421,7 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
             "unit": card.metrics[metric].unit,
         }
         for first, second in itertools.combinations(group.entrants, 2):
-            differences, _ = paired_differences(first, second, metric, group.cells)
+            differences, _ = pair_figures([first, second], metric, group.cells)
             estimated = _estimate(differences, windows, metric)
             yield CardPlan(f"{first.label}, {second.label}", {**shared, **estimated})
 

@@ -20,12 +20,13 @@ from ktdeval import stats
 from ktdeval.cards import System
 from ktdeval.errors import CardError, UsageError
 from ktdeval.values import load_yaml
-from ktdeval_compare.pairs.compare import CompareOptions, own_figures, paired_differences
+from ktdeval_compare.pairs.compare import CompareOptions, pair_figures
 from ktdeval_compare.pairs.compared_cards import (
     Cell,
     EntrantCard,
     check_same,
     chosen_metrics,
+    config_field,
     facets,
     flag_notes,
     label,
@@ -34,7 +35,7 @@ from ktdeval_compare.pairs.compared_cards import (
     on_side,
     paired_cells,
 )
-from ktdeval_compare.pairs.report_types import ComparedCard
+from ktdeval_compare.pairs.report_types import ComparedCard, describe_cards
 from ktdeval_compare.pairs.verdicts import with_verdicts
 from ktdeval_compare.pools.pooled_cells import (
     CellFigure,
@@ -168,11 +169,9 @@ def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport
         notes += _test_notes(test, cells)
 
     tests = with_verdicts(tests, options.alpha)
-    cards = []
+    cards: list[ComparedCard] = []
     for market in markets:
-        for entrant in market.entrants:
-            labels = list(entrant.card.labels)
-            cards.append(ComparedCard(market.name, entrant.label, str(entrant.path), labels))
+        cards += describe_cards(market.name, market.entrants)
 
     return PoolReport(
         alpha=options.alpha,
@@ -236,13 +235,9 @@ def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]
         fields.update(entrant.card.task.config)
 
     for field in sorted(fields - MARKET_FIELDS):
-        question[f"task configs ({field})"] = _config_field(field)
+        question[f"task configs ({field})"] = config_field(field)
 
     return question
-
-
-def _config_field(field: str) -> Callable[[EntrantCard], Any]:
-    return lambda entrant: entrant.card.task.config.get(field)
 
 
 def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
@@ -390,10 +385,10 @@ def _values(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
     """Figures of one card, or differences of two, by cell; and where none is defined, by reason."""
+    values, excluded = pair_figures(compared, metric, cells)
     if len(compared) == 2:
-        return paired_differences(compared[0], compared[1], metric, cells)
+        return values, excluded
 
-    values, excluded = own_figures(compared[0], metric, cells)
     named = {f"{compared[0].label}: {reason}": count for reason, count in excluded.items()}
     return values, Counter(named)
 

@@ -104,7 +104,7 @@ def transplant_run(
     folder = open_run(path, plugins)
     target = transplant_beside(path) if out is None else out
     check_output(target, "new folder", "--out", TRANSPLANT)
-    tasks = _choose_tasks(trading_tasks(folder, plugins), settings.tasks)
+    tasks = choose_tasks(trading_tasks(folder, plugins), settings.tasks)
     market = recorded_market(folder, plugins, settings.data, "nothing can be executed again")
     if isinstance(market, str):
         raise DataError(f"{path}: {market}")
@@ -133,7 +133,8 @@ def transplant_run(
     return file, target
 
 
-def _choose_tasks(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
+def choose_tasks(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
+    """Return the tasks of these names, all without any. Raises UsageError: a run lacks one."""
     known = {task.name: task for task in tasks}
     for name in names:
         if name not in known:

@@ -14,8 +14,8 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval import stats
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values import option
 from ktdeval_compare.pairs.compared_cards import load_entrants
+from ktdeval_compare.study_options import MetricTestOptions
 from ktdeval_compare.variances.variance_runs import (
     FACTORS,
     DesignRun,
@@ -39,20 +39,10 @@ NO_FACTOR = "name each factor once, such as --factor agent,model"
 
 
 @dataclass(frozen=True)
-class VarianceOptions:
-    """Settings of a split."""
+class VarianceOptions(MetricTestOptions):
+    """Settings of a split, of one metric."""
 
     factors: tuple[str, ...]  #: two or more of `FACTORS`, or one where there are replicates
-    #: one name; `total_return` of cards, the first of a table, when empty
-    metrics: tuple[str, ...] = ()
-    alpha: float = option(
-        0.05,
-        help="level of verdicts, and of the intervals (1 - alpha)",
-        minimum=0.0001,
-        maximum=0.5,
-    )
-    common: bool = False  #: where cards differ in windows or seeds, use those that all have
-    seed: int = option(0, help="of permutations and intervals", minimum=0)
 
     def __post_init__(self) -> None:
         for factor in self.factors:

@@ -1,0 +1,82 @@
+"""Settings that several studies share: options of their commands, and of the functions that they
+call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from ktdeval.cli import FiniteNumber, complete_names, flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions:
+    """By which metrics cards are compared."""
+
+    metrics: tuple[str, ...] = flag(
+        (),
+        name="--metric",
+        metavar="NAME,…",
+        help="metric, may be repeated [default: total_return]",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions:
+    """How sure a verdict is."""
+
+    alpha: float = flag(
+        0.05,
+        type=FiniteNumber(0.0001, 0.5),
+        help="level of verdicts; intervals hold with 1 - alpha",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What happens where cards differ in what they hold."""
+
+    common: bool = flag(
+        False, help="where cards differ in windows or seeds, use those that all have"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceOptions:
+    """Where chance comes from."""
+
+    seed: int = flag(
+        0, type=click.IntRange(0), metavar="N", help="seed of simulations and bootstraps"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricTestOptions(MetricOptions, LevelOptions, CommonOptions, ChanceOptions):
+    """Settings of tests of metrics of paired cards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CohortOptions(LevelOptions, CommonOptions):
+    """Settings of a report on cohorts."""
+
+    cohorts: tuple[str, ...] = flag(
+        (),
+        name="--cohort",
+        type=click.STRING,
+        metavar="NAME=ITEM,…",
+        help=(
+            "a cohort: patterns of systems, run folders or cards; repeat it for each [default: all"
+            " systems]"
+        ),
+    )
+    task: str | None = flag(
+        None,
+        metavar="NAME",
+        complete=complete_names("tasks"),
+        help=(
+            "task of exposures and figures, where cards are of several [default: that of most"
+            " models]"
+        ),
+    )

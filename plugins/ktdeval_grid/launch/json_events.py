@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from msgspec.structs import replace
 
 from ktdeval.values import Value
 from ktdeval_grid.planning.estimate_types import GridEstimate
 from ktdeval_grid.state.records import GridSystem, GridUnit
-from ktdeval_grid.state.status import FoundGrid, Tally
-
-UnitState = Literal["running", "done", "failed", "stopped", "settled"]
-"""State of a unit that has begun, or is not run; `stopped`: by a budget; `settled`: the order of its
-system is, so that it need not be run.
-"""
+from ktdeval_grid.state.status import FoundGrid, Tally, UnitState
 
 
 class LaunchLine(Value, tag_field="event", tag="launch"):
@@ -79,34 +74,22 @@ class UnitEvents:
 
 def unit_line(found: FoundGrid, system: GridSystem, unit: GridUnit) -> UnitLine | None:
     """Return the state of a unit; None if it waits."""
-    state: UnitState
-    error = None
-    cost_usd = None
-    seconds = None
-    if unit.id in found.done:
-        state = "done"
-        cost_usd = found.done[unit.id].cost_usd
-        seconds = found.done[unit.id].seconds
-    elif unit.id in found.running:
-        state = "running"
-    elif unit.id in found.failed:
-        state = "stopped" if found.failed[unit.id].is_stopped else "failed"
-        error = found.failed[unit.id].error
-        cost_usd = found.failed[unit.id].cost_usd
-    elif unit.id in found.unrun:
-        state = "settled"
-        error = found.unrun[unit.id]
-    else:
+    state = found.find_state(unit.id)
+    if state is None:
         return None
 
-    return UnitLine(
+    line = UnitLine(
         unit=unit.id,
         system=system.slug,
         task=unit.task,
         window=unit.window,
         seed=unit.seed,
         state=state,
-        error=error,
-        cost_usd=cost_usd,
-        seconds=seconds,
     )
+    if state == "done":
+        done = found.done[unit.id]
+        return replace(line, cost_usd=done.cost_usd, seconds=done.seconds)
+    if state in ("failed", "stopped"):
+        failure = found.failed[unit.id]
+        return replace(line, error=failure.error, cost_usd=failure.cost_usd)
+    return replace(line, error=found.unrun[unit.id]) if state == "settled" else line

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-import click
-
 from ktdeval.cards import (
     MetricLine,
     ScoreLine,
@@ -29,7 +27,7 @@ from ktdeval.cards import (
     nearest_to_median,
 )
 from ktdeval.cli import ForkedCall
-from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.errors import UsageError
 from ktdeval.registry import Plugins
 from ktdeval.values import make_folder, temporary_folder, write_atomic
 from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, call_command, make_outputs
@@ -244,14 +242,10 @@ def _draw_report(
 
 def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
     """Call a command that writes a page; note why it could not."""
-    try:
-        call_command(words, plugins)
-    except (KtdevalError, click.ClickException) as error:
-        message = error.format_message() if isinstance(error, click.ClickException) else error
-        problems.append(f"{what}: {' '.join(str(message).split())}")
-        return False
-
-    return True
+    problem = call_command(words, plugins).problem
+    if problem:
+        problems.append(f"{what}: {problem}")
+    return not problem
 
 
 def _headline_figure(card: TradingCard | ScoringCard) -> str:

@@ -129,11 +129,9 @@ def _make_output(
     texts: dict[str, str] = {}
     notes: dict[str, None] = {}
     for form, line in words.items():
-        try:
-            called = call_command(line, plugins)
-        except (KtdevalError, click.ClickException) as error:
-            message = error.format_message() if isinstance(error, click.ClickException) else error
-            return CardsOutput(name, title, {}, problem=" ".join(str(message).split()))
+        called = call_command(line, plugins)
+        if called.problem:
+            return CardsOutput(name, title, {}, problem=called.problem)
 
         texts[form] = called.text
         notes |= dict.fromkeys(called.notes)
@@ -147,23 +145,28 @@ class CommandOutput:
 
     text: str
     notes: tuple[str, ...]  #: lines on stderr
+    problem: str = ""  #: why it failed, one line; empty where it did not
 
 
 def call_command(words: Sequence[str], plugins: Plugins) -> CommandOutput:
-    """Call a command of any plugin in this process; only its main thread may.
-
-    Raises what the command raises: KtdevalError, click.ClickException.
-    """
+    """Call a command of any plugin in this process; only its main thread may."""
     first, *rest = words
     name = first
     if first in hints()["shared_groups"]:
         member, *rest = rest
         name = f"{first} {member}"
 
-    command: Any = plugins.make("commands", name)
     out = io.StringIO()
     err = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        command.main(rest, prog_name=f"ktdeval {name}", standalone_mode=False)
+    problem = ""
+    try:
+        command: Any = plugins.make("commands", name)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            command.main(rest, prog_name=f"ktdeval {name}", standalone_mode=False)
+    except KtdevalError as error:
+        problem = str(error)
+    except click.ClickException as error:
+        problem = error.format_message()
 
-    return CommandOutput(out.getvalue(), tuple(err.getvalue().splitlines()))
+    notes = tuple(err.getvalue().splitlines())
+    return CommandOutput(out.getvalue(), notes, " ".join(problem.split()))

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from ktdeval.cards import clean, dollars
+from ktdeval.cards import clean
 from ktdeval.values import write_atomic
 from ktdeval_grid.outputs.output_kinds import CardsOutput
-from ktdeval_grid.state.printed_status import failure_lines
+from ktdeval_grid.state.printed_status import failure_lines, progress_table
 from ktdeval_grid.state.records import GridRecord
-from ktdeval_grid.state.status import GridStatus, Tally
+from ktdeval_grid.state.status import GridStatus
 from ktdeval_pages.assets import source_hash, stylesheet
 from ktdeval_pages.page_templates import content_security_policy, make_environment
 
@@ -128,24 +128,11 @@ def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
 
 
 def _progress(status: GridStatus) -> TextTable:
-    has_settled = status.total.settled > 0
-    rows = [_tally_row(tally, has_settled) for tally in status.models]
-    if len(rows) > 1:
-        rows.append(_tally_row(status.total, has_settled))
-
-    settled = ("settled",) if has_settled else ()
-    heads = ("model", "planned", "done", "failed", *settled, "pruned", "US dollars")
-    return TextTable("Episodes by model", heads, rows, 1)
-
-
-def _tally_row(tally: Tally, has_settled: bool) -> Sequence[str]:
-    cost = dollars(tally.cost_usd)
-    if tally.uncosted:
-        cost = f"not known for {tally.uncosted:,}"
-
-    settled = (tally.settled,) if has_settled else ()
-    figures = (tally.planned, tally.done, tally.failed, *settled, tally.pruned)
-    return (tally.name, *(f"{figure:,}" for figure in figures), cost)
+    """Return the table that a launch prints, without the columns that are empty."""
+    heads, *rows = progress_table(status)
+    shown = [place for place in range(len(heads)) if any(row[place] for row in rows)]
+    cells = [[row[place] for place in shown] for row in (heads, *rows)]
+    return TextTable("Episodes by model", cells[0], cells[1:], 1)
 
 
 def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ktdeval.errors import StoreError
 from ktdeval.stores import Store, StoreUnavailable, encode_value, find_value
 from ktdeval.values import Value
+from ktdeval_grid.planning.plan import PlannedModel
 
 CONTROL = "control.json"  #: key in the store of a grid
 _CONTROLS = "controls"
@@ -40,9 +41,9 @@ class Control(Value):
     requeued: dict[str, int] = msgspec.field(default_factory=dict)
     serial: Annotated[int, msgspec.Meta(ge=0)] = 0  #: number of commands so far
 
-    def drops(self, *names: str) -> bool:
-        """Whether a model that has these names is dropped."""
-        return any(name in self.dropped for name in names)
+    def drops(self, model: PlannedModel) -> bool:
+        """Whether a model is dropped, by its name or label."""
+        return model.short in self.dropped or model.name in self.dropped
 
     def may_try(self, unit: str, requeued_before: int) -> bool:
         """Whether a unit that failed is to be tried again. `requeued_before`: how often it had been

@@ -9,7 +9,18 @@ from ktdeval.cli import grid_lines
 from ktdeval_grid.planning.estimate_types import SCENARIOS, GridEstimate, ModelEstimate
 from ktdeval_grid.state.status import GridStatus, Tally
 
-_COLUMNS = ("MODEL", "done", "running", "failed", "stopped", "left", "pruned", "USD", "ETA")
+_COLUMNS = (
+    "MODEL",
+    "done",
+    "running",
+    "failed",
+    "stopped",
+    "left",
+    "settled",
+    "pruned",
+    "USD",
+    "ETA",
+)
 _UNKNOWN = "?"
 _MILLION = 1_000_000
 _MAX_WORDS = 300  #: of an error that is printed
@@ -17,8 +28,9 @@ _MAX_WORDS = 300  #: of an error that is printed
 
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
     """Return where a grid stands, as plain lines of at most `width` columns, or of any number."""
+    columns, *rows = progress_table(status)
     lines = [headline(status), ""]
-    lines += grid_lines(_columns(status), _status_rows(status), ("MODEL",), width)
+    lines += grid_lines(columns, rows, ("MODEL",), width)
     lines += ["", *folded_texts(_status_notes(status), width)]
     while not lines[-1]:
         lines.pop()
@@ -46,25 +58,23 @@ def headline(status: GridStatus) -> str:
     return f"{status.name}: {', '.join(parts)}"
 
 
-def _columns(status: GridStatus) -> Sequence[str]:
-    """Return the columns of the table; one of settled units where there are any."""
-    if not status.total.settled:
-        return _COLUMNS
+def progress_table(status: GridStatus) -> Sequence[Sequence[str]]:
+    """Return the heads of a table of models, then its rows; a column of settled units where there
+    are any.
+    """
+    tallies = list(status.models)
+    if len(tallies) > 1:
+        tallies.append(status.total)
 
-    place = _COLUMNS.index("pruned")
-    return (*_COLUMNS[:place], "settled", *_COLUMNS[place:])
+    table = [_COLUMNS, *map(_tally_cells, tallies)]
+    if status.total.settled:
+        return table
+
+    place = _COLUMNS.index("settled")
+    return [(*row[:place], *row[place + 1 :]) for row in table]
 
 
-def _status_rows(status: GridStatus) -> list[Sequence[str]]:
-    has_settled = status.total.settled > 0
-    rows = [_tally_cells(tally, has_settled) for tally in status.models]
-    if len(rows) > 1:
-        rows.append(_tally_cells(status.total, has_settled))
-    return rows
-
-
-def _tally_cells(tally: Tally, has_settled: bool) -> Sequence[str]:
-    settled = (_count_text(tally.settled),) if has_settled else ()
+def _tally_cells(tally: Tally) -> tuple[str, ...]:
     name = tally.name
     if tally.dropped:
         name += " (dropped)"
@@ -76,7 +86,7 @@ def _tally_cells(tally: Tally, has_settled: bool) -> Sequence[str]:
         _count_text(tally.failed),
         _count_text(tally.stopped),
         _count_text(tally.left),
-        *settled,
+        _count_text(tally.settled),
         _count_text(tally.pruned),
         _describe_cost(tally),
         "" if tally.eta_s is None else duration(tally.eta_s),

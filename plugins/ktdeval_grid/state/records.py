@@ -20,7 +20,7 @@ from ktdeval.cards import PriceEntry
 from ktdeval.errors import BudgetError, KtdevalError
 from ktdeval.harness import ToolProtocol
 from ktdeval.values import Value, format_version
-from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.planning.plan import GridPlan, PlannedModel
 
 FORMAT = "grid"
 GRID_VERSION = format_version(FORMAT)
@@ -87,6 +87,10 @@ class GridRecord(Value):
     #: hash of the code of ktdeval and of each plugin, by name; none in grids without it
     code: dict[str, str] = msgspec.field(default_factory=dict)
     launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
+
+    def model(self, label: str) -> PlannedModel:
+        """Return a model of the plan by its label. Raises KeyError: there is none."""
+        return {model.short: model for model in self.plan.models}[label]
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:
         """Yield each unit that is to be run, with its system."""

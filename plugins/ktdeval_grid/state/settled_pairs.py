@@ -48,7 +48,12 @@ class PairLook(Value):
     @property
     def name(self) -> str:
         """Name of its record."""
-        return f"{pair_name(self.task, self.first, self.second)}-{self.look}"
+        return f"{self.pair}-{self.look}"
+
+    @property
+    def pair(self) -> str:
+        """Name of its pair."""
+        return pair_name(self.task, self.first, self.second)
 
 
 Looks = Mapping[str, PairLook]
@@ -73,6 +78,20 @@ class SettledSystem:
 def pair_name(task: str, first: str, second: str) -> str:
     """Return the name of a pair, in whichever order its systems are given."""
     return content_hash([task, *sorted((first, second))])[:_DIGITS]
+
+
+@dataclass(frozen=True)
+class SystemPair:
+    """Two systems that are compared on a task."""
+
+    task: str
+    first: GridSystem
+    second: GridSystem
+
+    @property
+    def name(self) -> str:
+        """Name of the pair in the records of its looks."""
+        return pair_name(self.task, self.first.slug, self.second.slug)
 
 
 # ---- windows and blocks
@@ -114,41 +133,37 @@ def looks_to_make(record: GridRecord, figures: Figures, known: Looks) -> Iterato
         return
 
     windows = windows_by_task(record)
-    for task, first, second in pairs_of(record):
-        differences = _differences(first, second, task, windows[task], figures)
-        name = pair_name(task, first.slug, second.slug)
+    for pair in find_pairs(record):
+        differences = _differences(pair, windows[pair.task], figures)
         for number, count in enumerate(rule.looks, 1):
-            before = known.get(f"{name}-{number}")
+            before = known.get(f"{pair.name}-{number}")
             if before is None:
                 if len(differences) < count:
                     break
 
-                made = (task, first.slug, second.slug)
-                before = _look(rule, number, made, differences[:count])
+                before = _look(rule, number, pair, differences[:count])
                 yield before
 
             if before.settled:
                 break
 
 
-def pairs_of(record: GridRecord) -> Iterator[tuple[str, GridSystem, GridSystem]]:
+def find_pairs(record: GridRecord) -> Iterator[SystemPair]:
     """Yield each two systems that share a task with windows, in the order of the plan."""
     for task in windows_by_task(record):
         having = [system for system in record.systems if _has_task(system, task)]
         for first, second in combinations(having, 2):
-            yield task, first, second
+            yield SystemPair(task, first, second)
 
 
 def _has_task(system: GridSystem, task: str) -> bool:
     return any(unit.task == task for unit in system.units)
 
 
-def _differences(
-    first: GridSystem, second: GridSystem, task: str, windows: Sequence[str], figures: Figures
-) -> list[float]:
+def _differences(pair: SystemPair, windows: Sequence[str], figures: Figures) -> list[float]:
     """Return the differences up to the first window that lacks a figure of some seed."""
-    here = _units_by_cell(first, task)
-    there = _units_by_cell(second, task)
+    here = _units_by_cell(pair.first, pair.task)
+    there = _units_by_cell(pair.second, pair.task)
     differences: list[float] = []
     for window in windows:
         cells = [cell for cell in here.keys() | there.keys() if cell[0] == window]
@@ -178,17 +193,16 @@ def _units_by_cell(system: GridSystem, task: str) -> dict[tuple[str, int], str]:
 
 
 def _look(
-    rule: SequentialRule, number: int, pair: tuple[str, str, str], differences: Sequence[float]
+    rule: SequentialRule, number: int, pair: SystemPair, differences: Sequence[float]
 ) -> PairLook:
     """Make a look. Those before it did not settle the pair, or it would not be made."""
-    task, first, second = pair
     found = answer(rule, differences)
     figures = last_look(rule, differences)
     is_settled = found.settled_at == number
     return PairLook(
-        task=task,
-        first=first,
-        second=second,
+        task=pair.task,
+        first=pair.first.slug,
+        second=pair.second.slug,
         look=number,
         windows=len(differences),
         differences=tuple(differences),
@@ -202,23 +216,22 @@ def _look(
 # ---- what is settled
 
 
+def find_settling_looks(looks: Looks) -> dict[str, PairLook]:
+    """Return the looks that settled a pair, by the name of the pair."""
+    return {look.pair: look for look in looks.values() if look.settled}
+
+
 def settled_systems(record: GridRecord, looks: Looks, control: Control) -> list[SettledSystem]:
     """Return the systems whose pairs are all settled; those with systems of dropped models, which
     run no further, do not count.
     """
     settling: dict[tuple[str, str], list[PairLook | None]] = {}
-    decided = {
-        pair_name(look.task, look.first, look.second): look
-        for look in looks.values()
-        if look.settled
-    }
-    names = {model.short: model.name for model in record.plan.models}
-    for task, first, second in pairs_of(record):
-        look = decided.get(pair_name(task, first.slug, second.slug))
-        if not control.drops(second.model, names.get(second.model, "")):
-            settling.setdefault((task, first.slug), []).append(look)
-        if not control.drops(first.model, names.get(first.model, "")):
-            settling.setdefault((task, second.slug), []).append(look)
+    decided = find_settling_looks(looks)
+    for pair in find_pairs(record):
+        for system, other in ((pair.first, pair.second), (pair.second, pair.first)):
+            if not control.drops(record.model(other.model)):
+                look = decided.get(pair.name)
+                settling.setdefault((pair.task, system.slug), []).append(look)
 
     settled = []
     for (task, slug), pairs in settling.items():
@@ -287,19 +300,20 @@ def settled_lines(record: GridRecord, looks: Looks) -> Iterator[str]:
     if rule is None:
         return
 
-    for task, first, second in pairs_of(record):
-        name = pair_name(task, first.slug, second.slug)
-        for number, _ in enumerate(rule.looks, 1):
-            look = looks.get(f"{name}-{number}")
-            if look is not None and look.settled:
-                above, below = look.first, look.second
-                if look.sign < 0:
-                    above, below = below, above
+    decided = find_settling_looks(looks)
+    for pair in find_pairs(record):
+        look = decided.get(pair.name)
+        if look is None:
+            continue
 
-                yield (
-                    f"settled at look {look.look} ({look.windows} of {rule.looks[-1]} windows of"
-                    f" {task}): {rule.metric} of {above} is above that of {below}"
-                )
+        above, below = look.first, look.second
+        if look.sign < 0:
+            above, below = below, above
+
+        yield (
+            f"settled at look {look.look} ({look.windows} of {rule.looks[-1]} windows of"
+            f" {pair.task}): {rule.metric} of {above} is above that of {below}"
+        )
 
 
 # ---- a worker's and an observer's records

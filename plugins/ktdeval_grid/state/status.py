@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
@@ -40,6 +42,11 @@ from ktdeval_grid.state.settled_pairs import (
     steps_saved,
     units_not_run,
 )
+
+UnitState = Literal["running", "done", "failed", "stopped", "settled"]
+"""State of a unit that has begun, or is not run; `stopped`: by a budget; `settled`: the order of its
+system is, so that it need not be run.
+"""
 
 RECENT = 50  #: finished units that the pace of a model is measured on
 _CLAIMS = "claims"
@@ -127,6 +134,16 @@ class FoundGrid:
     def unrun(self) -> Mapping[str, str]:
         """Units that are not run as the order of their system is settled, with the reason."""
         return units_not_run(self.record, self.looks, self.control, self.done)
+
+    def find_state(self, unit: str) -> UnitState | None:
+        """Return the state of a unit; None if it waits."""
+        if unit in self.done:
+            return "done"
+        if unit in self.running:
+            return "running"
+        if unit in self.failed:
+            return "stopped" if self.failed[unit].is_stopped else "failed"
+        return "settled" if unit in self.unrun else None
 
 
 @dataclass
@@ -335,54 +352,32 @@ def _costs(systems: Sequence[GridSystem], found: FoundGrid) -> list[float | None
 def _tally(
     name: str, systems: Sequence[GridSystem], found: FoundGrid, now: datetime | None
 ) -> Tally:
-    units: list[str] = []
-    pruned = 0
-    for system in systems:
-        units += [unit.id for unit in system.units]
-        pruned += sum(len(part.units) for part in system.pruned)
-
-    done: list[UnitDone] = []
-    ended: list[UnitFailed] = []
-    for unit in units:
-        if unit in found.done:
-            done.append(found.done[unit])
-        elif unit in found.failed:
-            ended.append(found.failed[unit])
-
-    stopped = sum(entry.is_stopped for entry in ended)
-    failed = len(ended) - stopped
-    running = found.running.intersection(units)
-    settled = len(found.unrun.keys() & set(units) - found.failed.keys())
-    left = len(units) - len(done) - failed - settled
+    units = [unit.id for system in systems for unit in system.units]
+    pruned = [len(part.units) for system in systems for part in system.pruned]
+    states = Counter(found.find_state(unit) for unit in units)
+    left = len(units) - states["done"] - states["failed"] - states["settled"]
     eta_s = None
-    if running and now is not None:
-        eta_s = seconds_left([entry.finished_at for entry in done], left, now)
+    if states["running"] and now is not None:
+        finished_at = [found.done[unit].finished_at for unit in units if unit in found.done]
+        eta_s = seconds_left(finished_at, left, now)
 
     costs = _costs(systems, found)
     known_costs = [cost for cost in costs if cost is not None]
-
+    models = found.record.plan.models
     return Tally(
         name=name,
         planned=len(units),
-        done=len(done),
-        running=len(running),
-        failed=failed,
-        stopped=stopped,
-        pruned=pruned,
+        done=states["done"],
+        running=states["running"],
+        failed=states["failed"],
+        stopped=states["stopped"],
+        pruned=sum(pruned),
         cost_usd=math.fsum(known_costs),
         uncosted=sum(cost is None for cost in costs),
-        dropped=found.control.drops(name, _model_name(found.record, name)),
+        dropped=any(model.short == name and found.control.drops(model) for model in models),
         eta_s=eta_s,
-        settled=settled,
+        settled=states["settled"],
     )
-
-
-def _model_name(record: GridRecord, label: str) -> str:
-    """Return the full name of a model, by its label."""
-    for model in record.plan.models:
-        if model.short == label:
-            return model.name
-    return label
 
 
 def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float | None:

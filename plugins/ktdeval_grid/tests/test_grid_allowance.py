@@ -186,13 +186,13 @@ def test_nobody_waits_for_a_worker_whose_last_call_did_not_fit(
         other.give_back_all()
         return False
 
-    def drawn_before(units: int, tokens: int) -> bool:
+    def drawn_before(amount: Amount) -> bool:
         assert other.draw(most) == "drawn"
-        return GridAllowance._taken(one, units, tokens)
+        return GridAllowance._take(one, amount)
 
     # The other gives back when this one looks who has drawn, and draws again before this one does.
     monkeypatch.setattr(one, "_others_have_drawn", given_back)
-    monkeypatch.setattr(one, "_taken", drawn_before)
+    monkeypatch.setattr(one, "_take", drawn_before)
 
     assert one.draw(most) == "never"
     assert not other._others_have_drawn()
@@ -298,8 +298,8 @@ def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) 
 
     assert one.draw(Amount(0.5, 200)) == "later"
 
-    assert one.dollars is not None
-    assert one.dollars.free == round(drawn_usd(tmp_path) * 1_000_000)
+    dollars, _ = one.purses
+    assert dollars.free == round(drawn_usd(tmp_path) * 1_000_000)
 
 
 def test_what_was_refused_is_asked_for_again_after_half_a_second(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from ktdeval.errors import FencedError, KtdevalError
@@ -113,7 +113,6 @@ class UnitRunner:
         unit = turn.unit.id
         spec = part.specs[unit]
         folder = self.place.part(holder, turn.system)
-        usage = part.usage(spec, folder)
         figure = None
         rule = self.record.plan.settle
         if rule is not None and spec.window is not None:
@@ -124,11 +123,7 @@ class UnitRunner:
             system=turn.system,
             worker=holder,
             generation=claim.generation,
-            seconds=usage.seconds,
-            steps=usage.steps,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=usage.cost_usd,
+            **asdict(part.usage(spec, folder)),
             finished_at=_now(),
             figure=figure,
         )

@@ -26,6 +26,8 @@ from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.layout import GridPlace
 
 _UNITS_A_DOLLAR = 1_000_000  #: the shared sum counts whole millionths
+_DOLLARS = "max_cost"
+_TOKENS = "max_tokens"
 _PORTIONS = 100  #: a worker draws a hundredth of the limit at once
 _IDLE_S = 1.0  #: without a call for so long, a worker gives back what it has
 _ASK_AGAIN_S = 0.5  #: what was refused is asked for again after this time
@@ -35,18 +37,24 @@ _ASK_AGAIN_S = 0.5  #: what was refused is asked for again after this time
 class _DrawnSum:
     """What this process has drawn of one shared sum."""
 
+    limit: str  #: option that limits it: `max_cost` or `max_tokens`
     total: SharedSum
     portion: int  #: least amount that is drawn at once
     free: int = 0  #: drawn, and not given to a call; negative: calls used more than they drew
     has_drawn: bool = False  #: others may wait for what this process gives back
 
-    def take(self, amount: int) -> bool:
+    def count_units(self, amount: Amount) -> int:
+        """Return an amount in units of the sum: millionths of a dollar, or tokens."""
+        return _units(amount.usd) if self.limit == _DOLLARS else amount.tokens
+
+    def take(self, most: Amount) -> bool:
         """Give an amount to a call, drawing what is missing; False if the limit leaves less."""
-        missing = amount - self.free
+        units = self.count_units(most)
+        missing = units - self.free
         if missing > 0 and not self._draw(missing):
             return False
 
-        self.free -= amount
+        self.free -= units
         return True
 
     def _draw(self, missing: int) -> bool:
@@ -58,12 +66,12 @@ class _DrawnSum:
 
         return False
 
-    def exceeded(self, amount: int) -> int | None:
-        """Return what would be used with a further amount, if that exceeds the limit."""
-        used = self.total.state().used + amount - self.free
+    def find_needed(self, most: Amount) -> float | None:
+        """Return the smallest limit that would leave an amount; None if this one does."""
+        used = self.total.state().used + self.count_units(most) - self.free
         if self.total.limit is None or used <= self.total.limit:
             return None
-        return used
+        return used / _UNITS_A_DOLLAR if self.limit == _DOLLARS else used
 
     def give_back(self, kept: int) -> None:
         """Give back what is free beyond `kept`; count what was used beyond what was drawn."""
@@ -90,8 +98,7 @@ class GridAllowance:
     share it.
     """
 
-    dollars: _DrawnSum | None  #: None where the grid sets no limit
-    tokens: _DrawnSum | None
+    purses: tuple[_DrawnSum, ...]  #: of dollars and of tokens, as far as the grid limits them
     clock: Callable[[], float] = time.monotonic  #: seconds
     _calls: int = 0  #: under way
     _used_at_s: float = -math.inf  #: when the last call began or ended
@@ -123,10 +130,10 @@ class GridAllowance:
 
     def _is_drawn(self, most: Amount) -> bool:
         """Draw for a call, if there is room."""
-        has_drawn = any(purse.has_drawn for purse in self._purses)
+        has_drawn = any(purse.has_drawn for purse in self.purses)
         if not has_drawn and self._needed(most):
             return False
-        if not self._taken(_units(most.usd), most.tokens):
+        if not self._take(most):
             return False
 
         self._calls += 1
@@ -135,7 +142,7 @@ class GridAllowance:
 
     def _others_have_drawn(self) -> bool:
         """Whether another worker that lives has drawn something, which its calls may not need."""
-        return any(purse.total.may_others_give_back() for purse in self._purses)
+        return any(purse.total.may_others_give_back() for purse in self.purses)
 
     def settle(self, drawn: Amount, used: Amount) -> None:
         """End a call that has drawn an amount, with what it has used."""
@@ -143,11 +150,8 @@ class GridAllowance:
             self._calls -= 1
             self._used_at_s = self.clock()
             self._refused_until_s = -math.inf
-            if self.dollars is not None:
-                self.dollars.free += _units(drawn.usd) - _units(used.usd)
-
-            if self.tokens is not None:
-                self.tokens.free += drawn.tokens - used.tokens
+            for purse in self.purses:
+                purse.free += purse.count_units(drawn) - purse.count_units(used)
 
     def needed(self, most: Amount) -> dict[str, float]:
         """Return the limits that leave less than `most`, by the name of their option, each with the
@@ -157,18 +161,8 @@ class GridAllowance:
             return self._needed(most)
 
     def _needed(self, most: Amount) -> dict[str, float]:
-        needed: dict[str, float] = {}
-        if self.dollars is not None:
-            units = self.dollars.exceeded(_units(most.usd))
-            if units is not None:
-                needed["max_cost"] = units / _UNITS_A_DOLLAR
-
-        if self.tokens is not None:
-            tokens = self.tokens.exceeded(most.tokens)
-            if tokens is not None:
-                needed["max_tokens"] = tokens
-
-        return needed
+        needed = {purse.limit: purse.find_needed(most) for purse in self.purses}
+        return {limit: least for limit, least in needed.items() if least is not None}
 
     def give_back_idle(self) -> None:
         """Give back what no call needs: all of it where none is under way for a moment, else what
@@ -178,7 +172,7 @@ class GridAllowance:
             if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:
                 self._give_back_all()
             else:
-                for purse in self._purses:
+                for purse in self.purses:
                     purse.give_back(purse.portion)
 
     def give_back_all(self) -> None:
@@ -186,22 +180,18 @@ class GridAllowance:
         with self._lock:
             self._give_back_all()
 
-    @property
-    def _purses(self) -> list[_DrawnSum]:
-        return [purse for purse in (self.dollars, self.tokens) if purse is not None]
+    def _take(self, most: Amount) -> bool:
+        """Give an amount to a call from all purses, or from none."""
+        for number, purse in enumerate(self.purses):
+            if not purse.take(most):
+                for earlier in self.purses[:number]:
+                    earlier.free += earlier.count_units(most)
+                return False
 
-    def _taken(self, units: int, tokens: int) -> bool:
-        if self.dollars is not None and not self.dollars.take(units):
-            return False
-        if self.tokens is None or self.tokens.take(tokens):
-            return True
-        if self.dollars is not None:
-            self.dollars.free += units
-
-        return False
+        return True
 
     def _give_back_all(self) -> None:
-        for purse in self._purses:
+        for purse in self.purses:
             purse.leave()
 
 
@@ -211,18 +201,14 @@ def _units(usd: float) -> int:
 
 def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridAllowance | None:
     """Return the budget of a grid; None if its plan sets no limit."""
-    if plan.max_cost is None and plan.max_tokens is None:
-        return None
-
-    dollars = None
+    purses = []
     if plan.max_cost is not None:
         units = math.floor(plan.max_cost * _UNITS_A_DOLLAR)
         total = SharedSum(place.store, "sums/dollars", units, beats)
-        dollars = _DrawnSum(total, units // _PORTIONS)
+        purses.append(_DrawnSum(_DOLLARS, total, units // _PORTIONS))
 
-    tokens = None
     if plan.max_tokens is not None:
         total = SharedSum(place.store, "sums/tokens", plan.max_tokens, beats)
-        tokens = _DrawnSum(total, math.ceil(plan.max_tokens / _PORTIONS))
+        purses.append(_DrawnSum(_TOKENS, total, math.ceil(plan.max_tokens / _PORTIONS)))
 
-    return GridAllowance(dollars, tokens)
+    return GridAllowance(tuple(purses)) if purses else None

@@ -63,9 +63,8 @@ class Worker:
         self._turns = turns_of(self.record, self.shard)
         self._blocks = blocks_of(self.record)
         self._settlement = Settlement(self.record, self.view.store)
-        models = {model.short: model for model in self.record.plan.models}
         self._providers = {
-            system.slug: models[system.model].provider for system in self.record.systems
+            system.slug: self.record.model(system.model).provider for system in self.record.systems
         }
 
     def stop(self) -> None:
@@ -248,8 +247,7 @@ class Worker:
 
     def _is_wanted(self, system: GridSystem) -> bool:
         """Whether this worker begins further units of a system."""
-        model = next(each for each in self.record.plan.models if each.short == system.model)
-        is_dropped = self.view.control.drops(system.model, model.name)
+        is_dropped = self.view.control.drops(self.record.model(system.model))
         return not is_dropped and system.slug not in self.runner.stopped
 
     def _is_open(self, unit: GridUnit) -> bool:

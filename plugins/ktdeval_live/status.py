@@ -7,8 +7,7 @@ from datetime import datetime
 from ktdeval.cards import UNDEFINED
 from ktdeval_live.days.clock import in_text
 from ktdeval_live.deciding.consistency_runs import RepeatAgreement
-from ktdeval_live.record.chain import Frozen
-from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.entrant_episode import answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_types import Excess, LiveCard, LiveFigure, LiveInterval
 from ktdeval_live.results.daily_results import EntryResult
@@ -20,11 +19,7 @@ def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for market in test.plan.markets:
         sessions = test.schedule(market).sessions
-        frozen = set()
-        for link in chain.entries:
-            if isinstance(link.body, Frozen) and link.body.market == market:
-                frozen.add(link.body.day)
-
+        frozen = chain.list_frozen_days(market)
         closes = [one.complete_at for one in sessions if one.complete_at > now]
         cutoffs = [one.cutoff for one in sessions if one.cutoff is not None and one.cutoff > now]
         row = (
@@ -43,15 +38,15 @@ def status_rows(test: LiveFolder) -> list[tuple[str, ...]]:
     """Return a row for each entry: its days decided and missed, and the latest gap."""
     chain = test.chain()
     rows: list[tuple[str, ...]] = []
-    for entrant, market in test.plan.entries():
-        ended = answers(chain, Entry(test.plan, entrant, market))
+    for entry in find_entries(test.plan):
+        ended = answers(chain, entry)
         gaps = [answer.gap for answer in ended.values() if answer.gap is not None]
         last = "-"
         if gaps:
             last = f"{gaps[-1].day}: {gaps[-1].cause}"
 
         decided = sum(answer.counts for answer in ended.values())
-        rows.append((entrant.name, market, str(decided), str(len(gaps)), last))
+        rows.append((entry.entrant.name, entry.market, str(decided), str(len(gaps)), last))
 
     return rows
 

@@ -13,7 +13,7 @@ from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
 from ktdeval_live.plan import check_plan
-from ktdeval_live.record.chain import Begun, Chain, Entry as Link, Frozen, Joined
+from ktdeval_live.record.chain import Begun, Chain, Entry as Link, Joined
 from ktdeval_live.record.findings import Finding
 from ktdeval_live.record.folder import PLAN
 
@@ -125,10 +125,7 @@ def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Ite
         if one.cutoff is not None and (found.cutoff is None or found.cutoff > one.cutoff):
             yield Finding("schedule", one.day, f"{market}: its cutoff lies after the next fills")
 
-    traded = set()
-    for link in chain.entries:
-        if isinstance(link.body, Frozen) and link.body.market == market:
-            traded.add(link.body.day)
+    traded = chain.list_frozen_days(market)
     for day in own:
         if day not in expected.days and day in traded:
             yield Finding("schedule", day, f"{market}: the exchange has no such session")
@@ -137,12 +134,11 @@ def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Ite
 def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     """Compare the systems of the plan, and of those that joined, with the chain's."""
     systems = dict(first.systems)
-    for link in checked.chain.entries:
-        if isinstance(link.body, Joined):
-            for name in systems.keys() & link.body.systems.keys():
-                yield Finding("joined", "", f"{name}: was in the test before")
-            systems.update(link.body.systems)
-            yield from _joined_findings(checked, link, link.body)
+    for link, body in checked.chain.find_links(Joined):
+        for name in systems.keys() & body.systems.keys():
+            yield Finding("joined", "", f"{name}: was in the test before")
+        systems.update(body.systems)
+        yield from _joined_findings(checked, link, body)
 
     for entry in checked.entries:
         try:

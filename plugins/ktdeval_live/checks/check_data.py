@@ -17,11 +17,7 @@ _RULE = "data"
 def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
     """Yield what is wrong with the data that were frozen."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
-    for link in checked.chain.entries:
-        body = link.body
-        if not isinstance(body, Frozen):
-            continue
-
+    for link, body in checked.chain.find_links(Frozen):
         session = checked.sessions.get((body.market, body.day))
         if session is None:
             yield Finding(_RULE, body.day, f"{body.market} has no such session")

@@ -58,7 +58,7 @@ class DecisionCheck:
             if not isinstance(body, Decided | Gap):
                 continue
 
-            name = f"{body.entrant}/{body.market}"
+            name = body.entry
             if name not in known:
                 yield Finding("entrant", body.day, f"{name} is not in the plan")
                 continue
@@ -78,7 +78,7 @@ class DecisionCheck:
 
     def _gap(self, link: Link, gap: Gap, is_decided: bool) -> Iterator[Finding]:
         """Find a gap that the rest of the chain contradicts."""
-        name = f"{gap.entrant}/{gap.market}"
+        name = gap.entry
         session = self._checked.sessions.get((gap.market, gap.day))
         if session is None or session.cutoff is None:
             return  # the session has its own finding
@@ -98,7 +98,7 @@ class DecisionCheck:
         """Find a gap that states that the decision, or the data before anybody was asked, could not
         be published, though they were.
         """
-        name = f"{gap.entrant}/{gap.market}"
+        name = gap.entry
         checked = self._checked
         if is_decided and self._was_public(gap, cutoff):
             yield Finding("gap", gap.day, f"{name}: the decision was public before its cutoff")
@@ -106,13 +106,8 @@ class DecisionCheck:
             yield Finding("gap", gap.day, f"{name}: the data were public before its cutoff")
 
     def _was_public(self, gap: Gap, cutoff: datetime) -> bool:
-        for link in self._checked.chain.entries:
-            body = link.body
-            if isinstance(body, Decided) and (body.entrant, body.market, body.day) == (
-                gap.entrant,
-                gap.market,
-                gap.day,
-            ):
+        for link, body in self._checked.chain.find_links(Decided):
+            if body.key == gap.key:
                 return was_public(self._checked.folder, self._public, link.seq, cutoff)
         return False
 
@@ -147,11 +142,9 @@ class DecisionCheck:
                 yield Finding("session", day, f"{entry.name}: is not a session to decide on")
 
     def _decided_links(self, entry: Entry) -> Mapping[str, tuple[Link, Decided]]:
-        own = (entry.entrant.name, entry.market)
         links: dict[str, tuple[Link, Decided]] = {}
-        for link in self._checked.chain.entries:
-            body = link.body
-            if isinstance(body, Decided) and (body.entrant, body.market) == own:
+        for link, body in self._checked.chain.find_links(Decided):
+            if body.entry == entry.name:
                 links.setdefault(body.day, (link, body))
         return links
 
@@ -199,7 +192,7 @@ class DecisionCheck:
         can't be read.
         """
         try:
-            record = self._checked.folder.record(entry.entrant.name, entry.market, session.day)
+            record = self._checked.folder.record(entry.key(session.day))
         except KtdevalError as error:
             yield Finding("record", session.day, str(error))
             return None
@@ -211,9 +204,7 @@ class DecisionCheck:
         self, entry: Entry, session: Session, link: Link, record: DecisionRecord | None
     ) -> Iterator[Finding]:
         """Count a decision that is sealed, and find one that should have been published."""
-        path = self._checked.folder.record_path(
-            entry.entrant.name, entry.market, session.day, private=False
-        )
+        path = self._checked.folder.record_path(entry.key(session.day), private=False)
         if path.is_file():
             if record is not None and read_plain(path) != encode_canonical(record).encode():
                 text = f"{entry.name}: the file is not as it was committed to, byte by byte"
@@ -250,9 +241,8 @@ class DecisionCheck:
         two further days were frozen, or those of the market's last day.
         """
         days = set()
-        for later in self._checked.chain.entries[link.seq + 1 :]:
-            body = later.body
-            if isinstance(body, Frozen) and body.market == market and of_text(later.at) >= cutoff:
+        for later, body in self._checked.chain.find_data(market):
+            if later.seq > link.seq and of_text(later.at) >= cutoff:
                 days.add(body.day)
         return len(days) > 1 or self._checked.folder.schedule(market).days[-1] in days
 
@@ -281,8 +271,7 @@ class DecisionCheck:
         """Compare a record with the hashes that were published before its fills."""
         day = body.day
         asked = record.question
-        own = (entry.entrant.name, entry.market, day, number)
-        if (asked.entrant, asked.market, asked.day, asked.step) != own:
+        if (asked.key, asked.step) != (entry.key(day), number):
             yield Finding("record", day, f"{entry.name}: the record is of another decision")
             return
 

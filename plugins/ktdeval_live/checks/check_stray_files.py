@@ -56,12 +56,10 @@ def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
 
 
 def _known_files(folder: LiveFolder, chain: Chain) -> Iterator[str]:
-    for link in chain.entries:
-        body = link.body
-        if isinstance(body, Frozen):
-            yield f"data/{body.market}/{body.day}-{body.number}.json"
-        if isinstance(body, Decided):
-            yield f"records/{body.entrant}/{body.market}/{body.day}.json"
+    for _, data in chain.find_links(Frozen):
+        yield f"data/{data.market}/{data.day}-{data.number}.json"
+    for _, body in chain.find_links(Decided):
+        yield f"records/{body.entry}/{body.day}.json"
 
     try:
         public = publications(folder)

@@ -10,7 +10,7 @@ from ktdeval.registry import Plugins
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.market_sessions import Session
 from ktdeval_live.record.chain import Chain, Entry as Link, Frozen
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import Entry, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 _GRACE = timedelta(days=1)
@@ -31,8 +31,7 @@ class CheckedFolder:
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """Entries of the plan, with those of entrants that joined."""
-        plan = self.folder.plan
-        return tuple(Entry(plan, entrant, market) for entrant, market in plan.entries())
+        return tuple(find_entries(self.folder.plan))
 
     @cached_property
     def sessions(self) -> Mapping[tuple[str, str], Session]:
@@ -46,19 +45,14 @@ class CheckedFolder:
     @cached_property
     def frozen(self) -> Mapping[str, Link]:
         """Links of data by their hash."""
-        found = {}
-        for link in self.chain.entries:
-            if isinstance(link.body, Frozen):
-                found[link.hash] = link
-        return found
+        return {link.hash: link for link, _ in self.chain.find_links(Frozen)}
 
     @cached_property
     def first_frozen(self) -> Mapping[tuple[str, str], int]:
         """Number of the first link with data, by market and day."""
         found: dict[tuple[str, str], int] = {}
-        for link in self.chain.entries:
-            if isinstance(link.body, Frozen):
-                found.setdefault((link.body.market, link.body.day), link.seq)
+        for link, body in self.chain.find_links(Frozen):
+            found.setdefault((body.market, body.day), link.seq)
         return found
 
     @cached_property

@@ -20,7 +20,7 @@ from ktdeval.registry import call_foreign
 from ktdeval.runner import RecordedModel
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.market_increments import Increment, market_as_known
-from ktdeval_live.record.chain import Chain, Frozen
+from ktdeval_live.record.chain import Chain
 from ktdeval_live.record.decision_records import DecisionRecord, record_of
 from ktdeval_live.record.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
@@ -65,9 +65,8 @@ class KnownMarkets:
             return
 
         increments = []
-        for link in self._chain.entries:
-            if isinstance(link.body, Frozen) and link.body.market == market:
-                increments.append((link.seq, self._folder.increment(link.body)))
+        for link, body in self._chain.find_data(market):
+            increments.append((link.seq, self._folder.increment(body)))
         self._changes[market] = list(self._changing(market, increments))
         self._increments[market] = increments
 

@@ -16,7 +16,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import DecidedStep, open_access
 from ktdeval.values import decode_json, encode_canonical, lock_folder, make_folder, write_atomic
 from ktdeval_live.days.clock import Clock
-from ktdeval_live.record.chain import Chain, Frozen
+from ktdeval_live.record.chain import Chain
 from ktdeval_live.record.decision_records import DecisionRecord, Question, record_of
 from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
 from ktdeval_live.record.folder import LiveFolder
@@ -24,10 +24,9 @@ from ktdeval_live.record.folder import LiveFolder
 
 def ask(folder: LiveFolder, entry: Entry, day: str, plugins: Plugins, clock: Clock) -> Path:
     """Ask for the decision on a day, and return the file of the record. Raises KtdevalError."""
-    entrant = entry.entrant.name
-    home = folder.private / entrant / entry.market
+    path = folder.record_path(entry.key(day), private=True)
+    home = path.parent
     make_folder(home)
-    path = folder.record_path(entrant, entry.market, day, private=True)
     with lock_folder(home, wait=True):
         if not path.is_file():
             record = _record(folder, entry, day, plugins, clock, home)
@@ -43,8 +42,7 @@ def _record(
     step = folder.schedule(entry.market).days.index(day)
     question = _question(chain, entry, day, step, home)
     # Data that came after the question was put are not shown, though another process asks.
-    before = next(link.seq for link in chain.entries if link.hash == question.data) + 1
-    market = folder.market(entry.market, chain.first(before))
+    market = folder.market(entry.market, chain.before_data(question.data))
 
     asked_at = clock.now()
     decided = decide(folder, entry, plugins, market, home, (chain, step))
@@ -84,20 +82,11 @@ def _question(chain: Chain, entry: Entry, day: str, step: int, home: Path) -> Qu
     if path.is_file():
         return decode_json(path.read_bytes(), Question, str(path))
 
-    shown = ""
-    for link in chain.entries:
-        if isinstance(link.body, Frozen) and link.body.market == entry.market:
-            shown = link.hash
+    shown = [link for link, _ in chain.find_data(entry.market)]
     if not shown:
         raise UsageError(f"{entry.name}: no data of {day} are frozen yet")
 
-    question = Question(
-        entrant=entry.entrant.name,
-        market=entry.market,
-        day=day,
-        step=step,
-        data=shown,
-        salt=secrets.token_hex(16),
-    )
+    salt = secrets.token_hex(16)
+    question = Question(**entry.key(day)._asdict(), step=step, data=shown[-1].hash, salt=salt)
     write_atomic(path, encode_canonical(question))
     return question

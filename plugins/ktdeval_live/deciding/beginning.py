@@ -25,7 +25,7 @@ from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
 from ktdeval_live.plan import Entrant, LivePlan, check_plan
 from ktdeval_live.publication.publish_chain import begin_repository
 from ktdeval_live.record.chain import Begun, Chain, Joined
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import Entry, find_entries
 from ktdeval_live.record.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_plan
 
 
@@ -111,8 +111,8 @@ def _systems(
 ) -> dict[str, str]:
     """Return the identity of each entry, after a check that its model and agent can be made."""
     systems = {}
-    for entrant, market in plan.entries():
-        systems.update(_system_by_name(Entry(plan, entrant, market), bases[market], plugins))
+    for entry in find_entries(plan):
+        systems.update(_system_by_name(entry, bases[entry.market], plugins))
     return systems
 
 

@@ -24,7 +24,7 @@ from ktdeval_live.days.clock import Clock
 from ktdeval_live.deciding.ask_entrant import decide
 from ktdeval_live.record.chain import Chain
 from ktdeval_live.record.decision_records import DecisionRecord, PlannedOrder, record_of
-from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.entrant_episode import Entry, answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 REPEATS = "_repeats"
@@ -50,8 +50,7 @@ def repeat_test(
     of each entry. A repeat with a decision is on disk, and is not asked again. Raises KtdevalError.
     """
     chain = folder.chain()
-    for entrant, market in folder.plan.entries():
-        entry = Entry(folder.plan, entrant, market)
+    for entry in find_entries(folder.plan):
         found = RepeatAgreement(entry)
         for record in _past_decisions(folder, chain, entry, clock.now()):
             found.days += 1
@@ -72,7 +71,7 @@ def _past_decisions(
         if answer is None or not answer.counts or not is_past:
             continue
 
-        record = folder.record(entry.entrant.name, entry.market, session.day)
+        record = folder.record(entry.key(session.day))
         if record is not None:
             yield record
 
@@ -109,8 +108,7 @@ def _ask_again(
     """Ask on the data that the decision on record was shown."""
     record, home = what
     chain = folder.chain()
-    before = next(link.seq for link in chain.entries if link.hash == record.question.data) + 1
-    market = folder.market(entry.market, chain.first(before))
+    market = folder.market(entry.market, chain.before_data(record.question.data))
     asked_at = clock.now()
     decided = decide(folder, entry, plugins, market, home, (chain, record.question.step))
     return record_of(record.question, asked_at, clock.now(), decided, market)

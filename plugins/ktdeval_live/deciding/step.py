@@ -29,8 +29,8 @@ from ktdeval_live.days.market_increments import Increment, check_increment, revi
 from ktdeval_live.days.market_sessions import Session
 from ktdeval_live.publication.publication_evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.publication.publish_chain import publications, publish, publish_evidence, reveal
-from ktdeval_live.record.chain import Decided, Frozen, Gap, GapCause
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.chain import Decided, DecisionKey, Frozen, Gap, GapCause, make_gap
+from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 AT_ONCE = 16
@@ -49,6 +49,16 @@ class DueDecision:
     entry: Entry
     session: Session
     cutoff: datetime
+
+    @property
+    def key(self) -> DecisionKey:
+        """Which decision."""
+        return self.entry.key(self.session.day)
+
+    @property
+    def name(self) -> str:
+        """The decision in words."""
+        return f"{self.entry.name} {self.session.day}"
 
 
 @dataclass(frozen=True)
@@ -99,9 +109,7 @@ class LiveStep:
         self._clock = clock
         self._asker = asker
         self._chain = folder.chain()
-        self._entries = [
-            Entry(self._plan, entrant, market) for entrant, market in self._plan.entries()
-        ]
+        self._entries = list(find_entries(self._plan))
 
     def run(self) -> StepReport:
         """Do what is due. Raises StoreError: the folder can't be written, or the clock is behind
@@ -136,8 +144,7 @@ class LiveStep:
         complete_before = now - timedelta(minutes=planned.delay_minutes)
         sessions = self._folder.schedule(market).sessions
         days = [one.day for one in sessions if one.complete_at <= complete_before]
-        frozen = {body.day for body in self._frozen(market)}
-
+        frozen = self._chain.list_frozen_days(market)
         for index, day in enumerate(days):
             is_recent = index >= len(days) - _REVISED_DAYS
             if day in frozen and not is_recent:
@@ -162,7 +169,7 @@ class LiveStep:
     def _freeze_day(self, increment: Increment, now: datetime) -> None:
         market = increment.market
         day = increment.day
-        earlier = [body for body in self._frozen(market) if body.day == day]
+        earlier = [body for _, body in self._chain.find_data(market) if body.day == day]
         if earlier:
             known = [self._folder.increment(body) for body in earlier]
             changed = revision(known, increment)
@@ -180,11 +187,6 @@ class LiveStep:
             words += f" revised (revision {number})"
         self.report.frozen.append(words)
 
-    def _frozen(self, market: str) -> Iterator[Frozen]:
-        for link in self._chain.entries:
-            if isinstance(link.body, Frozen) and link.body.market == market:
-                yield link.body
-
     # --- decisions
 
     def _due(self) -> Iterator[DueDecision]:
@@ -193,7 +195,7 @@ class LiveStep:
         """
         now = self._clock.now()
         for entry in self._entries:
-            frozen = {body.day for body in self._frozen(entry.market)}
+            frozen = self._chain.list_frozen_days(entry.market)
             done = answers(self._chain, entry)
             for session in self._sessions_of(entry):
                 if session.day not in frozen or session.day in done or session.cutoff is None:
@@ -244,13 +246,13 @@ class LiveStep:
 
     def _take(self, one: DueDecision, problem: Problem | None) -> None:
         """Commit to the decision of an entry, or note why there is none."""
-        path = self._folder.record_path(
-            one.entry.entrant.name, one.entry.market, one.session.day, private=True
-        )
+        path = self._folder.record_path(one.key, private=True)
         if problem is None or path.is_file():  # it may have hung after it had written its record
             problem = self._commit(one)
         if problem is not None:
-            self._note(one, *problem)
+            cause, detail = problem
+            self._folder.note_problem(make_gap(one.key, cause, detail[:_MAX_DETAIL]))
+            self._report_problem(f"{one.name}: {cause}: {detail}")
 
     def _ask(self, one: DueDecision) -> Problem | None:
         """Ask one entry before its deadline and its cutoff; return why there is no record."""
@@ -263,31 +265,23 @@ class LiveStep:
 
     def _commit(self, one: DueDecision) -> Problem | None:
         """Commit to a recorded decision; return why it can't be, or None."""
-        entrant = one.entry.entrant.name
-        market = one.entry.market
-        day = one.session.day
-        record = self._folder.record(entrant, market, day)
+        record = self._folder.record(one.key)
         if record is None:
-            return "failed", f"{one.entry.name} {day}: no record was written"
+            return "failed", f"{one.name}: no record was written"
 
         now = self._clock.now()
         if now >= one.cutoff:
-            self._folder.set_aside(entrant, market, day)
+            self._folder.set_aside(one.key)
             return "late", f"answered at {in_text(now)}, cutoff {in_text(one.cutoff)}"
 
         if record.provenance not in DECIDED:
             failures = ", ".join(sorted(record.counts.failures)) or "no valid submission"
-            self._folder.set_aside(entrant, market, day)
+            self._folder.set_aside(one.key)
             return "failed", f"{record.provenance}: {failures}"
 
         self._chain.append(record.commitment(), in_text(now))
-        self.report.decided.append(f"{one.entry.name} {day}: {len(record.orders)} orders")
+        self.report.decided.append(f"{one.name}: {len(record.orders)} orders")
         return None
-
-    def _note(self, one: DueDecision, cause: GapCause, detail: str) -> None:
-        """Remember why a decision is missing, until its cutoff makes it a gap, and report it."""
-        self._remember(one, cause, detail)
-        self._report_problem(f"{one.entry.name} {one.session.day}: {cause}: {detail}")
 
     def _note_unpublished(self) -> None:
         """Remember that entries are not asked, as the data could not be published before; what an
@@ -295,19 +289,8 @@ class LiveStep:
         """
         detail = "the data could not be published, so nobody was asked"
         for one in self._due():
-            entry = one.entry
-            if not self._folder.noted_problem(entry.entrant.name, entry.market, one.session.day):
-                self._remember(one, "unpublished", detail)
-
-    def _remember(self, one: DueDecision, cause: GapCause, detail: str) -> None:
-        gap = Gap(
-            entrant=one.entry.entrant.name,
-            market=one.entry.market,
-            day=one.session.day,
-            cause=cause,
-            detail=detail[:_MAX_DETAIL],
-        )
-        self._folder.note_problem(gap)
+            if not self._folder.noted_problem(one.key):
+                self._folder.note_problem(make_gap(one.key, "unpublished", detail))
 
     def _report_problem(self, line: str) -> None:
         if line not in self.report.problems:
@@ -321,9 +304,7 @@ class LiveStep:
         """
         now = self._clock.now()
         public = publications(self._folder)
-        seqs = {
-            link.body: link.seq for link in self._chain.entries if isinstance(link.body, Decided)
-        }
+        seqs = {body: link.seq for link, body in self._chain.find_links(Decided)}
         for entry in self._entries:
             done = answers(self._chain, entry)
             for session in self._sessions_of(entry):
@@ -336,37 +317,33 @@ class LiveStep:
                 if answer.gap is not None:
                     continue
                 if answer.decided is None:
-                    gap = self._missing(entry, session, cutoff, looked_before)
+                    gap = self._missing(DueDecision(entry, session, cutoff), looked_before)
                 elif not was_public(self._folder, public, seqs[answer.decided], cutoff):
-                    gap = _gap(entry, session, "unpublished", "not public before its cutoff")
+                    key = entry.key(session.day)
+                    gap = make_gap(key, "unpublished", "not public before its cutoff")
 
                 if gap is not None:
                     self._chain.append(gap, in_text(now))
                     self.report.gaps.append(f"{entry.name} {session.day}: {gap.cause}")
 
-    def _missing(
-        self,
-        entry: Entry,
-        session: Session,
-        cutoff: datetime,
-        looked_before: datetime | None,
-    ) -> Gap:
+    def _missing(self, one: DueDecision, looked_before: datetime | None) -> Gap:
         """Return the gap of a day on which nothing was decided."""
-        noted = self._folder.noted_problem(entry.entrant.name, entry.market, session.day)
+        noted = self._folder.noted_problem(one.key)
         if noted is not None and noted.cause != "unpublished":
             return noted
         # A later step may have published in time, and died before anybody answered.
         public = publications(self._folder)
-        if noted is not None and not was_all_public(self._folder, self._chain, public, cutoff):
+        if noted is not None and not was_all_public(self._folder, self._chain, public, one.cutoff):
             return noted
 
         # The first step after a cutoff records the gap: the one before it came before the cutoff.
-        delay = timedelta(minutes=self._plan.markets[entry.market].delay_minutes)
-        came = was_frozen(self._chain, entry.market, session.day, cutoff)
-        looked = looked_before is not None and looked_before >= session.complete_at + delay
+        market = one.entry.market
+        delay = timedelta(minutes=self._plan.markets[market].delay_minutes)
+        came = was_frozen(self._chain, market, one.session.day, one.cutoff)
+        looked = looked_before is not None and looked_before >= one.session.complete_at + delay
         if looked and not came:
-            return _gap(entry, session, "no_data", "the data had not come, or could not be used")
-        return _gap(entry, session, "missed", "no step ran between the data and the cutoff")
+            return make_gap(one.key, "no_data", "the data had not come, or could not be used")
+        return make_gap(one.key, "missed", "no step ran between the data and the cutoff")
 
     # --- publication
 
@@ -387,13 +364,3 @@ class LiveStep:
             publish_evidence(self._folder, self._chain)
         except KtdevalError as error:
             self._report_problem(str(error))
-
-
-def _gap(entry: Entry, session: Session, cause: GapCause, detail: str) -> Gap:
-    return Gap(
-        entrant=entry.entrant.name,
-        market=entry.market,
-        day=session.day,
-        cause=cause,
-        detail=detail,
-    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import ktdeval
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
-from ktdeval.values import places
+from ktdeval.values import convert_value, places
 from ktdeval_live.days.clock import in_text
 from ktdeval_live.days.market_sessions import Session, due
 from ktdeval_live.page.data import (
@@ -27,9 +27,9 @@ from ktdeval_live.page.data import (
 from ktdeval_live.page.model_costs import entry_costs
 from ktdeval_live.page.series import equity_of, intervals_of
 from ktdeval_live.publication.publication_evidence import PROVES, weakest
-from ktdeval_live.publication.publish_chain import Publication, publications
+from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.publication.time_authorities import authority_of
-from ktdeval_live.record.chain import Chain, Frozen
+from ktdeval_live.record.chain import Chain, DecisionKey, Gap
 from ktdeval_live.record.decision_records import DecisionRecord
 from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
 from ktdeval_live.record.folder import LiveFolder
@@ -44,18 +44,18 @@ _LATEST = 20
 class PublicFolder(LiveFolder):
     """A test as its readers see it: sealed decisions can't be read."""
 
-    def record(self, entrant: str, market: str, day: str) -> DecisionRecord | None:
+    def record(self, key: DecisionKey) -> DecisionRecord | None:
         """Return a decision. Raises StoreError: it is not published."""
-        if not self.record_path(entrant, market, day, private=False).is_file():
+        if not self.is_public(key):
             raise StoreError(
-                f"{entrant}/{market} {day}: the record of the decision is not published; run `ktdeval"
-                " live publish` where the test is run"
+                f"{key.entrant}/{key.market} {key.day}: the record of the decision is not published;"
+                " run `ktdeval live publish` where the test is run"
             )
-        return super().record(entrant, market, day)
+        return super().record(key)
 
-    def is_public(self, entrant: str, market: str, day: str) -> bool:
+    def is_public(self, key: DecisionKey) -> bool:
         """Whether a decision can be read."""
-        return self.record_path(entrant, market, day, private=False).is_file()
+        return self.record_path(key, private=False).is_file()
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,11 @@ def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
     chain = folder.chain()
     settled = settle_test(folder, plugins, now)
     entry_days = []
-    gaps: list[PageGap] = []
     for result in settled.results:
         ended = answers(chain, result.entry)
-        entry_days.append(_entry_days(folder, result.entry, ended.get, now))
-        gaps.extend(_gaps(ended.values()))
+        entry_days.append(_entry_days(folder, result.entry, ended, now))
 
+    gaps = [body for _, body in chain.find_links(Gap)]
     plan = folder.plan
     return LivePage(
         name=plan.name,
@@ -94,9 +93,15 @@ def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
         markets=tuple(_market(folder, chain, name, now) for name in plan.markets),
         entries=page_entries(settled, entry_days),
         pairs=page_pairs(settled),
-        gaps=tuple(sorted(gaps, key=lambda gap: gap.day, reverse=True)),
+        gaps=_page_gaps(gaps),
         chain=_chain(folder, chain, settled.cards),
     )
+
+
+def _page_gaps(gaps: Sequence[Gap]) -> tuple[PageGap, ...]:
+    """Return gaps as the page lists them, the latest first."""
+    latest_first = sorted(gaps, key=lambda gap: gap.day, reverse=True)
+    return tuple(convert_value(gap, PageGap, from_attributes=True) for gap in latest_first)
 
 
 # ---- where a test stands
@@ -116,14 +121,7 @@ def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
 def _market(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageMarket:
     schedule = folder.schedule(name)
     base = folder.base(name)
-    frozen: set[str] = set()
-    revisions = 0
-    for link in chain.entries:
-        body = link.body
-        if isinstance(body, Frozen) and body.market == name:
-            frozen.add(body.day)
-            revisions += body.number > 0
-
+    frozen = chain.list_frozen_days(name)
     index = base.meta.benchmark
     return PageMarket(
         name=name,
@@ -134,7 +132,7 @@ def _market(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageM
         deciding=len(schedule.deciding),
         frozen=len(frozen),
         last_frozen=max(frozen, default=None),
-        revisions=revisions,
+        revisions=sum(body.number > 0 for _, body in chain.find_data(name)),
         next_close=_next_time(schedule.sessions, now, lambda session: session.complete_at),
         next_cutoff=_next_time(schedule.sessions, now, lambda session: session.cutoff),
     )
@@ -156,7 +154,9 @@ def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageC
     published = public[-1].seq + 1 if public else 0
     evidence = weakest(card.evidence.level for card in cards)
     rule = folder.plan.publish.stamp
-    latest = [_publication(one) for one in public[-_LATEST:]]
+    latest = []
+    for one in public[: -_LATEST - 1 : -1]:
+        latest.append(convert_value(one, PagePublication, from_attributes=True))
 
     return PageChain(
         plan=folder.begun_plan.id,
@@ -168,25 +168,11 @@ def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageC
         pushed=sum(one.pushed for one in public),
         stamped=sum(one.stamp is not None for one in public),
         unpublished=len(chain.entries) - published,
-        latest=tuple(reversed(latest)),
+        latest=tuple(latest),
         authority=None if rule is None else authority_of(rule),
         evidence=evidence,
         proves=PROVES[evidence],
         evidence_if_trusted=weakest(card.evidence.level_if_trusted for card in cards),
-    )
-
-
-def _publication(one: Publication) -> PagePublication:
-    stamped_at = None
-    if one.stamped_at is not None:
-        stamped_at = in_text(one.stamped_at)
-
-    return PagePublication(
-        seq=one.seq,
-        at=in_text(one.at),
-        commit=one.commit,
-        pushed=one.pushed,
-        stamped_at=stamped_at,
     )
 
 
@@ -196,7 +182,7 @@ def _publication(one: Publication) -> PagePublication:
 def _entry_days(
     folder: PublicFolder,
     entry: Entry,
-    answer_of: Callable[[str], DayAnswer | None],
+    ended: Mapping[str, DayAnswer],
     now: datetime,
 ) -> EntryDays:
     """Return what became of each session of an entry that is over."""
@@ -211,8 +197,8 @@ def _entry_days(
             uncounted += 1
 
         if has_joined:
-            is_public = folder.is_public(entry.entrant.name, entry.market, session.day)
-            states.append(_day_state(answer_of(session.day), is_public))
+            is_public = folder.is_public(entry.key(session.day))
+            states.append(_day_state(ended.get(session.day), is_public))
         else:
             states.append("absent")
 
@@ -229,20 +215,6 @@ def _day_state(answer: DayAnswer | None, is_public: bool) -> DayState:
     if is_public:
         return "decided"
     return "sealed"
-
-
-def _gaps(ended: Iterable[DayAnswer]) -> Iterable[PageGap]:
-    """Yield the gaps of an entry."""
-    for answer in ended:
-        gap = answer.gap
-        if gap is not None:
-            yield PageGap(
-                entrant=gap.entrant,
-                market=gap.market,
-                day=gap.day,
-                cause=gap.cause,
-                detail=gap.detail,
-            )
 
 
 def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple[PageEntry, ...]:

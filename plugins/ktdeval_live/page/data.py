@@ -6,13 +6,14 @@ Series are rounded, to 1e-6 of a return and 1e-3 of a per cent; totals are those
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from ktdeval.values import Value
 from ktdeval_live.plan import Kind
 from ktdeval_live.publication.publication_evidence import Level
 from ktdeval_live.publication.time_authorities import TimeAuthority
-from ktdeval_live.record.chain import GapCause
+from ktdeval_live.record.chain import GapCause, OfDecision
 from ktdeval_live.results.card_types import DaysPart, Excess, Label, ResultPart
 
 DayState = Literal["decided", "sealed", "open", "absent"] | GapCause
@@ -115,12 +116,9 @@ class PagePair(Value):
     excess: Excess
 
 
-class PageGap(Value):
+class PageGap(OfDecision):
     """A day without a decision."""
 
-    entrant: str
-    market: str
-    day: str
     cause: GapCause
     detail: str
 
@@ -129,10 +127,10 @@ class PagePublication(Value):
     """One publication of the chain."""
 
     seq: int
-    at: str
+    at: datetime
     commit: str
     pushed: bool
-    stamped_at: str | None
+    stamped_at: datetime | None
 
 
 class PageChain(Value):

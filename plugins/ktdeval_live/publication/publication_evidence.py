@@ -16,7 +16,7 @@ from ktdeval_live.publication.publish_chain import Publication, publication_prob
 from ktdeval_live.publication.time_authorities import TrustedRoots
 from ktdeval_live.publication.time_stamps import stamp_sha256, stamp_time
 from ktdeval_live.record.append_only_file import MAX_BYTES
-from ktdeval_live.record.chain import Chain, Decided, Entry, Frozen, Gap
+from ktdeval_live.record.chain import Chain, Decided, Entry, Gap
 from ktdeval_live.record.entrant_episode import Entry as LiveEntry
 from ktdeval_live.record.findings import Finding
 from ktdeval_live.record.folder import CHAIN, PUBLISHED, LiveFolder
@@ -68,8 +68,7 @@ def publication_findings(
         cutoff = cutoffs.get((body.market, body.day))
         is_due = cutoff is None or cutoff <= due_until or any(one.seq >= link.seq for one in public)
         if is_due and not (cutoff and was_public(folder, public, link.seq, cutoff)):
-            name = f"{body.entrant}/{body.market}"
-            yield Finding(RULE, body.day, f"{name}: was not public before its cutoff")
+            yield Finding(RULE, body.day, f"{body.entry}: was not public before its cutoff")
 
 
 def was_public(
@@ -92,9 +91,8 @@ def was_all_public(
 
 def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
     """Whether the data of a day were frozen before a cutoff."""
-    for link in chain.entries:
-        body = link.body
-        if isinstance(body, Frozen) and (body.market, body.day) == (market, day):
+    for link, body in chain.find_data(market):
+        if body.day == day:
             return of_text(link.at) < cutoff
     return False
 
@@ -106,10 +104,10 @@ def test_level(
     trust; `claimed` without any.
     """
     public = publications(folder)
-    decided = {(body.entrant, body.market) for _, body in standing(chain)}
+    decided = {body.entry for _, body in standing(chain)}
     levels = set()
     for entry in entries:
-        if (entry.entrant.name, entry.market) in decided:
+        if entry.name in decided:
             levels.add(evidence_level(folder, chain, entry, public, trust))
     return weakest(levels)
 
@@ -129,7 +127,6 @@ def evidence_level(
         return "claimed"
 
     cutoffs = folder.cutoffs()
-    own = (entry.entrant.name, entry.market)
     last_at = of_text(chain.entries[-1].at)
     by_stamp: Level = "claimed (own authority)"
     if trust.holds(folder.plan.publish.stamp):
@@ -137,7 +134,7 @@ def evidence_level(
 
     levels: set[Level] = set()
     for link, body in standing(chain):
-        if (body.entrant, body.market) != own:
+        if body.entry != entry.name:
             continue
 
         cutoff = cutoffs.get((body.market, body.day))
@@ -166,14 +163,9 @@ def weakest(levels: Iterable[Level]) -> Level:
 
 def standing(chain: Chain) -> Iterator[tuple[Entry, Decided]]:
     """Yield the decisions that no gap made void, with their links."""
-    void = set()
-    for link in chain.entries:
-        if isinstance(link.body, Gap):
-            void.add((link.body.entrant, link.body.market, link.body.day))
-
-    for link in chain.entries:
-        body = link.body
-        if isinstance(body, Decided) and (body.entrant, body.market, body.day) not in void:
+    void = {gap.key for _, gap in chain.find_links(Gap)}
+    for link, body in chain.find_links(Decided):
+        if body.key not in void:
             yield link, body
 
 

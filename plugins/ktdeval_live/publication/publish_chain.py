@@ -73,15 +73,11 @@ def begin_repository(path: Path, rule: Publishing) -> None:
 def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
     """Publish the records of decisions whose fills are past; without a seal, of all."""
     cutoffs = folder.cutoffs()
-    for link in chain.entries:
-        body = link.body
-        if not isinstance(body, Decided):
-            continue
-
+    for _, body in chain.find_links(Decided):
         cutoff = cutoffs[body.market, body.day]
         is_past = cutoff is not None and cutoff <= now
         if is_past or not folder.plan.sealed:
-            folder.publish_record(body.entrant, body.market, body.day)
+            folder.publish_record(body.key)
 
 
 def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -61,12 +61,35 @@ class Frozen(Value, tag="frozen", tag_field="kind"):
     number: Count  #: 0 of a day's first, then of its revisions
 
 
-class Decided(Value, tag="decided", tag_field="kind"):
-    """Commitment to a decision."""
+class DecisionKey(NamedTuple):
+    """Which decision of a test: whose, on which market, on the close of which ISO day."""
+
+    entrant: str
+    market: str
+    day: str
+
+
+class OfDecision(Value):
+    """What is said of one decision of an entrant."""
 
     entrant: Name
     market: Name
-    day: Day
+    day: Day  #: its close is the last thing known
+
+    @property
+    def key(self) -> DecisionKey:
+        """Which decision."""
+        return DecisionKey(self.entrant, self.market, self.day)
+
+    @property
+    def entry(self) -> str:
+        """Name of the entry: `ENTRANT/MARKET`."""
+        return f"{self.entrant}/{self.market}"
+
+
+class Decided(OfDecision, tag="decided", tag_field="kind"):
+    """Commitment to a decision."""
+
     data: Sha256  #: hash of the chain's entry with the latest data that were shown
     record: Sha256  #: hash of the whole record, with a salt
     orders: Sha256  #: hashes of parts of it, salted
@@ -75,17 +98,20 @@ class Decided(Value, tag="decided", tag_field="kind"):
     memory: Sha256
 
 
-class Gap(Value, tag="gap", tag_field="kind"):
+class Gap(OfDecision, tag="gap", tag_field="kind"):
     """A day without a decision of an entrant; positions stay."""
 
-    entrant: Name
-    market: Name
-    day: Day
     cause: GapCause
     detail: str  #: one line
 
 
 Body = Begun | Joined | Frozen | Decided | Gap
+B = TypeVar("B", Joined, Frozen, Decided, Gap)
+
+
+def make_gap(key: DecisionKey, cause: GapCause, detail: str) -> Gap:
+    """Return the gap of a decision."""
+    return Gap(**key._asdict(), cause=cause, detail=detail)
 
 
 class Entry(Value):
@@ -125,6 +151,27 @@ class Chain:
     def first(self, count: int) -> Chain:
         """Return the chain as it was when it had `count` entries."""
         return Chain(self.path, self.entries[:count])
+
+    def find_links(self, kind: type[B]) -> Iterator[tuple[Entry, B]]:
+        """Yield the entries of a kind, each with its body."""
+        for entry in self.entries:
+            if isinstance(entry.body, kind):
+                yield entry, entry.body
+
+    def find_data(self, market: str) -> Iterator[tuple[Entry, Frozen]]:
+        """Yield the entries with data of a market, each with its body."""
+        for entry, body in self.find_links(Frozen):
+            if body.market == market:
+                yield entry, body
+
+    def list_frozen_days(self, market: str) -> set[str]:
+        """Return the days of a market whose data are there."""
+        return {body.day for _, body in self.find_data(market)}
+
+    def before_data(self, data: str) -> Chain:
+        """Return the chain as far as the entry with this hash, whose data were the last known."""
+        last = next(entry.seq for entry in self.entries if entry.hash == data)
+        return self.first(last + 1)
 
     def append(self, body: Body, at: str) -> Entry:
         """Write an entry durably and return it. Raises StoreError: the file can't be written, or

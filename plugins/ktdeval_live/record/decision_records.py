@@ -13,7 +13,7 @@ from ktdeval.runner import DecidedStep
 from ktdeval.trading import CountsRecord, Order, Provenance
 from ktdeval.values import JsonValue, Value, content_hash, encode_canonical, sha256_hex, to_plain
 from ktdeval_live.days.clock import Zoned
-from ktdeval_live.record.chain import Decided
+from ktdeval_live.record.chain import Decided, OfDecision
 
 
 class PlannedOrder(Value):
@@ -29,12 +29,9 @@ class PlannedOrder(Value):
     limit_ticks: int | UnsetType = UNSET  #: absent of an order without a limit
 
 
-class Question(Value):
+class Question(OfDecision):
     """What an entrant is asked on one day of a market."""
 
-    entrant: str
-    market: str
-    day: str  #: ISO day; its close is the last thing known
     step: int  #: number of the session in the test
     data: str  #: hash of the chain's entry with the latest data shown
     salt: str  #: 32 random hexadecimal digits, so that hashes of short texts can't be guessed
@@ -64,9 +61,7 @@ class DecisionRecord(Value):
             replies.append({name: exchange[name] for name in exchange if name in _ANSWERS})
 
         return Decided(
-            entrant=asked.entrant,
-            market=asked.market,
-            day=asked.day,
+            **asked.key._asdict(),
             data=asked.data,
             record=sha256_hex(encode_canonical(self)),
             orders=self._salt_content("orders", to_plain(self.orders)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ktdeval.errors import ConfigError, StoreError, UsageError, VerificationError
@@ -22,7 +22,7 @@ from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, task_traits
 from ktdeval.trading import StepRecord
 from ktdeval.values import JsonValue, build, content_hash
 from ktdeval_live.plan import Entrant, LivePlan
-from ktdeval_live.record.chain import Chain, Decided, Gap
+from ktdeval_live.record.chain import Chain, Decided, DecisionKey, Gap
 from ktdeval_live.record.decision_records import decided_of, held_step
 from ktdeval_live.record.folder import LiveFolder
 
@@ -42,6 +42,10 @@ class Entry:
     def name(self) -> str:
         """Name of both: `ENTRANT/MARKET`."""
         return f"{self.entrant.name}/{self.market}"
+
+    def key(self, day: str) -> DecisionKey:
+        """Return the key of the entry's decision on a day."""
+        return DecisionKey(self.entrant.name, self.market, day)
 
     def config(self) -> RunConfig:
         """Return the options of a run with this entrant. Raises ConfigError: one is unknown."""
@@ -95,6 +99,12 @@ class Entry:
         )
 
 
+def find_entries(plan: LivePlan) -> Iterator[Entry]:
+    """Yield the entries of a plan, in its order."""
+    for entrant, market in plan.entries():
+        yield Entry(plan, entrant, market)
+
+
 @dataclass(frozen=True)
 class DayAnswer:
     """How a day of an entry ended in the chain: with a decision, a gap, or both, when a decision
@@ -115,9 +125,7 @@ def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
     found: dict[str, DayAnswer] = {}
     for link in chain.entries:
         body = link.body
-        if not isinstance(body, Decided | Gap):
-            continue
-        if (body.entrant, body.market) != (entry.entrant.name, entry.market):
+        if not isinstance(body, Decided | Gap) or body.entry != entry.name:
             continue
 
         before = found.get(body.day, DayAnswer())
@@ -193,7 +201,7 @@ class EntryEpisode:
         if answer.decided is None or not answer.counts:
             return held_step(number, self._memory, self._shown)
 
-        record = self._folder.record(self._entry.entrant.name, self._entry.market, day)
+        record = self._folder.record(self._entry.key(day))
         if record is None:
             raise StoreError(
                 f"{self._entry.name} {day}: the record of the decision is missing: it is sealed, or"

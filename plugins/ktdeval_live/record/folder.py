@@ -40,7 +40,7 @@ from ktdeval_live.days.market_increments import Increment, check_increment, mark
 from ktdeval_live.days.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.record.append_only_file import MAX_BYTES
-from ktdeval_live.record.chain import Chain, Frozen, Gap, Joined
+from ktdeval_live.record.chain import Chain, DecisionKey, Frozen, Gap, Joined
 from ktdeval_live.record.decision_records import DecisionRecord
 
 T = TypeVar("T")
@@ -78,6 +78,8 @@ class LiveFolder:
                 f"{path}: is not a forward test (no {PLAN}); begin one with `ktdeval live init`"
             )
 
+        self._schedules: dict[str, Schedule] = {}
+        self._bases: dict[str, MarketSnapshot] = {}
         self._check_version()
 
     def _check_version(self) -> None:
@@ -107,11 +109,7 @@ class LiveFolder:
     def plan(self) -> LivePlan:
         """Plan with the entrants that have joined since, as of when it is first asked for."""
         plan = self.begun_plan
-        joined = []
-        for link in self.chain().entries:
-            if isinstance(link.body, Joined):
-                joined.append(link.body.entrant)
-
+        joined = [body.entrant for _, body in self.chain().find_links(Joined)]
         return msgspec.structs.replace(plan, entrants=(*plan.entrants, *joined))
 
     def schedule(self, market: str) -> Schedule:
@@ -134,14 +132,6 @@ class LiveFolder:
         if market not in self._bases:
             self._bases[market] = load_snapshot(self.path / "base" / market)
         return self._bases[market]
-
-    @cached_property
-    def _schedules(self) -> dict[str, Schedule]:
-        return {}
-
-    @cached_property
-    def _bases(self) -> dict[str, MarketSnapshot]:
-        return {}
 
     # --- the chain and its data
 
@@ -194,11 +184,8 @@ class LiveFolder:
         """Return the increments of a market in the order of a chain; of the present one by
         default.
         """
-        found = []
-        for entry in (chain or self.chain()).entries:
-            if isinstance(entry.body, Frozen) and entry.body.market == market:
-                found.append(self.increment(entry.body))
-        return found
+        known = chain or self.chain()
+        return [self.increment(body) for _, body in known.find_data(market)]
 
     def market(self, name: str, chain: Chain | None = None) -> MarketSnapshot:
         """Return a market as known by a chain; by the present one by default."""
@@ -207,48 +194,47 @@ class LiveFolder:
 
     # --- decisions
 
-    def record_path(self, entrant: str, market: str, day: str, private: bool) -> Path:
+    def record_path(self, key: DecisionKey, private: bool) -> Path:
         """Return the file of a decision, before or after it is published."""
         above = self.private if private else self.path / "records"
-        return above / entrant / market / f"{day}.json"
+        return above / key.entrant / key.market / f"{key.day}.json"
 
-    def record(self, entrant: str, market: str, day: str) -> DecisionRecord | None:
+    def record(self, key: DecisionKey) -> DecisionRecord | None:
         """Return a decision, published or sealed; None where there is none."""
         for private in (False, True):
-            path = self.record_path(entrant, market, day, private)
+            path = self.record_path(key, private)
             if path.is_file():
                 return self._read(path, DecisionRecord)
         return None
 
-    def publish_record(self, entrant: str, market: str, day: str) -> bool:
-        """Move a decision to the published ones; False where it is there already, or absent."""
-        sealed = self.record_path(entrant, market, day, private=True)
+    def publish_record(self, key: DecisionKey) -> None:
+        """Move a decision to the published ones, unless it is there already, or absent."""
+        sealed = self.record_path(key, private=True)
         if not sealed.is_file():
-            return False
+            return
 
-        target = self.record_path(entrant, market, day, private=False)
+        target = self.record_path(key, private=False)
         make_folder(target.parent)
         with wrap_os_error(f"{target}: can't publish the record"):
             write_atomic(target, read_plain(sealed))
             sealed.unlink()
-        return True
 
-    def set_aside(self, entrant: str, market: str, day: str) -> None:
+    def set_aside(self, key: DecisionKey) -> None:
         """Rename a record that is no decision, so that the entrant may be asked again."""
-        sealed = self.record_path(entrant, market, day, private=True)
-        number = len(list(sealed.parent.glob(f"{day}.failed-*.json")))
+        sealed = self.record_path(key, private=True)
+        number = len(list(sealed.parent.glob(f"{key.day}.failed-*.json")))
         with wrap_os_error(f"{sealed}: can't be renamed"):
-            sealed.rename(sealed.with_name(f"{day}.failed-{number}.json"))
+            sealed.rename(sealed.with_name(f"{key.day}.failed-{number}.json"))
 
     def note_problem(self, gap: Gap) -> None:
         """Keep the latest reason why a day has no decision."""
-        path = self._problem_path(gap.entrant, gap.market, gap.day)
+        path = self._problem_path(gap.key)
         make_folder(path.parent)
         write_atomic(path, encode_canonical(gap))
 
-    def noted_problem(self, entrant: str, market: str, day: str) -> Gap | None:
+    def noted_problem(self, key: DecisionKey) -> Gap | None:
         """Return the latest reason why a day has no decision; None where nothing went wrong."""
-        path = self._problem_path(entrant, market, day)
+        path = self._problem_path(key)
         if not path.is_file():
             return None
         return self._read(path, Gap)
@@ -264,8 +250,8 @@ class LiveFolder:
         """Keep when a step looked for data."""
         write_atomic(self.private / _LOOKED, in_text(time) + "\n")
 
-    def _problem_path(self, entrant: str, market: str, day: str) -> Path:
-        return self.private / entrant / market / f"{day}.problem.json"
+    def _problem_path(self, key: DecisionKey) -> Path:
+        return self.record_path(key, private=True).with_name(f"{key.day}.problem.json")
 
     def _read(self, path: Path, type_: type[T]) -> T:
         with wrap_os_error(f"{path}: can't be read"):

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.trading import StepRecord, TradingConfig
-from ktdeval_live.record.chain import Chain, Frozen
+from ktdeval_live.record.chain import Chain
 from ktdeval_live.record.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.missing_decision_bounds import AccountMoves, return_bounds
@@ -73,11 +73,7 @@ def settled_sessions(folder: LiveFolder, chain: Chain, market: str) -> int:
     """Return how many decisions of a market have a day of fills that is frozen, counted from the
     first: one day that is not there yet ends them.
     """
-    frozen = set()
-    for link in chain.entries:
-        if isinstance(link.body, Frozen) and link.body.market == market:
-            frozen.add(link.body.day)
-
+    frozen = chain.list_frozen_days(market)
     days = folder.schedule(market).days
     count = 0
     for day in days[1:]:

@@ -31,8 +31,8 @@ from ktdeval_live.plan import LivePlan
 from ktdeval_live.publication.publication_evidence import Level, evidence_level
 from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.publication.time_authorities import NOBODY, TrustedRoots, authority_of, plan_trust
-from ktdeval_live.record.chain import Chain, Frozen
-from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.chain import Chain
+from ktdeval_live.record.entrant_episode import Entry, answers, find_entries
 from ktdeval_live.record.folder import CARDS, LiveFolder
 from ktdeval_live.results.card_labels import labels_of
 from ktdeval_live.results.card_types import (
@@ -143,19 +143,13 @@ def _days_part(folder: LiveFolder, chain: Chain, entry: Entry, result: EntryResu
             gap = None if answer is None else answer.gap
             causes["missed" if gap is None else gap.cause] += 1
 
-    revisions = 0
-    for link in chain.entries:
-        body = link.body
-        if isinstance(body, Frozen) and body.market == entry.market and body.number:
-            revisions += 1
-
     return DaysPart(
         settled=len(result.days),
         shadow=int((~result.counted).sum()),
         counted=int(result.counted.sum()),
         decided=int((result.counted & result.decided).sum()),
         gaps=dict(sorted(causes.items())),
-        revisions=revisions,
+        revisions=sum(body.number > 0 for _, body in chain.find_data(entry.market)),
     )
 
 
@@ -308,11 +302,11 @@ def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> Sett
     markets = {name: folder.market(name, chain) for name in folder.plan.markets}
     cards = []
     results = []
-    for entrant, name in folder.plan.entries():
-        entry = Entry(folder.plan, entrant, name)
-        result = entry_result(folder, chain, entry, plugins, markets[name])
+    for entry in find_entries(folder.plan):
+        market = markets[entry.market]
+        result = entry_result(folder, chain, entry, plugins, market)
         results.append(result)
-        basis = CardBasis(chain, public, markets[name])
+        basis = CardBasis(chain, public, market)
         cards.append(live_card(folder, basis, result, plugins, made_at))
 
     return SettledTest(tuple(cards), tuple(results))

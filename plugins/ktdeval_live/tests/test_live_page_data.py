@@ -27,6 +27,7 @@ from ktdeval_live.page.model_costs import costs_of
 from ktdeval_live.page.write import page_html, site_folder, write_page
 from ktdeval_live.plan import Entrant
 from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.record.chain import DecisionKey
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import differences, settle_test
 from live_pages import Shape, generated_page
@@ -163,7 +164,7 @@ def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugin
 def test_sealed_decision_shows_only_that_it_is_committed(
     half_way: LiveFolder, plugins: Plugins
 ) -> None:
-    sealed = half_way.record("chance", "us", "2024-06-04")
+    sealed = half_way.record(DecisionKey("chance", "us", "2024-06-04"))
     assert sealed is not None
     assert sealed.orders
 
@@ -180,8 +181,8 @@ def test_sealed_decision_shows_only_that_it_is_committed(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_decision_that_is_not_public_is_not_settled(half_way: LiveFolder, plugins: Plugins) -> None:
-    public = half_way.record_path("momentum", "us", "2024-06-03", private=False)
-    public.rename(half_way.record_path("momentum", "us", "2024-06-03", private=True))
+    public = half_way.record_path(DecisionKey("momentum", "us", "2024-06-03"), private=False)
+    public.rename(half_way.record_path(DecisionKey("momentum", "us", "2024-06-03"), private=True))
     with pytest.raises(StoreError, match=r"momentum/us 2024-06-03: .* is not published"):
         live_page(half_way, plugins, NOW)
 
@@ -335,7 +336,9 @@ def test_publish_reveals_decisions_whose_fills_are_past(
     done = publish(half_way)  # by the clock of the machine, all cutoffs are past
     assert done.exit_code == 0, done.output
     assert "as far as entry" in done.output
-    assert half_way.record_path("momentum", "us", "2024-06-04", private=False).is_file()
+    assert half_way.record_path(
+        DecisionKey("momentum", "us", "2024-06-04"), private=False
+    ).is_file()
 
     entry = live_page(half_way, plugins, NOW).entries[0]
     assert entry.states == ("missed", "decided", "decided")

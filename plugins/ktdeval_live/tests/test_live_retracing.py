@@ -44,7 +44,7 @@ def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
         ):
             continue
 
-        record = checked.folder.record(body.entrant, body.market, body.day)
+        record = checked.folder.record(body.key)
         assert record is not None
         found.append((record, checked.frozen[body.data].seq + 1, ended[body.day]))
 

@@ -12,6 +12,7 @@ import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
 from ktdeval.values import to_plain
+from ktdeval_live.days.clock import of_text
 from ktdeval_live.page.build_data import EntryDays, page_entries, page_pairs
 from ktdeval_live.page.data import (
     Costs,
@@ -305,10 +306,10 @@ def _chain() -> PageChain:
     for number in range(20):
         one = PagePublication(
             seq=9_000 - 40 * number,
-            at="2027-12-19T21:16:00Z",
+            at=of_text("2027-12-19T21:16:00Z"),
             commit="c0ffee" * 6 + "c0de",
             pushed=True,
-            stamped_at="2027-12-19T21:16:02Z",
+            stamped_at=of_text("2027-12-19T21:16:02Z"),
         )
         latest.append(one)
 

@@ -25,7 +25,7 @@ from ktdeval_live.page.data import (
     PagePublication,
 )
 from ktdeval_live.page.model_costs import entry_costs
-from ktdeval_live.page.series import equity_of, intervals_of
+from ktdeval_live.page.series import equity_of, intervals_of, sharpe_ends
 from ktdeval_live.publication.publication_evidence import PROVES, weakest
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.publication.time_authorities import authority_of
@@ -234,6 +234,7 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
             evidence=card.evidence.level,
             days=card.days,
             results=card.results,
+            sharpe_ends=sharpe_ends(result, card.results.sharpe.value),
             states=days.states,
             uncounted=days.uncounted,
             equity=equity_of(result),

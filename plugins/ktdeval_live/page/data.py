@@ -99,6 +99,8 @@ class PageEntry(Value):
     evidence: Level
     days: DaysPart
     results: ResultPart
+    #: of the 95 % interval of the Sharpe ratio, at one look; null where the ratio is not defined
+    sharpe_ends: tuple[float, float] | None
     states: tuple[DayState, ...]  #: [D] of the sessions so far on which is decided
     uncounted: int  #: sessions of `states` at the start that are not counted
     equity: Equity

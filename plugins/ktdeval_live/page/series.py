@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 
 from ktdeval.market import BoolArray, FloatArray
+from ktdeval.stats import shape_of
 from ktdeval_live.page.data import Equity, IntervalSeries, Series
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.results.daily_results import EntryResult
-from ktdeval_live.results.settled_cards import compared_days, sequences
+from ktdeval_live.results.settled_cards import LEVEL, compared_days, sequences
 
 _RETURN_DIGITS = 6
 _PERCENT_DIGITS = 3
+_RATIO_DIGITS = 4
 
 
 def equity_of(result: EntryResult) -> Equity:
@@ -60,6 +65,19 @@ def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) 
         asymptotic_low=round_series(asymptotic.low * scale, _PERCENT_DIGITS),
         asymptotic_high=round_series(asymptotic.high * scale, _PERCENT_DIGITS),
     )
+
+
+def sharpe_ends(result: EntryResult, ratio: float | None) -> tuple[float, float] | None:
+    """Return the ends of the 95 % interval of an annualised Sharpe ratio at one look, by the moments
+    of the counted days; None where the ratio is not defined.
+    """
+    if ratio is None:
+        return None
+
+    shape = shape_of(result.held[result.counted])
+    error = math.sqrt(max(shape.error_variance, 0.0) / (shape.days - 1) * result.days_a_year)
+    half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * error
+    return round(ratio - half, _RATIO_DIGITS), round(ratio + half, _RATIO_DIGITS)
 
 
 def _sessions(days: BoolArray) -> tuple[int, ...]:

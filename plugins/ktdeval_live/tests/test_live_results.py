@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.consistency_runs import RepeatAgreement
 from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import LiveStep
+from ktdeval_live.page.series import sharpe_ends
 from ktdeval_live.record.entrant_episode import Entry
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_kind import can_be_ranked
@@ -468,3 +470,14 @@ def test_fewer_than_20_counted_days_are_few(card: LiveCard, counted: int, is_few
 def test_labels_of_a_rehearsal_with_a_gap(card: LiveCard) -> None:
     assert labels_of(card) == card.labels
     assert set(card.labels) == {"rehearsal", "synthetic", "not stamped", "gaps", "few days"}
+
+
+def test_a_sharpe_ratio_of_few_days_has_a_wide_interval(gapped: LiveFolder) -> None:
+    counted = np.ones(20, dtype=np.bool_)
+    # a mean of 0 and no skewness: the error of a day's ratio is 1 / sqrt(19)
+    held = np.tile([0.01, -0.01], 10)
+    result = dataclasses.replace(result_of(gapped), held=held, counted=counted)
+
+    reach = 1.959964 * math.sqrt(result.days_a_year / 19)
+    assert sharpe_ends(result, 0.0) == (round(-reach, 4), round(reach, 4))
+    assert sharpe_ends(result, None) is None

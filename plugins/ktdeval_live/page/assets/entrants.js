@@ -74,6 +74,15 @@
     );
   }
 
+  function ratio({value: found, reason}, ends) {
+    const figure = format.cell(found, "other", reason, RATIO);
+    if (!ends) return el("td.n", {}, figure);
+    const [low, high] = ends;
+    const range = live.range({low, high}, 1);
+    const between = el("span.between", {}, range);
+    return el("td.n.with-whisker", {}, el("span.figure", {}, figure), between);
+  }
+
   function pick(entry, paint, onPick) {
     const colour = paint.get(entry.entrant);
     const box = el("input", {
@@ -99,7 +108,7 @@
 
   function cells(entry, ends, paint, onPick) {
     const {results, days} = entry;
-    const {activity, sharpe} = results;
+    const {activity} = results;
     return {
       pick: pick(entry, paint, onPick),
       rank: el("td.n.rank", {}, format.cell(entry.rank, "count", live.words.entrants.no_rank)),
@@ -115,7 +124,7 @@
       bounds: bounds(results),
       excess: excess(results.over_index, ends),
       over_hold: excess(results.over_buy_and_hold, ends),
-      sharpe: el("td.n", {}, format.cell(sharpe.value, "other", sharpe.reason, RATIO)),
+      sharpe: ratio(results.sharpe, entry.sharpe_ends),
       counted: el("td.n", {}, format.count(days.counted)),
       gaps: el("td.n", {}, format.count(gapCount(entry))),
       activity: el("td.n", {}, share(activity)),

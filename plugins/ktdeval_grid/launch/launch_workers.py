@@ -5,16 +5,14 @@ launching process computes nothing.
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry import Plugins, call_through
 from ktdeval.task_api import RunningWorkers, WorkerJob, WorkersRunner
+from ktdeval_grid.state.signal_handlers import handle_signals
 
 _TICK_S = 0.1
 
@@ -48,7 +46,7 @@ def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None
     """
     signals = _Signals(workers)
     try:
-        with signals.handle_signals():
+        with handle_signals(signals.pass_on):
             codes = workers.exit_codes()
             while any(code is None for code in codes):
                 on_tick()
@@ -70,21 +68,8 @@ class _Signals:
         self.count = 0
         self._workers = workers
 
-    @contextmanager
-    def handle_signals(self) -> Iterator[None]:
-        """Pass signals on to the workers while the block runs."""
-        before = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                before[number] = signal.signal(number, self._pass_on)
-
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _pass_on(self, _number: int, _frame: FrameType | None) -> None:
+    def pass_on(self, _number: int, _frame: FrameType | None) -> None:
+        """Pass a signal on to the workers: the first stops them, the second kills them."""
         self.count += 1
         if self.count == 1:
             self._workers.stop()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from ktdeval.cards import (
     MetricLine,
@@ -32,6 +32,7 @@ from ktdeval.registry import Plugins
 from ktdeval.values import make_folder, temporary_folder, write_atomic
 from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, call_command, make_outputs
 from ktdeval_grid.outputs.static_site import INDEX, BundleCard, BundlePage, write_bundle
+from ktdeval_grid.planning.plan import Page
 from ktdeval_grid.state.records import GridRecord
 from ktdeval_grid.state.status import GridStatus
 
@@ -40,9 +41,6 @@ T = TypeVar("T")
 TABLES = "tables"
 SITE = "site"
 RUNS = "runs"
-
-#: Pages besides the index: `report` draws all cards, `views` walks one episode of each card
-Page = Literal["report", "views"]
 
 _RETURN = "total_return"
 
@@ -65,7 +63,6 @@ class CardOf:
 class GridEnding:
     """What was made at the end of a grid."""
 
-    cards: int
     index: Path  #: page of the bundle
     tables: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  #: what could not be made, a line each
@@ -82,7 +79,7 @@ def make_ending(
     if not cards:
         raise UsageError(f"{root}: no episode is gathered yet; tables follow the first card")
 
-    ending = GridEnding(len(cards), root / SITE / INDEX)
+    ending = GridEnding(root / SITE / INDEX)
     paths = [each.path for each in cards]
     systems = {each.system for each in cards}
     facts = CardFacts.of([each.card for each in cards], len(systems))
@@ -180,8 +177,6 @@ def _bundle_cards(
         card = BundleCard(
             system=each.system,
             task=each.card.task.name,
-            model=each.card.model.name,
-            agent=each.card.agent.name,
             episodes=len(each.card.episodes),
             missing=len(each.card.missing_episodes),
             figure=_headline_figure(each.card),

@@ -34,8 +34,6 @@ class BundleCard:
 
     system: str
     task: str
-    model: str
-    agent: str
     episodes: int
     missing: int
     figure: str
@@ -101,7 +99,8 @@ def index_html(page: BundlePage) -> str:
             failures=list(failure_lines(page.status)),
             settled=page.status.settled,
             pruned=_list_pruned(page.record),
-            tables=[_shown_output(output) for output in page.outputs],
+            parse_table=parse_table,
+            clean_lines=clean_lines,
             labels=_labels(page.cards),
         )
     )
@@ -132,7 +131,7 @@ def _progress(status: GridStatus) -> TextTable:
     heads, *rows = progress_table(status)
     shown = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     cells = [[row[place] for place in shown] for row in (heads, *rows)]
-    return TextTable("Episodes by model", cells[0], cells[1:], 1)
+    return TextTable("Episodes by model", ["model", *cells[0][1:]], cells[1:], 1)
 
 
 def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
@@ -147,35 +146,9 @@ def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
         yield rule, reason, number
 
 
-@dataclass(frozen=True)
-class ShownOutput:
-    """A table or report as the index shows it."""
-
-    name: str
-    title: str
-    table: TextTable | None
-    text: Markup  #: where it is no table
-    forms: tuple[str, ...]
-    problem: str
-
-
-def _shown_output(output: CardsOutput) -> ShownOutput:
-    table = None
-    if "md" in output.texts:
-        table = parse_table(output.texts["md"])
-
-    title = output.title
-    if table is not None:
-        title = table.caption
-
-    return ShownOutput(
-        name=output.name,
-        title=title or output.name,
-        table=table,
-        text=Markup("\n").join(map(clean, output.texts.get("txt", "").splitlines())),
-        forms=tuple(output.texts),
-        problem=output.problem,
-    )
+def clean_lines(text: str) -> Markup:
+    """Return a text without control characters other than the ends of its lines."""
+    return Markup("\n").join(map(clean, text.splitlines()))
 
 
 def parse_table(text: str) -> TextTable | None:

@@ -36,6 +36,11 @@ GridName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,58}[a-z
 Label = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,58}[A-Za-z0-9])?$")]
 """Short name of a model or an agent; it becomes part of paths."""
 
+Page = Literal["report", "views"]
+"""Page of a grid besides its index: `report` draws all cards, `views` walks one episode of each
+card, which takes as long as some of its episodes.
+"""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 _LABEL_CHARS = 48
 _DIGITS = 8  #: of the hash in a label
@@ -109,9 +114,7 @@ class GridPlan(Value):
     #: tables of papers to make at the end, as of `ktdeval paper table --like`; null: those that the cards
     #: have figures for
     tables: tuple[str, ...] | None = None
-    #: pages of the bundle besides its index: `report` draws all cards, `views` walks one episode of
-    #: each card, which takes as long as some of its episodes
-    pages: tuple[Literal["report", "views"], ...] = ("report",)
+    pages: tuple[Page, ...] = ("report",)  #: of the bundle, besides its index
     #: episodes at once over the whole grid; null: as many as the workers have threads
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars of the whole grid

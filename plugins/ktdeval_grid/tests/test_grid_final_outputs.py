@@ -94,7 +94,6 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
     card = run / "cards" / f"{TASK}.json"
 
     assert ending == GridEnding(
-        1,
         site / "index.html",
         tables=[tmp_path / "tables" / "ama-1.txt", tmp_path / "tables" / "luck.txt"],
     )

@@ -133,7 +133,7 @@ def test_a_first_signal_stops_workers_and_a_second_kills_them(
     monkeypatch.setattr("os._exit", ended.append)
 
     for _ in range(3):
-        signals._pass_on(signal.SIGINT, None)
+        signals.pass_on(signal.SIGINT, None)
 
     assert workers.asked == ["stop", "kill"]
     assert ended == [130]

@@ -111,7 +111,7 @@ def test_tables_are_written_and_those_of_an_earlier_plan_taken_away(tmp_path: Pa
     folder = tmp_path / "tables"
     (folder / "kept").mkdir(parents=True)
     (folder / "old.txt").write_text("of an earlier plan")
-    ending = GridEnding(1, tmp_path / "index.html")
+    ending = GridEnding(tmp_path / "index.html")
     outputs = [
         CardsOutput("ktdfin-3", "", {"txt": "a table", "md": "| a |"}),
         CardsOutput("luck", "Luck", {}, problem="no trials"),
@@ -288,7 +288,7 @@ def test_the_index_counts_the_episodes_of_each_model_and_of_all(tmp_path: Path) 
     rows = cells_of(index_html(page_of(grid)))
 
     assert rows[:4] == [
-        ["MODEL", "done", "left", "pruned", "USD"],
+        ["model", "done", "left", "pruned", "USD"],
         ["builtin-momentum", "2/3", "1", "1", "1,250.50"],
         ["builtin-reversal", "1/3", "2", "1", "?"],
         ["total", "3/6", "3", "2", "≥ 1,250.50"],
@@ -300,7 +300,7 @@ def test_one_model_needs_no_total_and_no_plural(tmp_path: Path) -> None:
 
     text = index_html(page_of(HandMade(tmp_path, record_of(plan))))
 
-    assert [row[0] for row in cells_of(text)[:3]] == ["MODEL", "builtin-momentum", "system"]
+    assert [row[0] for row in cells_of(text)[:3]] == ["model", "builtin-momentum", "system"]
 
     words = " ".join(text.split())
     assert "1 model × 1 agent, tasks blinded_open_research, windows of each task, 1 seed." in words

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -30,6 +28,7 @@ from ktdeval_grid.outputs.final_outputs_process import WaitingTables, make_table
 from ktdeval_grid.planning.plan import load_plan
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import Launch, launch_key
+from ktdeval_grid.state.signal_handlers import handle_signals
 from ktdeval_grid.state.unit_order import parse_shard
 from ktdeval_grid.workers.gather_runs import AtEnd
 from ktdeval_grid.workers.worker_session import (
@@ -143,8 +142,7 @@ def _stop_at_end_of_input(session: GridSession) -> None:
     session.stop()
 
 
-@contextmanager
-def stopping_on_signals(session: GridSession) -> Iterator[None]:
+def stopping_on_signals(session: GridSession) -> AbstractContextManager[None]:
     """Stop a session between steps on the first interrupt or termination signal; end the process on
     the second.
     """
@@ -155,13 +153,4 @@ def stopping_on_signals(session: GridSession) -> Iterator[None]:
 
         session.stop()
 
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, interrupt)
-
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handle_signals(interrupt)

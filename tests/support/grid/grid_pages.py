@@ -30,8 +30,6 @@ def bundle_page(folder: Path) -> BundlePage:
     card = BundleCard(
         system="builtin-momentum_react",
         task="blinded_open_research",
-        model="builtin/momentum",
-        agent="react",
         episodes=3,
         missing=1,
         figure="total_return -3.99 %",

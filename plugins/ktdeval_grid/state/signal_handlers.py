@@ -1,0 +1,28 @@
+"""Interrupts and termination signals of processes that end between steps."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SignalHandler = Callable[[int, FrameType | None], None]
+
+
+@contextmanager
+def handle_signals(handler: SignalHandler) -> Iterator[None]:
+    """Give interrupts and termination signals to a handler while the block runs, on the main thread;
+    on others nothing changes.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, handler)
+
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -21,7 +21,7 @@ from ktdeval.cli import (
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval_live.checks.verification import check_verified, verify_test
 from ktdeval_live.days.clock import Clock, FileClock, SystemClock, in_text
-from ktdeval_live.deciding.ask_entrant import ask as ask_entry
+from ktdeval_live.deciding.ask_entrant import EntrantAsker
 from ktdeval_live.deciding.beginning import begin, join as join_test
 from ktdeval_live.deciding.consistency_runs import repeat_test
 from ktdeval_live.deciding.decision_processes import ProcessAsker, end_after
@@ -365,7 +365,7 @@ def repeat(folder: Path, options: RepeatOptions) -> None:
     test = LiveFolder(folder)
     plugins = open_plugins(options.plugin)
     time = _clock(options.clock, test.plan.kind)
-    found = repeat_test(test, plugins, time, options.times)
+    found = repeat_test(EntrantAsker(test, plugins, time), options.times)
     rows = [agreement_row(each) for each in found]
     columns = ("entrant", "market", "days", "repeats", "failed", "same sides %", "same orders %")
     print_grid(columns, rows, left=("entrant", "market"))
@@ -391,7 +391,7 @@ def ask(folder: Path, decision: tuple[str, str, str], options: AskOptions) -> No
     test = LiveFolder(folder)
     entry = Entry(test.plan, test.plan.entrant(entrant), market)
     time = _clock(options.clock, test.plan.kind)
-    ask_entry(test, entry, day, open_plugins(options.plugin), time)
+    EntrantAsker(test, open_plugins(options.plugin), time).ask(entry, day)
 
 
 def _clock(path: Path | None, kind: str) -> Clock:

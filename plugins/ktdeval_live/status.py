@@ -9,7 +9,8 @@ from ktdeval_live.days.clock import in_text
 from ktdeval_live.deciding.consistency_runs import RepeatAgreement
 from ktdeval_live.record.entrant_episode import answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
-from ktdeval_live.results.card_types import Excess, LiveCard, LiveFigure, LiveInterval
+from ktdeval_live.results.card_labels import interval_text, percent_text
+from ktdeval_live.results.card_types import Excess, LiveCard, LiveInterval
 from ktdeval_live.results.daily_results import EntryResult
 
 
@@ -59,9 +60,9 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
         card.market.name,
         str(card.days.counted),
         str(sum(card.days.gaps.values())),
-        _percent_text(results.held),
-        _percent_text(results.flat),
-        f"{_percent_text(results.low)} … {_percent_text(results.high)}",
+        percent_text(results.held),
+        percent_text(results.flat),
+        f"{percent_text(results.low)} … {percent_text(results.high)}",
     )
 
 
@@ -70,7 +71,7 @@ def excess_row(card: LiveCard) -> tuple[str, ...]:
     number of days that it rests on: fewer than all, since days without a decision are left out.
     """
     excess = card.results.over_index.symmetric
-    return (card.entrant, card.market.name, str(excess.n or 0), _interval_text(excess))
+    return (card.entrant, card.market.name, str(excess.n or 0), _mean_text(excess))
 
 
 def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str,
         other.entry.entrant.name,
         one.entry.market,
         str(excess.symmetric.n or 0),
-        _interval_text(excess.symmetric),
+        _mean_text(excess.symmetric),
     )
 
 
@@ -103,16 +104,7 @@ def _share_text(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f}"
 
 
-def _interval_text(interval: LiveInterval) -> str:
+def _mean_text(interval: LiveInterval) -> str:
     if interval.mean is None:
         return UNDEFINED
-
-    low = UNDEFINED if interval.low is None else f"{interval.low:+.1f}"
-    high = UNDEFINED if interval.high is None else f"{interval.high:+.1f}"
-    return f"{interval.mean:+.1f} ({low} … {high})"
-
-
-def _percent_text(figure: LiveFigure) -> str:
-    if figure.value is None:
-        return UNDEFINED
-    return f"{100 * figure.value:+.2f}"
+    return f"{interval.mean:+.1f} ({interval_text(interval)})"

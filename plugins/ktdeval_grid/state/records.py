@@ -202,8 +202,3 @@ def paid_key(worker: str) -> str:
 def failed_key(unit: str) -> str:
     """Key of the record of a unit's last failure."""
     return f"{FAILED}/{unit}.json"
-
-
-def unit_ids(record: GridRecord) -> tuple[str, ...]:
-    """Return the ids of all units that are to be run, in the order of the plan."""
-    return tuple(unit.id for _, unit in record.units())

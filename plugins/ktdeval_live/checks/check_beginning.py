@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from itertools import pairwise
 
 from ktdeval.errors import KtdevalError
@@ -11,7 +10,7 @@ from ktdeval.values import content_hash, dumps_pretty, read_plain, to_plain
 from ktdeval_live.checks.chain_coverage import begun_files
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import of_text
-from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
+from ktdeval_live.days.market_sessions import Schedule, plan_schedule
 from ktdeval_live.plan import check_plan
 from ktdeval_live.record.chain import Begun, Chain, Entry as Link, Joined
 from ktdeval_live.record.findings import Finding
@@ -95,9 +94,7 @@ def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Findi
     plan = checked.folder.begun_plan
     try:
         task = checked.plugins.make_task(plan.markets[market].task)
-        rules = fill_rules(base, task.trading)
-        margin = timedelta(minutes=plan.margin_minutes)
-        expected = schedule(market, rules, plan.first, plan.last, margin)
+        expected = plan_schedule(plan, market, base, task.trading)
     except KtdevalError as error:
         yield Finding("schedule", "", f"{market}: {error}")
         return

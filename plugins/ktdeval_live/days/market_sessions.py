@@ -21,6 +21,7 @@ from ktdeval.market import FILLS_OF_MINUTES, FillRule, MarketSnapshot, sessions
 from ktdeval.trading import MarketRules, TradingConfig
 from ktdeval.values import Value
 from ktdeval_live.days.clock import Zoned
+from ktdeval_live.plan import LivePlan
 
 
 class Session(Value):
@@ -77,6 +78,14 @@ def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, Fi
             )
 
     return rules
+
+
+def plan_schedule(
+    plan: LivePlan, market: str, base: MarketSnapshot, trading: TradingConfig
+) -> Schedule:
+    """Return the sessions of a market of a plan, by the calendars of today. Raises ConfigError."""
+    margin = timedelta(minutes=plan.margin_minutes)
+    return schedule(market, fill_rules(base, trading), plan.first, plan.last, margin)
 
 
 def schedule(

@@ -7,13 +7,13 @@ on disk before the agent sees it: if the process dies, the next one goes on with
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.calls import StopSignal
 from ktdeval.errors import UsageError
-from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.runner import DecidedStep, open_access
+from ktdeval.runner import open_access
 from ktdeval.values import decode_json, encode_canonical, lock_folder, make_folder, write_atomic
 from ktdeval_live.days.clock import Clock
 from ktdeval_live.record.chain import Chain
@@ -22,58 +22,50 @@ from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
 from ktdeval_live.record.folder import LiveFolder
 
 
-def ask(folder: LiveFolder, entry: Entry, day: str, plugins: Plugins, clock: Clock) -> Path:
-    """Ask for the decision on a day, and return the file of the record. Raises KtdevalError."""
-    path = folder.record_path(entry.key(day), private=True)
-    home = path.parent
-    make_folder(home)
-    with lock_folder(home, wait=True):
-        if not path.is_file():
-            record = _record(folder, entry, day, plugins, clock, home)
-            write_atomic(path, encode_canonical(record))
+@dataclass(frozen=True)
+class EntrantAsker:
+    """Asks entrants of a test in this process."""
 
-    return path
+    folder: LiveFolder
+    plugins: Plugins
+    clock: Clock
 
+    def ask(self, entry: Entry, day: str) -> None:
+        """Ask for the decision on a day and write its record, unless it is there. Raises
+        KtdevalError.
+        """
+        path = self.folder.record_path(entry.key(day), private=True)
+        home = path.parent
+        make_folder(home)
+        with lock_folder(home, wait=True):
+            if not path.is_file():
+                step = self.folder.schedule(entry.market).days.index(day)
+                question = _question(self.folder.chain(), entry, day, step, home)
+                record = self.ask_question(entry, question, home)
+                write_atomic(path, encode_canonical(record))
 
-def _record(
-    folder: LiveFolder, entry: Entry, day: str, plugins: Plugins, clock: Clock, home: Path
-) -> DecisionRecord:
-    chain = folder.chain()
-    step = folder.schedule(entry.market).days.index(day)
-    question = _question(chain, entry, day, step, home)
-    # Data that came after the question was put are not shown, though another process asks.
-    market = folder.market(entry.market, chain.before_data(question.data))
+    def ask_question(self, entry: Entry, question: Question, home: Path) -> DecisionRecord:
+        """Ask a question and return the record of the answer, with the record of calls in `home`.
+        Data that came after the question was put are not shown. Raises KtdevalError.
+        """
+        chain = self.folder.chain()
+        market = self.folder.market(entry.market, chain.before_data(question.data))
+        asked_at = self.clock.now()
+        _, access = open_access(entry.config(), self.plugins, home, StopSignal())
+        try:
+            access.begin()
+            base = self.folder.base(entry.market)
+            spec = entry.spec(base, entry.config(), self.plugins)
+            episode_access = access.for_episode(spec, lambda _: None)
+            episode = EntryEpisode(entry, self.folder, self.plugins, market, episode_access.model)
+            episode.settle(chain, question.step)
+            episode_access.counter.begin_step(question.step)
+            decided = episode.episode.decide_step(question.step)
+            episode_access.counter.settle()
+        finally:
+            access.close()
 
-    asked_at = clock.now()
-    decided = decide(folder, entry, plugins, market, home, (chain, step))
-    return record_of(question, asked_at, clock.now(), decided, market)
-
-
-def decide(
-    folder: LiveFolder,
-    entry: Entry,
-    plugins: Plugins,
-    market: MarketSnapshot,
-    home: Path,
-    at: tuple[Chain, int],
-) -> DecidedStep:
-    """Ask an entrant for its decision on a session, given by the chain and the session's number, on
-    a market as known. The record of calls is in `home`. Raises KtdevalError.
-    """
-    chain, step = at
-    _, access = open_access(entry.config(), plugins, home, StopSignal())
-    try:
-        access.begin()
-        spec = entry.spec(folder.base(entry.market), entry.config(), plugins)
-        episode_access = access.for_episode(spec, lambda _: None)
-        episode = EntryEpisode(entry, folder, plugins, market, episode_access.model)
-        episode.settle(chain, step)
-        episode_access.counter.begin_step(step)
-        decided = episode.episode.decide_step(step)
-        episode_access.counter.settle()
-        return decided
-    finally:
-        access.close()
+        return record_of(question, asked_at, self.clock.now(), decided, market)
 
 
 def _question(chain: Chain, entry: Entry, day: str, step: int, home: Path) -> Question:

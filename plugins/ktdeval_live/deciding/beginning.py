@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from ktdeval_live.checks.chain_coverage import begun_files
 from ktdeval_live.days.clock import Clock, in_text
 from ktdeval_live.days.day_sources import make_source
 from ktdeval_live.days.market_increments import days_before
-from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
+from ktdeval_live.days.market_sessions import Schedule, plan_schedule
 from ktdeval_live.plan import Entrant, LivePlan, check_plan
 from ktdeval_live.publication.publish_chain import begin_repository
 from ktdeval_live.record.chain import Begun, Chain, Joined
@@ -89,10 +88,8 @@ def _schedule(
     plan: LivePlan, name: str, base: MarketSnapshot, plugins: Plugins, path: Path
 ) -> Schedule:
     task = plugins.make_task(plan.markets[name].task)
-    rules = fill_rules(base, task.trading)
-    margin = timedelta(minutes=plan.margin_minutes)
     make_source(plan.markets[name], plan.kind, plugins, path)  # raises where it is none
-    return schedule(name, rules, plan.first, plan.last, margin)
+    return plan_schedule(plan, name, base, task.trading)
 
 
 def _check_future(schedules: dict[str, Schedule], clock: Clock) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
-from ktdeval.registry import Plugins
 from ktdeval.trading import DECIDED
 from ktdeval.values import (
     decode_json,
@@ -20,10 +18,9 @@ from ktdeval.values import (
     read_plain,
     write_atomic,
 )
-from ktdeval_live.days.clock import Clock
-from ktdeval_live.deciding.ask_entrant import decide
+from ktdeval_live.deciding.ask_entrant import EntrantAsker
 from ktdeval_live.record.chain import Chain
-from ktdeval_live.record.decision_records import DecisionRecord, PlannedOrder, record_of
+from ktdeval_live.record.decision_records import DecisionRecord, PlannedOrder
 from ktdeval_live.record.entrant_episode import Entry, answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
@@ -43,19 +40,18 @@ class RepeatAgreement:
     same_orders: int = 0  #: whose sizes are the same, too
 
 
-def repeat_test(
-    folder: LiveFolder, plugins: Plugins, clock: Clock, times: int
-) -> Iterator[RepeatAgreement]:
+def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
     """Ask each entrant again, so many times for each day whose cutoff is past, and yield what became
     of each entry. A repeat with a decision is on disk, and is not asked again. Raises KtdevalError.
     """
+    folder = asker.folder
     chain = folder.chain()
     for entry in find_entries(folder.plan):
         found = RepeatAgreement(entry)
-        for record in _past_decisions(folder, chain, entry, clock.now()):
+        for record in _past_decisions(folder, chain, entry, asker.clock.now()):
             found.days += 1
             for number in range(times):
-                again = _repeat(folder, plugins, clock, entry, (record, number))
+                again = _repeat(asker, entry, record, number)
                 _count_repeat(found, record, again)
         yield found
 
@@ -77,41 +73,20 @@ def _past_decisions(
 
 
 def _repeat(
-    folder: LiveFolder,
-    plugins: Plugins,
-    clock: Clock,
-    entry: Entry,
-    what: tuple[DecisionRecord, int],
+    asker: EntrantAsker, entry: Entry, record: DecisionRecord, number: int
 ) -> DecisionRecord:
     """Return a repeat of a decision, by its number; asked now, or read where it was before."""
-    record, number = what
-    home = folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
+    home = asker.folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
     make_folder(home)
     path = home / f"{record.question.day}.json"
     with lock_folder(home):
         if path.is_file():
             return decode_json(read_plain(path), DecisionRecord, str(path))
 
-        again = _ask_again(folder, plugins, clock, entry, (record, home))
+        again = asker.ask_question(entry, record.question, home)
         if again.provenance in DECIDED:
             write_atomic(path, encode_canonical(again))
         return again
-
-
-def _ask_again(
-    folder: LiveFolder,
-    plugins: Plugins,
-    clock: Clock,
-    entry: Entry,
-    what: tuple[DecisionRecord, Path],
-) -> DecisionRecord:
-    """Ask on the data that the decision on record was shown."""
-    record, home = what
-    chain = folder.chain()
-    market = folder.market(entry.market, chain.before_data(record.question.data))
-    asked_at = clock.now()
-    decided = decide(folder, entry, plugins, market, home, (chain, record.question.step))
-    return record_of(record.question, asked_at, clock.now(), decided, market)
 
 
 def _count_repeat(found: RepeatAgreement, record: DecisionRecord, again: DecisionRecord) -> None:

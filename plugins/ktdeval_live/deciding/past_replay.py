@@ -10,8 +10,8 @@ import msgspec
 
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
-from ktdeval_live.days.clock import Clock, in_text
-from ktdeval_live.deciding.ask_entrant import ask
+from ktdeval_live.days.clock import in_text
+from ktdeval_live.deciding.ask_entrant import EntrantAsker
 from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem
 from ktdeval_live.plan import LivePlan
@@ -61,18 +61,13 @@ def _data_times(folder: LiveFolder) -> list[datetime]:
     return sorted(times)
 
 
-class InlineAsker:
+class InlineAsker(EntrantAsker):
     """Asks within this process, where no deadline ends an entrant."""
-
-    def __init__(self, folder: LiveFolder, plugins: Plugins, clock: Clock) -> None:
-        self._folder = folder
-        self._plugins = plugins
-        self._clock = clock
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:  # noqa: ARG002 - no deadline
         """Ask one entry; return why there is no record, or None."""
         try:
-            ask(self._folder, due.entry, due.session.day, self._plugins, self._clock)
+            self.ask(due.entry, due.session.day)
         except KtdevalError as error:
             return "failed", str(error)
         return None

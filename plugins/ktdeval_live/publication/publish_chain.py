@@ -134,8 +134,3 @@ def publish_evidence(folder: LiveFolder, chain: Chain) -> None:
     repository.commit("Keep the evidence of publications", chain.entries[-1].at, ())
     if rule.remote is not None:
         repository.push(rule.remote, rule.branch)
-
-
-def file_at(path: Path, commit: str, name: str) -> bytes:
-    """Return a file as a commit has it. Raises StoreError: there is no such commit or file."""
-    return Repository(path).file_at(commit, name)

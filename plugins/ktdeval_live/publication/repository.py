@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -64,12 +63,6 @@ class Repository:
     def push(self, remote: str, branch: str) -> None:
         """Push the latest commit. Raises StoreError: the remote refuses it or can't be reached."""
         self._git.push(remote, branch)
-
-    def file_at(self, commit: str, name: str) -> bytes:
-        """Return a file as a commit has it. Raises StoreError: there is no such commit or file."""
-        if not re.fullmatch("[0-9a-f]{40,64}", commit):
-            raise StoreError(f"{self._path}: {commit[:20]!r} is not a commit")
-        return self._git.read("cat-file", "blob", f"{commit}:{name}")
 
     @contextmanager
     def _hold_repository(self) -> Iterator[int]:

@@ -8,8 +8,8 @@ import msgspec
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, word_grid
 from ktdeval_live.publication.publication_evidence import PROVES
-from ktdeval_live.results.card_labels import labels_of, wide_words
-from ktdeval_live.results.card_types import KIND, SCHEMA_FILE, LiveCard, LiveFigure, LiveInterval
+from ktdeval_live.results.card_labels import interval_text, labels_of, percent_text, wide_words
+from ktdeval_live.results.card_types import KIND, SCHEMA_FILE, LiveCard, LiveInterval
 from ktdeval_live.results.interval_assumptions import doubts
 
 
@@ -85,12 +85,12 @@ def _day_facts(card: LiveCard) -> Iterator[tuple[str, str]]:
 def _returns_grid(card: LiveCard) -> Grid:
     results = card.results
     rows = (
-        ("held: positions stay on days without a decision", _percent_text(results.held)),
-        ("flat: 0 on days without a decision", _percent_text(results.flat)),
-        ("least that decisions could have had", _percent_text(results.low)),
-        ("greatest", _percent_text(results.high)),
-        ("index", _percent_text(results.index)),
-        ("equal parts of all assets, held", _percent_text(results.buy_and_hold)),
+        ("held: positions stay on days without a decision", percent_text(results.held)),
+        ("flat: 0 on days without a decision", percent_text(results.flat)),
+        ("least that decisions could have had", percent_text(results.low)),
+        ("greatest", percent_text(results.high)),
+        ("index", percent_text(results.index)),
+        ("equal parts of all assets, held", percent_text(results.buy_and_hold)),
     )
     return Grid("Total return", ("", "%"), rows)
 
@@ -110,18 +110,7 @@ def _intervals(card: LiveCard) -> Grid:
 def _interval_row(name: str, interval: LiveInterval) -> tuple[str, ...]:
     if interval.mean is None:
         return name, UNDEFINED, UNDEFINED, UNDEFINED
-    ends = f"{_interval_end(interval.low)} … {_interval_end(interval.high)}"
-    return name, f"{interval.mean:+.1f}", ends, str(interval.n)
-
-
-def _interval_end(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:+.1f}"
-
-
-def _percent_text(figure: LiveFigure) -> str:
-    if figure.value is None:
-        return UNDEFINED
-    return f"{100 * figure.value:+.2f}"
+    return name, f"{interval.mean:+.1f}", interval_text(interval), str(interval.n)
 
 
 def _card_notes(card: LiveCard) -> Iterator[str]:

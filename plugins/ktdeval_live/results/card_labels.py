@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ktdeval_live.results.card_types import Label, LiveCard, ResultPart
+from ktdeval.cards import UNDEFINED
+from ktdeval_live.results.card_types import Label, LiveCard, LiveFigure, LiveInterval, ResultPart
 from ktdeval_live.results.missing_decision_bounds import MAX_WIDTH, are_too_wide
 
 FEW_DAYS = 20
@@ -32,6 +33,19 @@ def has_wide_bounds(results: ResultPart) -> bool:
     if low is None or high is None:
         return results.held.value is not None
     return are_too_wide(low, high)
+
+
+def interval_text(interval: LiveInterval) -> str:
+    """Return the ends of an interval; a dash for one that nothing bounds yet."""
+    ends = []
+    for value in (interval.low, interval.high):
+        ends.append(UNDEFINED if value is None else f"{value:+.1f}")
+    return " … ".join(ends)
+
+
+def percent_text(figure: LiveFigure) -> str:
+    """Return a fraction in per cent; a dash where it is not defined."""
+    return UNDEFINED if figure.value is None else f"{100 * figure.value:+.2f}"
 
 
 def wide_words(results: ResultPart) -> str:

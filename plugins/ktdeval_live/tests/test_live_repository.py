@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval_live.publication.git_history import commit_order
+from ktdeval_live.publication.git_history import commit_order, read_committed
 from ktdeval_live.publication.repository import Repository
 
 AT = "2026-01-05T21:30:00Z"
@@ -35,7 +35,7 @@ def test_commit_waits_for_git_of_a_step_that_was_killed(
     commit = repository.commit("Add one", AT, ())
 
     assert left.poll() == 0
-    assert repository.file_at(commit, "one") == b"1"
+    assert list(read_committed(tmp_path, [commit], "one")) == [b"1"]
 
 
 def test_young_lock_is_left_to_its_owner_for_a_while(
@@ -50,12 +50,10 @@ def test_young_lock_is_left_to_its_owner_for_a_while(
     assert not lock.exists()
 
 
-def test_file_of_no_commit_is_an_error(repository: Repository) -> None:
-    with pytest.raises(StoreError, match="is not a commit"):
-        repository.file_at("--output=x", "one")
+def test_no_commit_has_no_file(repository: Repository, tmp_path: Path) -> None:
+    repository.commit("Add one", AT, ())
 
-    with pytest.raises(StoreError, match="git cat-file failed"):
-        repository.file_at("0" * 40, "one")
+    assert list(read_committed(tmp_path, ["--output=x", "0" * 40], "one")) == [None, None]
 
 
 def test_what_is_private_is_not_committed(repository: Repository, tmp_path: Path) -> None:
@@ -63,9 +61,7 @@ def test_what_is_private_is_not_committed(repository: Repository, tmp_path: Path
     (tmp_path / "private" / "sealed").write_text("2", "utf-8")
     commit = repository.commit("Add one", AT, ())
 
-    with pytest.raises(StoreError, match="git cat-file failed"):
-        repository.file_at(commit, "private/sealed")
-
+    assert list(read_committed(tmp_path, [commit], "private/sealed")) == [None]
     assert not repository.has_changes(())
 
 

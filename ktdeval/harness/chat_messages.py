@@ -175,6 +175,8 @@ class ModelRequest:
     #: is told pieces of the reply as they come; None where nobody watches. It changes neither the
     #: reply nor its record.
     listener: Listener | None = field(default=None, compare=False, repr=False)
+    #: how many steps or samples the episode has, by the session; for people, and sent to nobody
+    total_steps: int | None = None
 
     @property
     def chance_seed(self) -> int:

@@ -51,6 +51,7 @@ class SessionParts:
     cleared_prompts: set[str] = field(default_factory=set)
     #: opaque data of the model's replies, in any step: an agent may go on with its conversation
     received: set[Opaque] = field(default_factory=set)
+    total_steps: int | None = None  #: of the episode
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:

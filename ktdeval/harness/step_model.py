@@ -135,6 +135,7 @@ class ModelPort:
             chance=self._chance_of(asked.model),
             submit_tool=self._submissions.tool.name,
             step=self._step,
+            total_steps=self._parts.total_steps,
             predictions=None,
             places=None,
         )

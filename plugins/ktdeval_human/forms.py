@@ -26,7 +26,20 @@ _NUMBERS = ("number", "integer")
 
 
 class FormError(ValueError):
-    """What was entered is no value of its field; one line for the person."""
+    """What was entered is no value of its field; one line for the person. `place`: the field's name,
+    after that of its list and the number of the row from 1; empty where the whole form is meant.
+    """
+
+    def __init__(self, problem: str, place: tuple[str | int, ...] = ()) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.place = place
+
+    def __str__(self) -> str:
+        names = [f"row {part}" if isinstance(part, int) else part for part in self.place]
+        if len(names) > 1:
+            names[:2] = [", ".join(names[:2])]
+        return ": ".join([*names, self.problem])
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class FormField:
         value = _read(text.strip(), self.schema, self.name)
         problem = problem_of(value, self.schema)
         if problem is not None:
-            raise FormError(f"{self.name}: {problem}")
+            raise FormError(problem, (self.name,))
         return value
 
 
@@ -97,14 +110,14 @@ class Rows:
         known = {field.name: field for field in self.fields}
         for name in given:
             if name not in known:
-                raise FormError(f"{name}: is not a field of {self.name}")
+                raise FormError(f"is not a field of {self.name}", (name,))
 
         is_of_a_form = any(given.keys() <= form for form in self.forms)
         if not is_of_a_form or (self.choices and not given.keys() & set(self.choices)):
             raise FormError(f"give one of {', '.join(self.choices)}")
         for field in self.fields:
             if field.is_required and field.name not in given:
-                raise FormError(f"{field.name}: is missing; {in_words(field.schema)}")
+                raise FormError(f"is missing; {in_words(field.schema)}", (field.name,))
 
         return {name: known[name].read(given[name]) for name in known if name in given}
 
@@ -127,7 +140,7 @@ class Form:
         unknown = [name for name in texts if name not in names]
         unknown += [name for name in rows if name not in lists]
         if unknown:
-            raise FormError(f"{unknown[0]}: is not a field of this form")
+            raise FormError("is not a field of this form", (unknown[0],))
 
         value: dict[str, JsonValue] = {}
         for each in self.rows:
@@ -136,7 +149,8 @@ class Form:
                 try:
                     listed.append(each.read(row))
                 except FormError as error:
-                    raise FormError(f"{each.name}, row {number}: {error}") from None
+                    place = (each.name, number, *error.place)
+                    raise FormError(error.problem, place) from None
 
             value[each.name] = listed
 
@@ -145,7 +159,7 @@ class Form:
             if text.strip():
                 value[field.name] = field.read(text)
             elif field.is_required:
-                raise FormError(f"{field.name}: is missing; {in_words(field.schema)}")
+                raise FormError(f"is missing; {in_words(field.schema)}", (field.name,))
 
         problem = problem_of(value, self.schema)
         if problem is not None:
@@ -247,7 +261,7 @@ def _read(text: str, schema: Mapping[str, Any], name: str) -> JsonValue:
         return _read_number(text, kind, name)
     if kind == "boolean":
         if text.lower() not in _YES:
-            raise FormError(f"{name}: expected yes or no")
+            raise FormError("expected yes or no", (name,))
         return _YES[text.lower()]
     if kind == "array" and not text.startswith("["):
         parts = [part.strip() for part in text.split(",") if part.strip()]
@@ -274,12 +288,12 @@ def _read_number(text: str, kind: str, name: str) -> JsonValue:
     try:
         number = float(plain.rstrip("% "))
     except ValueError:
-        raise FormError(f"{name}: {text[:40]!r} is not a number") from None
+        raise FormError(f"{text[:40]!r} is not a number", (name,)) from None
 
     if is_percent:
         number = round(number / 100, 12)
     if number != number or number in (float("inf"), float("-inf")):
-        raise FormError(f"{name}: {text[:40]!r} is not a number")
+        raise FormError(f"{text[:40]!r} is not a number", (name,))
     if kind == "integer" and number.is_integer():
         return int(number)
     return number
@@ -290,9 +304,9 @@ def _read_pairs(text: str, values: Mapping[str, Any], name: str) -> JsonValue:
     for part in filter(None, (part.strip() for part in text.split(","))):
         match = _PAIR.match(part)
         if match is None:
-            raise FormError(f"{name}: {part[:40]!r} is not NAME=VALUE")
+            raise FormError(f"{part[:40]!r} is not NAME=VALUE", (name,))
         if match[1] in pairs:
-            raise FormError(f"{name}: {match[1][:40]} appears twice")
+            raise FormError(f"{match[1][:40]} appears twice", (name,))
         pairs[match[1]] = _read(match[2], values, name)
 
     return pairs
@@ -302,7 +316,7 @@ def _read_json(text: str, schema: Mapping[str, Any], name: str) -> JsonValue:
     try:
         return loads_strict(text)
     except (ValueError, RecursionError):
-        raise FormError(f"{name}: expected {in_words(schema)}, as JSON") from None
+        raise FormError(f"expected {in_words(schema)}, as JSON", (name,)) from None
 
 
 def arguments_text(value: Mapping[str, JsonValue]) -> str:

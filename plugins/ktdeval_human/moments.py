@@ -18,11 +18,21 @@ _SLICE_S = 0.5  #: Between looks at whether the run was interrupted
 
 
 class RefusedInput(Exception):
-    """What the page sent is not taken. `is_stale`: the moment that it was sent for is over."""
+    """What the page sent is not taken. `is_stale`: the moment that it was sent for is over. `place`:
+    of the field, as of `FormError`; its `problem` alone stands beside the field.
+    """
 
-    def __init__(self, problem: str, is_stale: bool = False) -> None:
-        super().__init__(problem)
+    def __init__(
+        self,
+        message: str,
+        is_stale: bool = False,
+        place: tuple[str | int, ...] = (),
+        problem: str = "",
+    ) -> None:
+        super().__init__(message)
         self.is_stale = is_stale
+        self.place = place
+        self.problem = problem or message
 
 
 class Moments:
@@ -36,6 +46,8 @@ class Moments:
         self._moment: ShownRequest | None = None  # None while the run works
         self._act: Act | None = None
         self._has_left = False
+        #: what the account was worth at each step since the page was opened
+        self._worth: dict[int, JsonObject] = {}
 
     def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: they left."""
@@ -43,6 +55,7 @@ class Moments:
             self._version += 1
             self._moment = moment
             self._act = None
+            self._follow(moment)
             self._state.notify_all()
             while self._act is None and not self._has_left:
                 self._state.wait(_SLICE_S)
@@ -54,13 +67,26 @@ class Moments:
                 raise KeyboardInterrupt
             return self._act
 
+    def _follow(self, moment: ShownRequest) -> None:
+        """Keep what the account is worth; of an episode whose steps come one after the other."""
+        if moment.step is None or not moment.worth:
+            return
+
+        latest = max(self._worth, default=-1)
+        if moment.step not in (latest, latest + 1):
+            self._worth = {}
+        self._worth[moment.step] = dict(moment.worth)
+
     def current(self, seen: int, wait_s: float) -> JsonObject:
         """Return what is to be shown, once it is newer than version `seen`, or after `wait_s`."""
         with self._state:
             self._state.wait_for(lambda: self._version != seen, wait_s)
             shown_now: JsonValue = None
             if self._moment is not None:
-                shown_now = moment_json(self._moment)
+                path: list[JsonValue] = [
+                    [step + 1, worth] for step, worth in sorted(self._worth.items())
+                ]
+                shown_now = {**moment_json(self._moment), "path": path}
             return {"version": self._version, "moment": shown_now, "left": self._has_left}
 
     def take(self, sent: JsonObject) -> None:
@@ -113,7 +139,7 @@ def act_of(sent: JsonObject, moment: ShownRequest) -> Act:
     try:
         value = form_of(on_offer[name].parameters).value(fields, rows)  # type: ignore[arg-type]
     except FormError as error:
-        raise RefusedInput(str(error)) from None
+        raise RefusedInput(str(error), place=error.place, problem=error.problem) from None
     return Called(name, arguments_text(value))
 
 
@@ -147,6 +173,8 @@ def moment_json(moment: ShownRequest) -> JsonObject:
     return {
         "title": moment.title,
         "step": moment.step,
+        "steps": moment.steps,
+        "day": moment.day,
         "role": moment.role,
         "rules": moment.rules,
         "task": moment.task,
@@ -155,7 +183,6 @@ def moment_json(moment: ShownRequest) -> JsonObject:
         "notes": list(moment.notes),
         "tools": tools,
         "submit": None if moment.submit is None else _tool_json(moment.submit),
-        "is_final": moment.is_final,
         "wants_text": moment.wants_text,
     }
 
@@ -194,5 +221,5 @@ def _field_json(field: FormField) -> JsonObject:
         "hint": field.hint,
         "required": field.is_required,
         "choices": list(field.choices),
-        "is_long": field.schema.get("type") == "string" and not field.choices,
+        "is_text": field.schema.get("type") == "string",
     }

@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
-from ktdeval.values import JsonObject, ambiguity, dumps_compact
+from ktdeval.values import JsonObject, JsonValue, ambiguity, dumps_compact
 from ktdeval_human.moments import Moments, RefusedInput, read_message
-from ktdeval_pages.assets import shared_script, stylesheet
+from ktdeval_pages.assets import charts_script, shared_script, stylesheet, vendor_files
 from ktdeval_pages.page_templates import make_environment
 
 LOOPBACK = "127.0.0.1"
@@ -99,9 +99,14 @@ def _assets() -> dict[str, bytes]:
     """Return the files of the page by name."""
     own = files("ktdeval_human").joinpath("assets")
     page = make_environment("ktdeval_human").get_template("page.html").render(policy=_POLICY)
-    return {
+    libraries = {
+        f"/assets/vendor/{name}": text.encode()
+        for name, text in vendor_files()
+        if name.endswith(".js")
+    }
+    return libraries | {
         "/": page.encode(),
-        "/kit.js": shared_script().encode(),
+        "/kit.js": shared_script().encode() + charts_script().encode(),
         "/kit.css": stylesheet().encode(),
         "/page.js": own.joinpath("page.js").read_bytes(),
         "/page.css": own.joinpath("page.css").read_bytes(),
@@ -159,7 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.moments.take(read_message(body))
         except RefusedInput as refused:
             status = HTTPStatus.CONFLICT if refused.is_stale else HTTPStatus.UNPROCESSABLE_ENTITY
-            self._problem(status, str(refused))
+            place: list[JsonValue] = [*refused.place]
+            told = {"problem": str(refused), "place": place, "at_field": refused.problem}
+            self._json(status, told)
         else:
             self._json(HTTPStatus.OK, {})
 

@@ -15,12 +15,15 @@ from itertools import chain
 from typing import Any
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec, told_at_a_desk
+from ktdeval.observation import ObservedState, first_number
 from ktdeval.values import JsonValue, loads_strict
 
 _MAX_LINES = 12  #: Lines of one table that are drawn
 _MIN_POINTS = 3  #: Fewer are no line
+_RETURNS = ("portfolio_return_pct", "benchmark_return_pct")
 _JSON_BLOCK = "```json\n{}\n```"  #: How a prompt holds the state
 _BLANK_LINES = re.compile(r"\n{3,}")
+_STEP_FROM_0 = " (step {})"  #: How prompts number a step; people count from 1
 _LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")  #: Columns that say whose row it is
 
 
@@ -64,7 +67,8 @@ class ResearchAnswer:
 class ShownRequest:
     """One request, for a person."""
 
-    step: int | None
+    step: int | None  #: from 0; people are shown it from 1
+    steps: int | None  #: of the episode
     day: str  #: label of the day; empty where a task shows none
     role: str  #: who of a team is asked; empty of an agent that is one
     rules: str  #: what holds on every day
@@ -78,13 +82,16 @@ class ShownRequest:
     #: whether words are asked for: no tool is on offer
     wants_text: bool
     response_schema: Mapping[str, JsonValue] | None = field(default=None)  #: that words must follow
+    #: what the account is worth at this step, by the name of the figure; empty where it isn't shown
+    worth: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """One line that names the moment."""
         parts = []
         if self.step is not None:
-            parts.append(f"Step {self.step + 1}")
+            number = f"Step {self.step + 1}"
+            parts.append(number if self.steps is None else f"{number} of {self.steps}")
         if self.day:
             parts.append(self.day)
         if self.role:
@@ -102,7 +109,8 @@ def show_request(request: ModelRequest) -> ShownRequest:
     state = request.state
     texts = [message.content for message in before if message.role == "user"]
     if state is not None:
-        texts = [_without_state(text, state.text) for text in texts]
+        number = _STEP_FROM_0.format(request.step)
+        texts = [_without_state(text, state.text).replace(number, "") for text in texts]
 
     offered = () if request.tool_choice == NO_TOOL else request.tools
     forced = request.tool_choice or ""
@@ -112,11 +120,14 @@ def show_request(request: ModelRequest) -> ShownRequest:
     submits = [tool for tool in offered if tool.name == request.submit_tool]
     tools = tuple(tool for tool in offered if tool.name != request.submit_tool)
     sections: tuple[Section, ...] = ()
+    worth: dict[str, float] = {}
     if state is not None:
         sections = tuple(_sections("", state.values))
+        worth = _worth(state)
 
     return ShownRequest(
         step=request.step,
+        steps=request.total_steps,
         day="" if state is None else state.day,
         role=request.role or "",
         rules=told_at_a_desk("\n\n".join(rules), request.submit_tool),
@@ -129,7 +140,22 @@ def show_request(request: ModelRequest) -> ShownRequest:
         is_final=bool(forced) or (bool(submits) and not tools),
         wants_text=not offered,
         response_schema=request.response_schema,
+        worth=worth,
     )
+
+
+def _worth(state: ObservedState) -> dict[str, float]:
+    """Return the returns since the start, of account and benchmark, in per cent; else the net asset
+    value, where that is shown.
+    """
+    shown = state.values.get("performance")
+    cells = shown if isinstance(shown, Mapping) else {}
+    returns = {name: first_number(cells, name) for name in _RETURNS}
+    figures = {name: value for name, value in returns.items() if value is not None}
+    nav = state.account.nav
+    if not figures and nav is not None:
+        figures = {"nav": nav}
+    return figures
 
 
 def _question_index(request: ModelRequest, messages: Sequence[Message]) -> int:

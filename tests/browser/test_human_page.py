@@ -87,6 +87,7 @@ REQUEST = ModelRequest(
     tools=(SNAPSHOT, SUBMIT),
     submit_tool="submit_action",
     step=3,
+    total_steps=9,
     state=STATE,
 )
 LOOKED_UP = replace(
@@ -165,7 +166,7 @@ def leave(tab: Any, game: Game) -> None:
 
 def order(tab: Any, **fields: str) -> None:
     """Fill a row of the ticket."""
-    tab.click("button:has-text('Add to orders')")
+    tab.click("button:has-text('Add order')")
     for name, value in fields.items():
         if name == "side":
             tab.select_option(f".row [name={name}]", value)
@@ -187,15 +188,15 @@ def test_a_day_is_readable_and_reachable_on_every_screen(
 ) -> None:
     game, tab = play(session, page, LOOKED_UP, width=width, color_scheme=scheme)
 
-    assert tab.title() == "Step 4 · day_+3 – ktdeval"
+    assert tab.title() == "Step 4 of 9 · day_+3 – ktdeval"
+    assert tab.evaluate("document.querySelector('progress').value / 9") == pytest.approx(3 / 9)
     assert tab.evaluate("location.pathname") == "/"  # without the token
     assert is_shown(tab, "asset_7")
     assert is_shown(tab, MARKUP)  # as text
-    assert (
-        tab.evaluate("document.querySelector('svg path').getAttribute('d').split('L').length") == 20
-    )
+    wait_until(tab, "document.querySelector('.chart-plot svg')")
+    assert tab.evaluate("document.querySelectorAll('.chart-plot .mark-symbol path').length") == 20
     assert not scrolls_sideways(tab)
-    tab.click("button:has-text('Add to orders')")
+    tab.click("button:has-text('Add order')")
     tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     assert axe_violations(tab) == []
 
@@ -206,10 +207,10 @@ def test_a_day_is_readable_and_reachable_on_every_screen(
 def test_research_then_a_ticket_become_the_acts_of_a_run(session: Reader, page: PageDesk) -> None:
     game, tab = play(session, page, REQUEST, LOOKED_UP)
 
-    tab.click("summary:has-text('snapshot')")
+    tab.click("summary:has-text('Snapshot')")
     tab.fill("details[open] input[name=stock_id]", "asset_7")
-    tab.click("button:has-text('Ask snapshot')")
-    wait_until(tab, "document.querySelector('svg path')")
+    tab.click("button:has-text('Look up')")
+    wait_until(tab, "document.querySelector('.chart-plot svg')")
     order(tab, stock_id="asset_7", side="BUY", target_weight="5 %", reason="it rises")
     tab.fill("[name=overall_reason]", "one purchase")
     tab.click("button:has-text('Submit')")
@@ -233,7 +234,13 @@ def test_what_is_wrong_in_a_form_is_told_beside_it_and_nothing_is_sent(
     tab.click("button:has-text('Submit')")
     wait_until(tab, "[...document.querySelectorAll('.problem')].some(one => !one.hidden)")
 
-    assert is_shown(tab, "orders, row 1: target_weight: 0.5 is greater than the maximum of 0.1")
+    assert is_shown(
+        tab, "Order 1, Target share of the account: 0.5 is greater than the maximum of 0.1"
+    )
+    assert tab.evaluate("document.activeElement.name") == "target_weight"
+    assert tab.get_attribute("[aria-invalid]", "name") == "target_weight"
+    tab.fill(".row [name=target_weight]", "0.05")
+    assert tab.query_selector("[aria-invalid]") is None
     assert game.acts == []
     leave(tab, game)
 
@@ -250,12 +257,41 @@ def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
 
     assert is_shown(tab, "orders[0]: no stock has this label")
     assert tab.input_value(".row [name=stock_id]") == "asset_0"
-    tab.click("button:has-text('Remove orders 1')")
+    tab.click("button:has-text('Remove order 1')")
     tab.click("button:has-text('Hold')")
 
     assert game.done()[1] == Called(
         "submit_action", '{"orders": [], "overall_reason": "one purchase"}'
     )
+
+
+def test_the_account_is_drawn_from_the_first_step_that_the_page_showed(
+    session: Reader, page: PageDesk
+) -> None:
+    """A page that is loaded again has the same chart; a step has one number, from 1."""
+
+    def at_step(step: int, result: float) -> ModelRequest:
+        state = state_of_values(
+            {"day": f"day_+{step}", "performance": {"portfolio_return_pct": result}}
+        )
+        text = f"Day day_+{step} has closed (step {step}).\n\n```json\n{state.text}\n```"
+        return replace(REQUEST, messages=(Message("user", text),), step=step, state=state)
+
+    game, tab = play(session, page, at_step(0, 0.0), at_step(1, -1.5), at_step(2, 2.5))
+    for step in (2, 3):
+        tab.fill("[name=overall_reason]", "nothing to do")
+        tab.click("button:has-text('Hold')")
+        wait_until(tab, f"document.title.startsWith('Step {step} of 9')")
+
+    tab.reload()
+    wait_until(tab, "document.querySelector('.chart-plot svg')")
+    tab.click("[aria-label='Table of the figures: Your account so far']")
+
+    cells = "[...document.querySelectorAll('.chart-table td')].map(one => one.textContent)"
+    assert tab.evaluate(cells) == ["1", "0.0000", "2", "−1.5000", "3", "2.5000"]
+    assert is_shown(tab, "Day day_+2 has closed.")
+    assert "(step" not in tab.inner_text("body")
+    leave(tab, game)
 
 
 @pytest.mark.exhaustive

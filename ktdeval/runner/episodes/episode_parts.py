@@ -102,6 +102,7 @@ class StepwiseEpisode(Generic[Parts]):
             seed=spec.call_seed,
             chance_seed=spec.chance_seed,
             name=spec.model,
+            total_steps=self.total_steps,
             further=session_models(spec, parts.model, parts.further),
             outside=parts.outside,
         )

@@ -6,162 +6,293 @@
 (() => {
   const {el, byId, replace, section, details, button, field} = kt;
   const AGAIN_MS = 1000;
+  const UNITS = {pct: "%", cny: "CNY", usd: "USD", bps: "bp"}; // ends of names
+  const WORDS = {
+    account: "Your account",
+    positions: "Your holdings",
+    performance: "Result so far",
+    last_step: "What became of your last orders",
+    constraints: "Limits and costs",
+    day: "Today is called",
+    stock_id: "Stock",
+    asset_id: "Asset",
+    nav: "Net asset value",
+    nav_cny: "Net asset value, CNY",
+    cash_weight: "Cash, as a share of the account",
+    max_weight: "Largest position, as a share of the account",
+    target_weight: "Target share of the account",
+    portfolio_return_pct: "Your account, %",
+    benchmark_return_pct: "Benchmark, %",
+    benchmark_return_1d_pct: "Benchmark on this day, %",
+    reason: "Why",
+    overall_reason: "Why, for the whole decision",
+  };
+  const VALUES = {decided_by: {model: "you"}};
+  const FOLDED = ["constraints"]; // sections that are the same on every day
+  const NAMED = ["stock_id", "asset_id", "symbol"]; // columns whose cells an order can name
+  const LONG = 300; // letters of a fact that is folded
+  const CHART = 150; // pixels
+  const NAMES = "known-names"; // id of the list of what orders can name
   let version = -1;
   let step = null;
   let drafts = {}; // texts of the ticket, kept until the step is over
   const openTools = new Set();
 
-  // -- what is shown
-
-  function lineFigure({title, values}) {
-    const size = {width: 320, height: 120};
-    const [low, high] = kt.drawing.ends(values);
-    const room = 0.06 * (high - low || Math.abs(high) || 1);
-    const ends = [low - room, high + room];
-    const margin = {left: 52, right: 8, top: 8, bottom: 8};
-    const scale = kt.drawing.scale({...size, margin, ends, span: [0, values.length - 1]});
-    const say = (value) => value.toLocaleString("en-US", {maximumFractionDigits: 4});
-    return el(
-      "figure",
-      {},
-      el("figcaption", {}, `${title}, ${values.length} days, the latest at the right`),
-      kt.drawing.picture(
-        {...size, label: `${title}: from ${say(values[0])} to ${say(values.at(-1))}`},
-        kt.drawing.valueAxis(scale, ends, {most: 4, say}).flat(),
-        kt.svg("path", {d: kt.drawing.line(values, scale.x, scale.y)}),
-      ),
-    );
+  /** A name of the request in words: "buy_fee_bps" is "Buy fee, bp". */
+  function label(name) {
+    if (Object.hasOwn(WORDS, name)) return WORDS[name];
+    const parts = name.split("_");
+    const unit = parts.length > 1 && UNITS[parts.at(-1)];
+    const words = (unit ? parts.slice(0, -1) : parts).join(" ");
+    const first = words.charAt(0).toUpperCase() + words.slice(1);
+    return unit ? `${first}, ${unit}` : first;
   }
+
+  const titleOf = (title) => title.split(" · ").map(label).join(" · ");
+
+  // -- charts
+
+  /** Lines over numbers of steps or days. rows: [[x, …one value a name]]. */
+  function chart(rows, names, {title, description, x}) {
+    const values = rows.flatMap(([at, ...given]) =>
+      given.map((value, place) => ({at, value, name: names[place]})).filter((row) => kt.known(row.value)),
+    );
+    const spec = ({colors}) => ({
+      height: CHART,
+      data: {values},
+      mark: {type: "line", point: rows.length < 30, tooltip: true},
+      encoding: {
+        x: {
+          field: "at",
+          type: "quantitative",
+          scale: {zero: false, nice: false},
+          axis: {title: x, tickMinStep: 1, format: "d"},
+        },
+        y: {field: "value", type: "quantitative", scale: {zero: false}, axis: {title: null}},
+        color: {
+          field: "name",
+          type: "nominal",
+          scale: {domain: names, range: colors},
+          legend: names.length > 1 ? {} : null,
+        },
+      },
+    });
+    const place = el("div", {});
+    const columns = [[x, ""], ...names.map((name) => [name, ""])];
+    const table = rows.map(([at, ...given]) => [String(at), ...given]);
+    kt.charts.draw(place, spec, {title, description, columns, rows: table, height: CHART + 60});
+    return place;
+  }
+
+  function worthChart(path) {
+    if (path.length < 2) return null;
+    const figures = Object.keys(path[0][1]);
+    const rows = path.map(([at, worth]) => [at, ...figures.map((name) => worth[name] ?? null)]);
+    return chart(rows, figures.map(label), {
+      title: "Your account so far",
+      description: `at steps ${path[0][0]} to ${path.at(-1)[0]}`,
+      x: "step",
+    });
+  }
+
+  /** Closes of a table: of several names as the change since their first day. */
+  function closesChart(lines) {
+    const [{title, values}] = lines;
+    const most = Math.max(...lines.map((line) => line.values.length));
+    const isOne = lines.length === 1;
+    const shown = lines.map((line) =>
+      isOne ? line.values : line.values.map((value) => 100 * (value / line.values[0] - 1)),
+    );
+    const rows = Array.from({length: most}, (_, back) => {
+      const at = back + 1 - most; // all lines end today
+      return [at, ...shown.map((line) => line.at(line.length - 1 + at) ?? null)];
+    });
+    rows.forEach((row, back) => {
+      shown.forEach((line, place) => {
+        if (most - back > line.length) row[place + 1] = null;
+      });
+    });
+    return chart(rows, lines.map((line) => line.title), {
+      title: isOne ? `${title}: ${values.length} days` : "Closes: change since the first day shown, %",
+      description: "the latest at the right",
+      x: "days before the latest",
+    });
+  }
+
+  // -- what is shown
 
   const isFigure = (text) => text === "–" || /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?$/i.test(text);
 
   function tableOf({title, columns, rows, lines}) {
     if (!rows.length) return el("p.quiet", {}, "none");
-    const head = columns.map((text, place) => ({
-      text,
+    const head = columns.map((name, place) => ({
+      text: label(name),
       n: place > 0 && rows.every((row) => isFigure(row[place])),
     }));
     return [
-      kt.table.plain({caption: title || "table", head, rows}),
-      lines.length ? el("div.lines", {}, lines.map(lineFigure)) : null,
+      lines.length ? closesChart(lines) : null,
+      kt.table.plain({caption: title ? titleOf(title) : "table", head, rows}),
     ];
   }
 
-  const sectionsOf = (sections) =>
-    sections.map(({title, facts, tables}) => [
-      title ? el("h3", {}, title) : null,
-      facts.every(([name]) => name === "")
-        ? facts.map(([, value]) => el("p.words", {}, value))
-        : kt.facts(facts),
+  function sectionOf({title, facts, tables}) {
+    const isLong = ([name, value]) => name && value.length > LONG;
+    const short = facts.filter((fact) => !isLong(fact));
+    return [
+      title ? el("h3", {}, titleOf(title)) : null,
+      short.every(([name]) => name === "")
+        ? short.map(([, value]) => el("p.words", {}, value))
+        : kt.facts(short.map(([name, value]) => [label(name), VALUES[name]?.[value] || value])),
+      facts.filter(isLong).map(([name, value]) => details(label(name), el("p.words", {}, value))),
       tables.map(tableOf),
-    ]);
+    ];
+  }
 
   const resultOf = ({tool, arguments: given, sections}, place, all) => {
-    const fold = details(`${tool} ${given}`, sectionsOf(sections));
+    const fold = details(`${label(tool)} ${given}`, sections.map(sectionOf));
     fold.open = place === all.length - 1;
     return fold;
   };
+
+  /** Names in the tables on the page, for the fields that take one. */
+  function knownNames(moment) {
+    const names = new Set();
+    for (const {facts, tables} of [moment, ...moment.results].flatMap(({sections}) => sections)) {
+      const listed = facts.filter(([name]) => name === "universe");
+      listed.flatMap(([, value]) => value.split(", ")).forEach((name) => names.add(name));
+      for (const {columns, rows} of tables) {
+        const place = columns.findIndex((name) => NAMED.includes(name));
+        if (place >= 0) rows.forEach((row) => names.add(row[place]));
+      }
+    }
+    return el("datalist", {id: NAMES}, [...names].map((value) => el("option", {value})));
+  }
 
   // -- forms
 
   let numbers = 0;
 
-  function control({name, hint, choices, is_long: isLong, required}, texts) {
+  function control({name, hint, choices, is_text: isText, required}, texts, place) {
     numbers += 1;
     const about = `hint-${numbers}`;
     const given = texts[name] || "";
     const set = () => {
       texts[name] = input.value;
+      input.removeAttribute("aria-invalid");
+      replace(said);
     };
-    const attributes = {name, "aria-describedby": about, "aria-required": required, input: set};
+    const attributes = {
+      name,
+      "data-place": [...place, name].join(" "),
+      "aria-describedby": about,
+      required,
+      input: set,
+    };
     let input;
     if (choices.length) {
       const options = ["", ...choices].map((word) =>
-        el("option", {value: word, selected: word === given}, word),
+        el("option", {value: word, selected: word === given}, word || "choose …"),
       );
       input = el("select", {...attributes, change: set}, options);
-    } else if (isLong && name.includes("reason")) {
+    } else if (isText && name.includes("reason")) {
       input = el("textarea", {...attributes, rows: "2"});
       input.value = given;
     } else {
-      input = el("input", {...attributes, type: "text", autocomplete: "off", spellcheck: "false"});
+      const list = NAMED.includes(name) ? NAMES : null;
+      input = el("input", {...attributes, type: "text", autocomplete: "off", spellcheck: "false", list});
       input.value = given;
     }
-    return el("div", {}, field(name, input), el("div.hint", {id: about}, hint));
+    const said = el("div.wrong", {});
+    const title = required ? label(name) : `${label(name)} (may be empty)`;
+    return el("div", {}, field(title, input), el("div.hint", {id: about}, said, hint));
   }
 
   /** A form; `draft` is {fields: {name: text}, rows: {name: [{name: text}]}}, and is kept up. */
-  function formOf(tool, draft, onSend, buttons) {
+  function formOf(tool, draft, buttons) {
     const problem = el("div.problem", {role: "alert", hidden: true});
+    const submit = () => act({tool: tool.name, ...draft}, problem);
     const form = el("form.form", {
       submit: (event) => {
         event.preventDefault();
-        onSend(draft, problem);
+        submit();
       },
     });
     const draw = () => {
       replace(
         form,
         tool.rows.map((rows) => rowsOf(rows, draft.rows, draw)),
-        tool.fields.map((one) => control(one, draft.fields)),
+        tool.fields.map((one) => control(one, draft.fields, [])),
         problem,
-        el("div.buttons", {}, buttons(draft, problem)),
+        el("div.buttons", {}, buttons(submit)),
       );
     };
     draw();
     return form;
   }
 
+  /** One word for an entry of a list: "order" of "orders". */
+  const singular = (name) => kt.words(name).replace(/s$/, "");
+
   function rowsOf({name, about, choices, fields}, all, draw) {
     all[name] = all[name] || [];
-    const one = choices.length ? `; fill one of ${choices.join(", ")}` : "";
+    const change = (act) => () => {
+      act();
+      draw();
+    };
+    const row = (texts, place) =>
+      el(
+        "fieldset.row",
+        {},
+        el("legend", {}, `${label(singular(name))} ${place + 1}`),
+        fields
+          .filter((each) => !choices.includes(each.name) || each.name === chosenOf(texts, choices))
+          .map((each) => {
+            const at = [name, place + 1];
+            if (!choices.includes(each.name)) return control(each, texts, at);
+            return [amountChoice(texts, choices, draw), control({...each, required: true}, texts, at)];
+          }),
+        el(
+          "div.buttons",
+          {},
+          button(`Remove ${singular(name)} ${place + 1}`, change(() => all[name].splice(place, 1)), {
+            class: "small",
+          }),
+        ),
+      );
     return el(
       "div.form",
       {},
-      el("div", {}, el("strong", {}, name), el("span.hint", {}, ` ${about}${one}`)),
-      all[name].map((texts, place) =>
-        el(
-          "fieldset.row",
-          {},
-          el("legend", {}, `${name} ${place + 1}`),
-          fields.map((each) => control(each, texts)),
-          el(
-            "div.buttons",
-            {},
-            button(
-              `Remove ${name} ${place + 1}`,
-              () => {
-                all[name].splice(place, 1);
-                draw();
-              },
-              {class: "small"},
-            ),
-          ),
-        ),
-      ),
-      button(
-        `Add to ${name}`,
-        () => {
-          all[name].push({});
-          draw();
-        },
-        {class: "small"},
-      ),
+      el("div.hint", {}, about),
+      all[name].map(row),
+      button(`Add ${singular(name)}`, change(() => all[name].push({})), {class: "small"}),
     );
+  }
+
+  // of fields that exclude each other, one is on the page
+
+  const chosenOf = (texts, choices) => choices.find((name) => Object.hasOwn(texts, name)) || choices[0];
+
+  function amountChoice(texts, choices, draw) {
+    const {element, set} = kt.controls.choice({
+      label: "Amount by",
+      options: choices.map((name) => [name, label(name)]),
+      onChange: (chosen) => {
+        choices.forEach((name) => delete texts[name]);
+        texts[chosen] = "";
+        draw();
+      },
+    });
+    set(chosenOf(texts, choices));
+    return element;
   }
 
   const send = (text) => el("button.small", {type: "submit"}, text);
 
   function toolForm(tool) {
     const fold = details(
-      tool.name,
+      label(tool.name),
       el("p.words.quiet", {}, tool.about),
-      formOf(
-        tool,
-        {fields: {}, rows: {}},
-        (draft, problem) => act({tool: tool.name, ...draft}, problem),
-        () => send(`Ask ${tool.name}`),
-      ),
+      formOf(tool, {fields: {}, rows: {}}, () => send("Look up")),
     );
     fold.open = openTools.has(tool.name);
     fold.addEventListener("toggle", () =>
@@ -171,25 +302,26 @@
   }
 
   function ticket(tool) {
-    drafts[tool.name] = drafts[tool.name] || {fields: {}, rows: {}};
-    const hold = (draft, problem) => {
+    const draft = (drafts[tool.name] ||= {fields: {}, rows: {}});
+    const hold = (submit) => () => {
       draft.rows = {};
-      act({tool: tool.name, ...draft}, problem);
+      submit();
     };
-    return [
-      el("p.quiet", {}, tool.about),
-      formOf(
-        tool,
-        drafts[tool.name],
-        (draft, problem) => act({tool: tool.name, ...draft}, problem),
-        (draft, problem) => [
-          send("Submit"),
-          tool.rows.length
-            ? button("Hold: submit no row", () => hold(draft, problem), {class: "small"})
-            : null,
-        ],
+    const hasRows = tool.rows.length > 0;
+    const [what] = hasRows ? tool.rows.map(({name}) => kt.words(name)) : ["answer"];
+    return section(
+      `Your ${what}`,
+      el(
+        "p.quiet",
+        {},
+        hasRows ? `Add what you want to change, or hold: without ${what} all stays as it is. ` : null,
+        "What is accepted is final for this step. What breaks a rule comes back, to be corrected.",
       ),
-    ];
+      formOf(tool, draft, (submit) => [
+        send(`Submit ${what}`),
+        hasRows ? button("Hold: change nothing", hold(submit), {class: "small"}) : null,
+      ]),
+    );
   }
 
   function wordsForm() {
@@ -211,6 +343,36 @@
 
   // -- the moment
 
+  function progress({step: at, steps}) {
+    if (at === null || !steps) return null;
+    return el("progress", {max: steps, value: at, "aria-label": `${at} of ${steps} steps done`});
+  }
+
+  /** What is asked: in full without figures, else its first words, and the request in a fold. */
+  function asked({task, rules, sections}) {
+    if (!sections.length) return [el("p.words", {}, task), rules ? details("Rules", el("p.words", {}, rules)) : null];
+    const [first] = task.split("\n\n");
+    return [
+      el("p.words", {}, first),
+      details(
+        "Rules, and the request in its own words",
+        el("p.quiet", {}, "A model is sent the same words."),
+        el("p.words", {}, rules),
+        el("p.words", {}, task),
+      ),
+    ];
+  }
+
+  function figures({sections, path}) {
+    const isFolded = ({title}) => FOLDED.includes(title.split(" · ")[0]);
+    const folded = sections.filter(isFolded);
+    return [
+      worthChart(path),
+      sections.filter((one) => !isFolded(one)).map(sectionOf),
+      folded.length ? details(label(FOLDED[0]), folded.map(sectionOf)) : null,
+    ];
+  }
+
   function draw(moment) {
     if (moment.step !== step) {
       step = moment.step;
@@ -219,35 +381,31 @@
       window.scrollTo(0, 0);
     }
     replace(byId("title"), moment.title);
+    replace(byId("progress"), progress(moment));
     document.title = `${moment.title} – ktdeval`;
     const problems = moment.notes.slice(-1).map((note) => el("p.problem", {role: "alert"}, note));
     const left = el(
       "div",
       {},
       problems,
-      section(
-        "The day",
-        moment.task ? el("p.words", {}, moment.task) : null,
-        sectionsOf(moment.sections),
-      ),
+      section("What you know today", asked(moment), figures(moment)),
       moment.results.length
         ? section("Looked up in this step", moment.results.map(resultOf))
         : null,
-      moment.rules ? section("Rules", details("Read the rules", el("p.words", {}, moment.rules))) : null,
     );
     const right = el(
       "div",
       {},
-      moment.submit ? section("Ticket", ticket(moment.submit)) : null,
-      moment.tools.length ? section("Research", moment.tools.map(toolForm)) : null,
-      moment.wants_text ? section("Answer", wordsForm()) : null,
+      moment.submit ? ticket(moment.submit) : null,
+      moment.tools.length ? section("Look something up", moment.tools.map(toolForm)) : null,
+      moment.wants_text ? section("Your answer", wordsForm()) : null,
       section(
         "Leave",
-        el("p.quiet", {}, "Finished days are kept; the same command goes on at this one."),
+        el("p.quiet", {}, "Finished steps are kept; the same command goes on at this one."),
         button("Leave the run", () => act({leave: true}, null), {class: "small"}),
       ),
     );
-    replace(byId("content"), el("div.desk", {}, left, right));
+    replace(byId("content"), el("div.desk", {}, left, right), knownNames(moment));
     byId("content").removeAttribute("aria-busy");
   }
 
@@ -258,6 +416,7 @@
 
   function end(text) {
     replace(byId("title"), "ktdeval");
+    replace(byId("progress"));
     replace(byId("content"), el("p", {}, text));
     byId("content").removeAttribute("aria-busy");
     document.body.dataset.over = "true";
@@ -278,12 +437,29 @@
       return;
     }
     if (answer.ok) return;
-    const said = (await answer.json()).problem;
-    if (problem && answer.status === 422) {
-      replace(problem, said);
-      problem.hidden = false;
+    const {problem: told, place = [], at_field: atField} = await answer.json();
+    if (!problem || answer.status !== 422) {
+      kt.notice(told);
+      return;
+    }
+    replace(problem, sentence(place, atField));
+    problem.hidden = false;
+    const wrong = problem.closest("form").querySelector(`[data-place="${place.join(" ")}"]`);
+    if (!wrong) {
       problem.scrollIntoView({block: "nearest"});
-    } else kt.notice(said);
+      return;
+    }
+    wrong.setAttribute("aria-invalid", "true");
+    replace(byId(wrong.getAttribute("aria-describedby")).firstChild, atField);
+    wrong.focus();
+  }
+
+  /** A problem with the words of the page: "Order 1, Why: is missing". */
+  function sentence(place, problem) {
+    const words = place.map((part, at) => (at ? part : label(place.length > 1 ? singular(part) : part)));
+    if (words.length > 2) words[2] = label(place[2]);
+    const where = words.length > 1 ? [`${words[0]} ${words[1]}`, ...words.slice(2)] : words;
+    return [where.join(", "), problem].filter(Boolean).join(": ");
   }
 
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -306,7 +482,7 @@
         if (now.version !== version) {
           version = now.version;
           if (now.moment) draw(now.moment);
-          else wait("The run goes on …");
+          else wait("The run goes on; the next step comes by itself …");
         }
       } catch {
         failures += 1;

@@ -208,10 +208,10 @@ def test_a_form_that_is_not_filled_is_told_and_the_run_waits_on(
     asked = Asked(page)
     version = version_of(browser)
 
-    assert browser.act({"version": version, "tool": "submit_answer", **sent}) == (
-        422,
-        {"problem": problem},
-    )
+    status, told = browser.act({"version": version, "tool": "submit_answer", **sent})
+    assert (status, told["problem"]) == (422, problem)
+    # of a field, where it is and what the page writes beside it
+    assert problem == ": ".join([*told["place"], told["at_field"]])
 
     browser.act({"version": version, "leave": True})
     assert asked.done().act is None

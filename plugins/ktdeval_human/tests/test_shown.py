@@ -9,6 +9,7 @@ import pytest
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
+from ktdeval.values import JsonValue
 from ktdeval_human.shown import DrawnLine, Section, ShownTable, cell, show_request, table_of
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
@@ -24,12 +25,13 @@ STATE = state_of_values(
         },
     }
 )
-QUESTION = Message("user", f"Day three.\n\n```json\n{STATE.text}\n```\n\nDecide.")
+QUESTION = Message("user", f"Day three (step 3).\n\n```json\n{STATE.text}\n```\n\nDecide.")
 REQUEST = ModelRequest(
     (Message("system", "Rules hold."), QUESTION),
     tools=(SCREEN, SUBMIT),
     submit_tool="submit_action",
     step=3,
+    total_steps=9,
     state=STATE,
 )
 
@@ -41,8 +43,8 @@ def after(*messages: Message, **changes: object) -> ModelRequest:
 def test_a_day_is_facts_and_tables_beside_the_words() -> None:
     moment = show_request(REQUEST)
 
-    assert (moment.title, moment.rules) == ("Step 4 · day_+3", "Rules hold.")
-    assert moment.task == "Day three.\n\nDecide."
+    assert (moment.title, moment.rules) == ("Step 4 of 9 · day_+3", "Rules hold.")
+    assert moment.task == "Day three.\n\nDecide."  # without the prompt's number, which is from 0
     assert moment.sections == (
         Section("", facts=(("day", "day_+3"),)),
         Section("account", facts=(("cash", "12,500.50"), ("is_open", "yes"), ("note", "–"))),
@@ -73,6 +75,30 @@ def test_everything_shown_is_in_the_request() -> None:
     (table,) = moment.sections[-1].tables
     assert {text for row in table.rows for text in row} == values
     assert {cell(value) for line in table.lines for value in line.values} <= values
+
+
+@pytest.mark.parametrize(
+    ("sections", "worth"),
+    [
+        (
+            {"performance": {"portfolio_return_pct": 1.5, "benchmark_return_pct": -0.25}},
+            {"portfolio_return_pct": 1.5, "benchmark_return_pct": -0.25},
+        ),
+        (
+            {"performance": {"portfolio_return_pct": 1.5, "benchmark_return_pct": None}},
+            {"portfolio_return_pct": 1.5},
+        ),
+        ({"account": {"nav_cny": 12500.5}}, {"nav": 12500.5}),
+        ({"account": {"cash_weight": 1.0}}, {}),
+    ],
+)
+def test_worth_of_the_account_is_that_of_the_state(
+    sections: dict[str, JsonValue], worth: dict[str, float]
+) -> None:
+    state = state_of_values(sections)
+    request = replace(REQUEST, messages=(Message("user", state.text),), state=state)
+
+    assert show_request(request).worth == worth
 
 
 def test_results_are_of_research_and_notes_of_submissions() -> None:

@@ -119,6 +119,7 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
         "chance",
         "state",
         "step",
+        "total_steps",
         "listener",
         "run_params",  # of what `own` replaced it is part of the key
     }

@@ -51,6 +51,7 @@ from ktdeval_view.episode_records import (
     read_episode,
 )
 from ktdeval_view.market_facts import TrueNames, find_names
+from ktdeval_view.pair_pages import PAIR, PairedEpisode, make_pair_page, pair_episode
 from ktdeval_view.sample_pages import (
     SampleRecords,
     is_scoring,
@@ -208,6 +209,7 @@ class _Episodes:
     pages: dict[str, Path] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     entries: dict[str, JsonValue] = field(default_factory=dict)  #: figures for the index
+    pairs: list[PairedEpisode] = field(default_factory=list)  #: in the order of windows
     sizes: list[int] = field(default_factory=list)  #: bytes of each file
 
 
@@ -290,7 +292,12 @@ class RunView:
         if self._has_index:
             first = out / INDEX
             links = done.sheets.links(written)
-            index = make_index_page(self._run, self._market, entries, links, self._redactor)
+            pair = ""
+            if len(done.pairs) > 1:
+                pair = PAIR
+                text = make_pair_page(self._run, done.pairs, self._redactor)
+                size += _write_page(fresh / PAIR, text)
+            index = make_index_page(self._run, self._market, entries, links, pair, self._redactor)
             size += _write_page(fresh / INDEX, index)
 
         redacted = [self._redactor.text(problem) for problem in problems]
@@ -332,6 +339,8 @@ class RunView:
 
             if isinstance(records, EpisodeRecords):
                 done.sheets.add(records, path.name if has_page else "")
+                if has_page:
+                    done.pairs.append(pair_episode(records, path.name))
 
             done.entries[spec.id] = self._entry(records, path.name if has_page else None)
 

@@ -44,6 +44,7 @@ _SCRIPTS = (
     "orders.js",
     "paths.js",
     "stock.js",
+    "trades.js",
     "memory.js",
     "day.js",
     "main.js",
@@ -104,7 +105,7 @@ def episode_data(
     lines = [dumps_canonical(redactor.value(day)) for day in days]
     head: dict[str, JsonValue] = {
         **_episode_facts(records, around),
-        "rows": _day_rows(records),
+        "rows": day_rows(records),
         "names": _identities(around.names),
     }
     paths = stock_paths(records, around.names)
@@ -194,8 +195,8 @@ def _levels(
     return benchmark_levels(records.ledger, market)
 
 
-def _day_rows(records: EpisodeRecords) -> list[JsonValue]:
-    """Return a row for each day, with what the list, the plot and the filter need."""
+def day_rows(records: EpisodeRecords) -> list[JsonValue]:
+    """Return a row for each day, with what lists, plots and filters need."""
     ledger = records.ledger
     rows: list[JsonValue] = []
     for step in records.steps:
@@ -203,20 +204,24 @@ def _day_rows(records: EpisodeRecords) -> list[JsonValue]:
         row["nav"] = step.nav_minor / ledger.minor_per_unit
         row["cash"] = step.cash_minor / ledger.minor_per_unit
         row["orders"] = [_order_row(ledger, order) for order in step.orders]
+        if step.carried:
+            row["carried"] = [_order_row(ledger, order) for order in step.carried]
         rows.append(row)
 
     return rows
 
 
 def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
-    """Return stock, side, status, filled shares and price of an order."""
+    """Return stock, side, status, filled shares, price, value and cost of an order."""
     ticks, steps, _ = ledger.scale(order.code)
     filled: float = order.filled_shares  # whole shares stay integers in the page
     if steps > 1:
         filled = order.filled_shares / steps
 
     stock = order.code or order.stock_id
-    return [stock, order.side, order.status, filled, order.price_ticks / ticks]
+    value = order.notional_minor / ledger.minor_per_unit
+    cost = order.fee_minor / ledger.minor_per_unit
+    return [stock, order.side, order.status, filled, order.price_ticks / ticks, value, cost]
 
 
 def _day_details(
@@ -360,10 +365,11 @@ def make_index_page(
     market: MarketSnapshot | None,
     entries: Sequence[JsonValue],
     sheets: Mapping[str, str],
+    pair: str,
     redactor: EnvironmentRedactor,
 ) -> str:
     """Return the page as HTML, with a line for each episode of the run. `sheets`: file name of each
-    task's tear sheet.
+    task's tear sheet; `pair`: of the page of two episodes, empty without one.
     """
     first = run.manifest.specs[0]
     name = run.path.resolve().name
@@ -377,6 +383,7 @@ def make_index_page(
         "capacity": capacity_lines(run.path),
         "episodes": entries,
         "sheets": [[task, page] for task, page in sheets.items()],
+        "pair": pair,
     }
     if market is not None:
         head["market"] = market.meta.name

@@ -4,6 +4,7 @@ all that was said is there.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import itertools
 import json
@@ -165,6 +166,88 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
 
     assert boxes
     assert tab.evaluate("document.querySelector('#said').getAttribute('role')") == "status"
+
+
+# -- all trades
+
+
+def fills_of(page: Path) -> list[list[str]]:
+    """Trades of an episode by its records: day, date, stock, side, shares."""
+    fills = []
+    for number, day in enumerate(days_of(page)):
+        step = day["step"]
+        for order in step["orders"]:
+            if order["filled_shares"]:
+                trade = [number, step["filled_on"], order["code"], order["side"]]
+                fills.append([*map(str, trade), str(order["filled_shares"])])
+
+    return fills
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_trades_of_an_episode_are_one_table_that_narrows_and_is_saved(
+    session: Reader, runs_folder: Path, width: int, scheme: str
+) -> None:
+    (page,) = pages(runs_folder / "bright" / "view")
+    tab = open_day(session, page, "day=0", width=width, color_scheme=scheme)
+    expected = not_empty(fills_of(page))
+
+    tab.click("#all-trades")
+    assert tab.inner_text("#trade-matches") == f"{len(expected)} rows"
+    assert axe_violations(tab) == []
+    with tab.expect_download() as saving:
+        tab.click("#trade-csv")
+    saved = list(csv.DictReader(Path(saving.value.path()).read_text().splitlines()))
+    names = ("day", "date", "stock", "side", "shares")
+    assert [[row[name] for name in names] for row in saved] == expected
+    assert all(float(row["value_CNY"]) > 0 for row in saved)
+
+    stock = expected[0][2]
+    tab.fill("#trade-search", f"{stock} buy")
+    bought = [trade for trade in expected if trade[2:4] == [stock, "BUY"]]
+    shown = (
+        "[...document.querySelectorAll('#trade-list tbody tr')].map(row => row.cells[1].innerText)"
+    )
+    assert tab.evaluate(shown) == [date for _, date, *_ in bought]
+
+    tab.click("#trade-list tbody a")
+    wait_for_day(tab, int(bought[0][0]))
+    assert not tab.evaluate("document.querySelector('#trades').open")
+
+
+# -- two episodes
+
+
+def orders_by_day(page: Path) -> dict[str, set[tuple[str, str]]]:
+    """Side and stock of each day's orders, by the day of the fills."""
+    rows = head_of(page)["rows"]
+    return {row["filled_on"]: {(order[1], order[0]) for order in row["orders"]} for row in rows}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_two_episodes_stand_side_by_side_with_their_differences(
+    session: Reader, runs_folder: Path, width: int, scheme: str
+) -> None:
+    folder = runs_folder / "seeds" / "view"
+    address = (folder / "side-by-side.html").as_uri()
+    ready = "document.querySelectorAll('#pair-days tbody tr').length > 0"
+    tab = session.open(f"{address}#first=0&second=2", ready=ready, width=width, color_scheme=scheme)
+    links = tab.evaluate("[...document.querySelectorAll('#legend a')].map(link => link.href)")
+    first, second = (orders_by_day(folder / link.rsplit("/", 1)[1]) for link in links)
+    differing = [day for day in first if first[day] != second[day]]
+
+    days = "[...document.querySelectorAll('#pair-days tbody th')].map(day => day.innerText.slice(0, 10))"
+    assert tab.evaluate(days) == list(first)
+    tab.check("#differing")
+    assert tab.evaluate(days) == not_empty(differing)
+    assert f"{len(differing)} of {DAYS_IN_WINDOW} days" in tab.inner_text("#legend")
+    marked = tab.evaluate("[...document.querySelectorAll('#pair-days mark')].length")
+    assert marked >= sum(len(first[day] ^ second[day]) for day in differing)
+    assert axe_violations(tab) == []
+
+    tab.select_option("#second", "0")  # an episode beside itself
+    wait_until(tab, "document.querySelector('#pair-days tbody').children.length === 0")
+    assert tab.evaluate("location.hash") == "#first=0&second=0"
 
 
 # -- ways to a day

@@ -121,7 +121,8 @@ begin(async () => {
     " · ",
     el("a", {href: page}, head.sheets.length > 1 ? `Tear sheet of ${task}` : "Tear sheet"),
   ]);
-  replace(byId("facts"), facts.filter(Boolean).join(" · "), sheets);
+  const pair = head.pair ? [" · ", el("a", {href: head.pair}, "Two episodes side by side")] : null;
+  replace(byId("facts"), facts.filter(Boolean).join(" · "), sheets, pair);
   const problems = new Set(head.episodes.map((one) => one.problem).filter(Boolean));
   replace(
     byId("notes"),

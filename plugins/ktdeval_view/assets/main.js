@@ -20,6 +20,7 @@ class EpisodeView {
     this.list = new DayList(this.rows, head.initial_cash, this.names, this.pieces);
     this.panel = new DayPanel(this);
     this.stocks = new StockBox(this);
+    this.trades = new TradeBox(this);
     const since = (values) => values.map((value) => value / values[0] - 1);
     this.series = {
       nav: since(navs),
@@ -213,6 +214,7 @@ function listenKeys(view) {
       byId("search").focus();
     },
     c: () => view.stocks.openAny(),
+    a: () => view.trades.open(),
     t: () => view.toggleNames(),
     v: () => view.toggle("verbatim"),
     u: () => view.toggle("unfolded"),
@@ -261,6 +263,7 @@ begin(async () => {
   byId("unfolded").addEventListener("click", () => view.toggle("unfolded"));
   byId("stocks").hidden = view.stocks.codes.length === 0;
   byId("stocks").addEventListener("click", () => view.stocks.openAny());
+  byId("all-trades").addEventListener("click", () => view.trades.open());
   byId("keys").addEventListener("click", () => byId("help").showModal());
   byId("help-close").addEventListener("click", () => byId("help").close());
   byId("bar-day").addEventListener("click", () => {

@@ -59,7 +59,9 @@ class StockChart {
   draw() {
     const {series, width} = this;
     const stripHeight = ROW_HEIGHT + (width < NARROW_CHART ? 14 : 0);
-    const weightTop = PRICE_HEIGHT + 14;
+    const room = width < NARROW_CHART ? 16 : 0; // for the name of a panel above it
+    const priceTop = 4 + room;
+    const weightTop = priceTop + PRICE_HEIGHT + 10 + room;
     const stripTop = weightTop + WEIGHT_HEIGHT + 12;
     const bottom = stripTop + series.strips.length * stripHeight;
     const chosen = this.x(series.start + series.chosen);
@@ -79,7 +81,7 @@ class StockChart {
         y: 4,
         height: bottom - 4,
       }),
-      ...this.prices(4, PRICE_HEIGHT),
+      ...this.prices(priceTop, PRICE_HEIGHT),
       ...this.weights(weightTop, WEIGHT_HEIGHT),
       ...series.strips.flatMap((strip, number) =>
         this.strip(strip, stripTop + number * stripHeight),
@@ -93,8 +95,10 @@ class StockChart {
     return valueAxis({...sides, y}, [low, high], {most, say});
   }
 
-  title(words, y) {
-    return this.width < NARROW_CHART ? null : svg("text", {x: 0, y, class: "row-name"}, words);
+  /** What a panel shows and in which unit; beside it, above it where there is no room. */
+  title(words, top) {
+    const isNarrow = this.width < NARROW_CHART;
+    return svg("text", {x: isNarrow ? this.left : 0, y: top + (isNarrow ? -4 : 14), class: "row-name"}, words);
   }
 
   prices(top, height) {
@@ -121,7 +125,7 @@ class StockChart {
       });
     });
     return [
-      this.title("price", top + 14),
+      this.title(`price, ${this.series.currency}`, top),
       ...this.axis(low - pad, high + pad, y, (value) => figure(value, digits), 4),
       svg("path", {class: "price", d: line(shown, (place) => this.x(this.first + place), y)}),
       ...marks,
@@ -143,8 +147,8 @@ class StockChart {
     });
     const digits = most < 0.02 ? 1 : 0;
     return [
-      this.title("position, share of NAV", top + 14),
-      ...this.axis(low, high, y, (value) => percent(value, digits, false), 2),
+      this.title("position, % of NAV", top),
+      ...this.axis(low, high, y, (value) => percent(value, digits, false), 3),
       svg("line", {x1: this.left, x2: this.width - this.right, y1: y(0), y2: y(0), class: "zero"}),
       svg("path", {class: "position", d: bars.join("")}),
     ];

@@ -72,6 +72,7 @@ class StockBox {
       days,
       start: values ? closes.start : 0,
       chosen,
+      currency: head.currency,
       strips: this.strips(code),
       weights: Object.hasOwn(paths.weights, code) ? paths.weights[code] : rows.map(() => 0),
       orders: orders.map(({day, order}) => ({day, side: order[1], isFilled: order[3] > 0})),

@@ -94,11 +94,12 @@ def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
 ) -> None:
     files = sorted(runs_folder.glob("*/view/*.html"))
     files = [path for path in files if not path.name.startswith("tear-sheet-")]
-    assert len(files) == 4 + 1 + 3 + 1 + 1
+    assert len(files) == 4 + 1 + 3 + 1 + 1 + 1
 
     # The page of a single episode is one file; pages of runs of several share theirs.
     for path in files:
-        if path.name == "index.html" or path.parent.parent.name in ("talk", "bright"):
+        is_one_file = path.name in ("index.html", "side-by-side.html")
+        if is_one_file or path.parent.parent.name in ("talk", "bright"):
             check_page(path)
         else:
             check_shared_page(path)

@@ -97,7 +97,7 @@ def view(runs_folder: Path, run: str, *words: object, code: int = 0) -> Any:
 
 def pages(folder: Path) -> list[Path]:
     """Pages of episodes."""
-    others = ("index.html", "tear-sheet-")
+    others = ("index.html", "side-by-side.html", "tear-sheet-")
     return sorted(path for path in folder.glob("*.html") if not path.name.startswith(others))
 
 

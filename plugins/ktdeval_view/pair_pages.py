@@ -1,0 +1,44 @@
+"""Page that shows two episodes of a run side by side, which a reader chooses among all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ktdeval.runner import RunFolder
+from ktdeval.values import JsonValue
+from ktdeval_view.document import EnvironmentRedactor, pack_value, render
+from ktdeval_view.episode_pages import day_rows
+from ktdeval_view.episode_records import EpisodeRecords, episode_label
+
+PAIR = "side-by-side.html"
+_SCRIPTS = ("base.js", "chart.js", "days.js", "orders.js", "pair.js")
+
+
+@dataclass(frozen=True)
+class PairedEpisode:
+    """What the page needs of an episode."""
+
+    label: str
+    page: str  #: file name of its page
+    days: JsonValue  #: its cash at the start, and a row for each day
+
+
+def pair_episode(records: EpisodeRecords, page: str) -> PairedEpisode:
+    """Return an episode with at least one step as the page takes it."""
+    start = float(records.ledger.nav[0])
+    days: JsonValue = {"initial_cash": start, "rows": day_rows(records)}
+    return PairedEpisode(episode_label(records.spec), page, days)
+
+
+def make_pair_page(
+    run: RunFolder, episodes: Sequence[PairedEpisode], redactor: EnvironmentRedactor
+) -> str:
+    """Return the page as HTML in one file. `episodes`: two or more."""
+    name = run.path.resolve().name
+    listed: list[JsonValue] = [{"label": one.label, "page": one.page} for one in episodes]
+    data = {"head": pack_value(redactor.value({"run": name, "episodes": listed}))}
+    for place, episode in enumerate(episodes):
+        data[f"episode-{place}"] = pack_value(redactor.value(episode.days))
+
+    return render(redactor.text(f"Side by side · {name}"), "pair.html", _SCRIPTS, data)

@@ -77,8 +77,13 @@ class FiledRegistration:
     @property
     def words(self) -> str:
         """The registration in words: `1a2b3c4d5e6f (openai/gpt-4.1 with agent react)`."""
+        return f"{self.id[:12]} ({self.system_words})"
+
+    @property
+    def system_words(self) -> str:
+        """The registered system in words: `openai/gpt-4.1 with agent react`."""
         system = self.registration.system
-        return f"{self.id[:12]} ({system.model} with agent {system.agent})"
+        return f"{system.model} with agent {system.agent}"
 
 
 @dataclass(frozen=True)

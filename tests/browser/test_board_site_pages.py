@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from contextlib import closing
 from html import unescape
 from itertools import product
@@ -132,16 +133,31 @@ def test_an_axis_names_nothing_twice_and_no_date_over_another(
 
 @pytest.mark.exhaustive
 @needs_browser
-def test_a_page_that_is_missing_has_the_sites_style_and_axe_finds_nothing(
-    chromium: Chromium, forged_site: Path
+@pytest.mark.parametrize("depth", ["", "nothing/", "nothing/so/deep/"])
+def test_a_wrong_address_at_any_depth_of_a_project_path_leads_to_the_site(
+    chromium: Chromium, forged_site: Path, tmp_path: Path, depth: str
 ) -> None:
-    """Its links begin at the host's root, which a `Reader` takes for another site."""
+    shutil.copytree(forged_site / "assets", tmp_path / "assets")
+    (tmp_path / depth).mkdir(parents=True, exist_ok=True)
+    shutil.copy(forged_site / "404.html", tmp_path / depth / "wrong.html")
+    home = chromium.address_of(tmp_path)
     with closing(chromium.new_context()) as context:
         tab = context.new_page()
-        tab.goto(f"{chromium.address_of(forged_site)}404.html")
-        assert tab.evaluate("getComputedStyle(document.body).maxWidth") == "1680px"
-        assert tab.get_by_role("link", name="first page").get_attribute("href") == "/"
+        tab.goto(f"{home}{depth}wrong.html")
+        wait_until(tab, "getComputedStyle(document.body).maxWidth === '1680px'")
+        link = tab.get_by_role("link", name="first page")
+        assert link.evaluate("link => link.href") == f"{home}index.html"
         assert axe_violations(tab) == []
+
+
+@pytest.mark.exhaustive
+@needs_browser
+def test_the_page_on_show_is_in_view_of_a_narrow_row_of_pages(session: Reader) -> None:
+    tab = session.open("about.html", width=390)
+    assert tab.evaluate("scrollY") == 0
+    box = tab.locator(".site-head [aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
 
 
 @pytest.mark.exhaustive
@@ -226,6 +242,11 @@ def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_s
 
     for erratum in read_data(forged_site, "board")["errata"]:
         assert is_shown(tab, erratum["what"])
+
+    days = {(event["date"], event["system"], event["division"]) for event in history["events"]}
+    folds = tab.locator(".days details")
+    assert 0 < folds.count() <= len(days)
+    assert folds.locator("li").count() >= folds.count()
 
     tick(tab, "Events", "erratum")
     wait_until(tab, "location.hash === '#kind=erratum'")

@@ -293,6 +293,7 @@ class Event(Value, frozen=True, kw_only=True):
     model: str | None = None
     agent: str | None = None
     division: str | None = None
+    system: str = ""  #: label of the card's or the registration's system; empty if it is not known
     text: str
 
 
@@ -326,8 +327,9 @@ def _events(board: Board) -> Iterator[Event]:
             text = f"a card that is no longer here: {erratum.effect}: {erratum.what}"
             yield Event(date=erratum.date, kind="erratum", card=erratum.card, text=text)
 
+    label_of = {entry.card.registration: labels[entry.card_id] for entry in board.entries}
     for filed in board.registrations.filed:
-        yield from _registration_events(filed)
+        yield from _registration_events(filed, label_of.get(filed.id, filed.system_words))
 
 
 def _card_events(entry: Entry, label: str) -> Iterator[Event]:
@@ -341,6 +343,7 @@ def _card_events(entry: Entry, label: str) -> Iterator[Event]:
             model=entry.model,
             agent=entry.agent,
             division=division,
+            system=label,
             text=f"{label}{text}",
         )
 
@@ -365,31 +368,24 @@ def _card_events(entry: Entry, label: str) -> Iterator[Event]:
         yield event(erratum.date, "erratum", text)
 
 
-def _registration_events(filed: FiledRegistration) -> Iterator[Event]:
+def _registration_events(filed: FiledRegistration, system: str) -> Iterator[Event]:
     """Yield the events of a registration, which have no card."""
+
+    def event(date: str, kind: str, text: str) -> Event:
+        return Event(date=date, kind=kind, division=filed.division, system=system, text=text)
+
     registration = filed.registration
-    yield Event(
-        date=registration.registered_on,
-        kind="registered",
-        division=filed.division,
-        text=f"{filed.words} was registered by {registration.submitter.name}",
-    )
+    by = registration.submitter.name
+    yield event(registration.registered_on, "registered", f"{filed.words} was registered by {by}")
+
     if filed.drawn is not None:
-        yield Event(
-            date=filed.drawn.drawn_on,
-            kind="drawn",
-            division=filed.division,
-            text=f"the key of registration {filed.words} was drawn",
-        )
+        text = f"the key of registration {filed.words} was drawn"
+        yield event(filed.drawn.drawn_on, "drawn", text)
 
     excuse = filed.excuse
     if excuse is not None:
-        yield Event(
-            date=excuse.date,
-            kind="excused",
-            division=filed.division,
-            text=f"registration {filed.words} was excused: {excuse.what}{_by(excuse.by)}",
-        )
+        text = f"registration {filed.words} was excused: {excuse.what}{_by(excuse.by)}"
+        yield event(excuse.date, "excused", text)
 
 
 def _by(maintainer: str) -> str:

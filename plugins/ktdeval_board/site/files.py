@@ -17,7 +17,14 @@ from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
 from ktdeval_board.templates import render
-from ktdeval_pages.assets import charts_script, pack, shared_script, stylesheet, vendor_files
+from ktdeval_pages.assets import (
+    charts_script,
+    pack,
+    shared_script,
+    source_hash,
+    stylesheet,
+    vendor_files,
+)
 from ktdeval_pages.page_templates import content_security_policy
 from ktdeval_pages.text_deltas import Delta
 
@@ -38,11 +45,15 @@ CONTENT_SECURITY_POLICY = content_security_policy("'self'", "'self'", "'self' da
 NO_SOURCES_POLICY = content_security_policy("'none'", "'none'", "'none'")
 """Policy of pages without scripts and styles."""
 
-_STYLES_POLICY = content_security_policy("'none'", "'self'", "'none'")
-"""Policy of a page with the site's styles alone."""
+_OWN_ASSETS = importlib.resources.files("ktdeval_board.site").joinpath("assets")
+_MISSING = "missing.js"  #: Script inside the page of a wrong address, which is at no known depth
+_MISSING_SCRIPT = _OWN_ASSETS.joinpath(_MISSING).read_text(encoding="utf-8")
+_MISSING_HASH = source_hash(_MISSING_SCRIPT)
+_MISSING_POLICY = content_security_policy(_MISSING_HASH, "'self'", "'none'")
+_SERVED_POLICY = content_security_policy(f"'self' {_MISSING_HASH}", "'self'", "'self' data:")
 
 RESPONSE_HEADERS = {
-    "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{_SERVED_POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -123,10 +134,8 @@ class SiteWriter:
             if name not in unused:
                 self.write(f"assets/{name}", content)
 
-        # A host shows it at any address, so its links can't be relative.
-        home = f"{rules.url.rstrip('/')}/" if rules.url else "/"
-        missing = render("site/404.html", rules=rules, home=home, policy=_STYLES_POLICY)
-        self.write("404.html", missing)
+        missing = {"policy": _MISSING_POLICY, "script": _MISSING_SCRIPT}
+        self.write("404.html", render("site/404.html", rules=rules, **missing))
         self.write("robots.txt", "User-agent: *\nAllow: /\n")
         self.write(".nojekyll", "")
         lines = (f"  {name}: {value}\n" for name, value in RESPONSE_HEADERS.items())
@@ -151,9 +160,8 @@ def _asset_files() -> Iterator[tuple[str, str]]:
     for name, content in vendor_files():
         yield f"vendor/{name}", content
 
-    own = importlib.resources.files("ktdeval_board.site").joinpath("assets")
-    for item in sorted(own.iterdir(), key=lambda item: item.name):
-        if item.name.endswith((".css", ".js", ".svg")):
+    for item in sorted(_OWN_ASSETS.iterdir(), key=lambda item: item.name):
+        if item.name.endswith((".css", ".js", ".svg")) and item.name != _MISSING:
             yield item.name, item.read_text(encoding="utf-8")
 
 

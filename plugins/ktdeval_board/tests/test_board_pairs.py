@@ -470,6 +470,7 @@ def test_history_tells_what_happened_in_order() -> None:
     assert events[1]["text"] == "house/first was checked: re-executed; 80 steps were executed again"
     assert events[-1]["text"] == "house/second: unranked: a late feed (the board)"
     assert events[-1]["division"] == "main"
+    assert [event["system"] for event in events] == [event["model"] or "" for event in events]
 
 
 def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
@@ -561,6 +562,7 @@ def test_history_tells_what_became_of_a_registration(
         : len(kinds)
     ]
     assert {event["division"] for event in events} == {"main"}
+    assert {event["system"] for event in events} == {"acme/one with agent react"}
 
     texts = [event["text"] for event in events]
     assert texts[0] == f"{words} was registered by A team"

@@ -271,6 +271,11 @@
     );
     replace(parts.empty, emptyWords(rows));
     replace(parts.legend, kt.legend(columns, data, board.metrics));
+    const {key} = columns.find((one) => isRanking(one.key)) || {key: division().rank_by};
+    kt.standings(parts.picture, sorted, {
+      column: data.columns.indexOf(key),
+      metric: board.metrics[key] || {title: kt.words(key), unit: ""},
+    });
   }
 
   function showMore(before, after) {
@@ -336,6 +341,7 @@
       filters: kt.choices.filters(view),
       about: el("p.lead", {}),
       verdict: el("p.verdict", {}),
+      picture: el("div.standings", {}),
       count: el("p.count", {role: "status"}),
       notes: el("div", {}),
       empty: el("div", {}),
@@ -353,6 +359,7 @@
       parts.pickers.element,
       parts.filters.element,
       parts.verdict,
+      parts.picture,
       el("div.count-row", {}, parts.count, actions()),
       parts.table.element,
       parts.empty,

@@ -148,33 +148,42 @@
     return section("Who was ahead", el("div.pickers", {}, choice.element), chart);
   }
 
-  function dayItem([date, events], titles) {
+  const chipOf = (kind) => kt.chip(...(Object.hasOwn(KINDS, kind) ? KINDS[kind] : [kind, ""]));
+
+  function eventItem(event) {
     return el(
       "li",
       {},
-      el("time", {datetime: date}, date),
-      el(
-        "ul",
-        {},
-        events.map((event) => {
-          const kind = Object.hasOwn(KINDS, event.kind) ? KINDS[event.kind] : [event.kind, ""];
-          const division = event.division ? titles.get(event.division) : "";
-          return el(
-            "li",
-            {},
-            kt.chip(...kind),
-            " ",
-            event.text,
-            division ? el("span.quiet", {}, ` · ${division}`) : null,
-            event.model ? [" ", kt.cardLink(event.card, "card")] : null,
-          );
-        }),
-      ),
+      chipOf(event.kind),
+      " ",
+      event.text,
+      event.model ? [" ", kt.cardLink(event.card, "card")] : null,
     );
   }
 
+  /** A system's events of one day in a division: one line, which opens to each of them. */
+  function systemItem(events, titles) {
+    const [{system, division}] = events;
+    const where = division ? el("span.quiet", {}, ` · ${titles.get(division)}`) : null;
+    const kinds = events.map(({kind}) => [" ", chipOf(kind)]);
+    const items = el("ul", {}, events.map(eventItem));
+    return el("li", {}, kt.details([el("strong", {}, system), where, kinds], items));
+  }
+
+  function dayItem([date, events], titles) {
+    const systems = new Map();
+    for (const event of [...events].reverse()) {
+      const key = event.system ? `${event.division}\n${event.system}` : event.text;
+      systems.set(key, [...(systems.get(key) || []), event]);
+    }
+    const items = [...systems.values()].map((own) =>
+      own[0].system ? systemItem(own, titles) : eventItem(own[0]),
+    );
+    return el("li", {}, el("time", {datetime: date}, date), el("ul", {}, items));
+  }
+
   function timeline(board, history) {
-    const titles = new Map(board.divisions.map(({id, task}) => [id, kt.words(task)]));
+    const titles = new Map(board.divisions.map(({id}) => [id, kt.words(id)]));
     const list = el("ol.days", {});
     const more = el("p.more", {});
     const said = el("p.count", {role: "status"});

@@ -175,6 +175,9 @@ Object.assign(
         event.preventDefault(); // the address holds the view and must not become "#main"
         byId("main").focus();
       });
+      // On a narrow screen the row of pages scrolls: the page on show is in view.
+      const tab = document.querySelector(".site-head [aria-current]");
+      if (tab) tab.scrollIntoView({block: "nearest", inline: "center"});
     });
 
     return {

@@ -43,12 +43,12 @@ COMMANDS = {
     "export": _in(
         "export",
         "export",
-        "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever.",
+        "Write a board's results for every_eval_ever or the Hub.",
     ),
     "import": _in(
         "import_external",
         "import_file",
-        "Add a certificate of a mask with its attacks, or lm-eval's results.",
+        "Add a certificate of a mask with its attacks, or a record of every_eval_ever.",
     ),
 }
 leaderboard = LazyGroup(

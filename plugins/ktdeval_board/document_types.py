@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.trading import Provenance
-from ktdeval.values import AddressText, JsonValue, Value, to_plain
+from ktdeval.values import AddressText, JsonValue, Value
 
 _PATTERNS = {
     "[a-z0-9-]": "lower-case letters, digits and dashes",
@@ -199,7 +199,7 @@ class ImportSource(Value, frozen=True):
 class Harness(Value, frozen=True, kw_only=True):
     """Harness that wrote the results."""
 
-    name: Literal["lm-eval"]
+    name: Line
     version: Line | None  #: Null where the file does not say
     revision: Line | None  #: Revision of the source that ran; null where the file does not say
 
@@ -474,10 +474,3 @@ def rounded_or_none(value: float | None) -> float | None:
 
     # `+ 0.0` makes a zero of minus zero.
     return float(f"{value:.{DIGITS}g}") + 0.0
-
-
-def to_object(value: object) -> dict[str, JsonValue]:
-    """Return a typed value as a JSON object."""
-    plain = to_plain(value)
-    assert isinstance(plain, dict)
-    return plain

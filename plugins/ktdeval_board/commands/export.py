@@ -24,7 +24,6 @@ from ktdeval.errors import UsageError
 from ktdeval.values import dumps_pretty
 from ktdeval_board.exchange.board_data import BoardData, ExportReport, read_board, write_folder
 from ktdeval_board.exchange.eval_results_export import write_eval_results, write_every_eval_ever
-from ktdeval_board.exchange.tables import write_csv, write_hf_dataset, write_parquet
 from ktdeval_board.options import board_argument, recorded_day
 
 _SHOWN = 12
@@ -34,9 +33,7 @@ _SHOWN = 12
 class ExportOptions(PluginOptions, JsonOptions):
     """Options of `leaderboard export`."""
 
-    form: Literal["parquet", "csv", "hf-dataset", "eval-results", "every-eval-ever"] = flag(
-        name="--to", help="what to write"
-    )
+    form: Literal["eval-results", "every-eval-ever"] = flag(name="--to", help="what to write")
     out: Path = flag(
         type=OutputPath("new folder"), metavar="OUT", help="a new or empty folder for it"
     )
@@ -50,20 +47,20 @@ class ExportOptions(PluginOptions, JsonOptions):
         "unknown",
         name="--license",
         metavar="ID",
-        help="of hf-dataset: the Hub's name of the licence of the rows, such as cc-by-4.0",
+        help="of eval-results: the Hub's name of the licence of the rows, such as cc-by-4.0",
     )
 
 
-@example("ktdeval leaderboard export my-board --to parquet --out rows")
+@example("ktdeval leaderboard export my-board --to every-eval-ever --out records")
 @click.command()
 @board_argument
 @options_of(ExportOptions)
 def export(board: Path, options: ExportOptions) -> None:
-    """Write the rows of the board in DIR for other tools: tables, a dataset, or the records of
-    other result collections.
+    """Write the results of the board in DIR for collections of results of AI models: every_eval_ever,
+    or the Hub (.eval_results of models, and a benchmark dataset with its eval.yaml).
 
-    Withdrawn cards are left out; tiers, labels and why a card has no rank are columns. Collections
-    of results of AI models get the cards of language models alone. Nothing is uploaded.
+    Withdrawn cards are left out. Collections get the cards of language models alone; the benchmark
+    dataset has every card, with its tier and why it has no rank. Nothing is uploaded.
     """
     if options.form == "eval-results" and options.dataset == "":
         raise UsageError(
@@ -73,11 +70,8 @@ def export(board: Path, options: ExportOptions) -> None:
 
     plugins = open_plugins(options.plugin)
     writers: dict[str, Callable[[BoardData, Path], ExportReport]] = {
-        "parquet": write_parquet,
-        "csv": write_csv,
-        "hf-dataset": lambda data, folder: write_hf_dataset(data, folder, options.licence),
         "eval-results": lambda data, folder: write_eval_results(
-            data, folder, options.dataset, plugins
+            data, folder, options.dataset, options.licence, plugins
         ),
         "every-eval-ever": lambda data, folder: write_every_eval_ever(
             data, folder, date.fromisoformat(recorded_day()), plugins
@@ -103,8 +97,5 @@ def _export_lines(out: Path, exported: ExportReport) -> list[str]:
 
     for reason, cards in sorted(exported.excluded.items()):
         lines.append(f"left out: {count(cards, 'card')} ({reason})")
-
-    for note in exported.notes:
-        lines.append(f"note: {note}")
 
     return lines

@@ -26,7 +26,7 @@ from ktdeval.runner import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT, Run
 from ktdeval.values import dumps_pretty, file_sha256, read_plain, to_plain, write_atomic
 from ktdeval_board.board_entries import VERDICT
 from ktdeval_board.document_types import Certified
-from ktdeval_board.exchange.lm_eval_import import file_name, import_results
+from ktdeval_board.exchange.every_eval_ever_import import file_name, import_results
 from ktdeval_board.layout import IMPORTED, BoardFolder
 from ktdeval_board.options import BoardOptions, MovedOptions, moved_market, recorded_day
 from ktdeval_board.rules import load_rules
@@ -46,17 +46,17 @@ class ImportOptions(BoardOptions, MovedOptions, PluginOptions):
     model: str | None = flag(
         None,
         metavar="NAME",
-        help="of results: name of the model [default: what the file says]",
+        help="of results: name of the model [default: what the record says]",
     )
 
 
-@example("ktdeval leaderboard import results.json --board my-board")
+@example("ktdeval leaderboard import record.json --board my-board")
 @click.command("import")
 @click.argument("file", type=FilePath(), metavar="FILE")
 @options_of(ImportOptions)
 def import_file(file: Path, options: ImportOptions) -> None:
-    """Add the certificate of a mask with the runs of its attacks, or results of scoring tasks that
-    another harness wrote, such as lm-eval's results_*.json.
+    """Add the certificate of a mask with the runs of its attacks, or results of another harness: a
+    record of every_eval_ever, which its converters make of lm-eval's, Inspect's and HELM's files.
 
     With --attackers FILE is a certificate: the probes are attacked again, and each model's answers
     must follow from its recorded replies. Cards with this certificate are then shown as verified

@@ -24,8 +24,8 @@ from ktdeval.cli import (
     passphrase_of_key,
 )
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values import dumps_pretty, from_plain, load_yaml
-from ktdeval_board.document_types import Stored, to_object
+from ktdeval.values import dumps_pretty, from_plain, load_yaml, to_object
+from ktdeval_board.document_types import Stored
 from ktdeval_board.options import (
     BoardOptions,
     KeyOptions,

@@ -9,7 +9,9 @@ texts only, and a range for a continuous score, which the score must lie in (tha
 The Hub keeps a list of entries in a model's repository (`eval_results.yaml` of
 huggingface/hub-docs): `dataset` (`id` of a benchmark dataset on the Hub, `task_id` as its
 `eval.yaml` defines it), `value`, and, where they are known, `date`, `source` and `notes`. The
-dataset's owner has to register it with the Hub; its tasks are this board's divisions.
+benchmark dataset has the rows of each division as a configuration, and an `eval.yaml` (`name`,
+`description`, `evaluation_framework`, and for each task `id`, `config` and `split`) whose tasks are
+the divisions; its owner has to register it with the Hub.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from msgspec import UNSET
 from ktdeval.cards import Interval, MetricLine, ScoreLine, spread_of
 from ktdeval.errors import UsageError
 from ktdeval.registry import Plugins
-from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, to_plain
+from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, to_object, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import (
     Card,
@@ -41,11 +43,11 @@ from ktdeval_board.exchange.board_data import (
     NO_DIVISION,
     BoardData,
     ExportReport,
-    definition,
     write_text,
 )
 from ktdeval_board.layout import path_segment
-from ktdeval_board.rules import Division
+from ktdeval_board.ranking.column_texts import column_definitions
+from ktdeval_board.rules import Division, Rules
 
 SCHEMA_VERSION = "0.3.0"
 LIBRARY = "ktdeval"
@@ -178,7 +180,7 @@ def _epoch(created_at: str) -> str | None:
 
 def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
     rules = data.board.rules
-    standing = data.standings[entry.card_id]
+    why = data.why_unranked(entry)
     undefined = {}
     for name, figure in figures_of(entry.card).items():
         if figure.value is None:
@@ -188,8 +190,8 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
     details = {
         "card": entry.card_id,
         "tier": entry.tier,
-        "ranked": dumps_canonical(standing.ranked),
-        "why_not_ranked": dumps_canonical(list(standing.why)),
+        "ranked": dumps_canonical(not why),
+        "why_not_ranked": dumps_canonical(why),
         "labels": dumps_canonical(entry.labels),
         "errata": dumps_canonical(errata),
         "submitter": entry.submission.submitter.name,
@@ -349,49 +351,129 @@ def _score_details(figure: MetricLine | ScoreLine, value: float) -> dict[str, Js
 
 
 FOLDER = ".eval_results"
+DATASETS = "datasets"  #: Folder of the benchmark dataset
+SPLIT = "test"  #: The only split of the dataset
+_ROW_FACTS = (
+    "card",
+    "label",
+    "model",
+    "agent",
+    "settings",
+    "strategy",
+    "submitter",
+    "submitted_on",
+    "baseline",
+    "tier",
+    "labels",
+    "ranked",
+    "rank",
+    "alpha_rank",
+)
+_README = """\
+Rows of a ktdeval leaderboard, one a card. Only rows with `ranked` true may be ranked, and only
+within their configuration; `why` says why others may not, `tier` how far the figures have been
+confirmed. Fractions are fractions: 0.1 is 10 %.
+"""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
 _HUB_PAGE = re.compile(r"https://(?:www\.)?huggingface\.co/(" + _REPOSITORY.pattern + r")/?")
 
 
 def write_eval_results(
-    data: BoardData, folder: Path, dataset: str, plugins: Plugins
+    data: BoardData, folder: Path, dataset: str, licence: str, plugins: Plugins
 ) -> ExportReport:
     """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card that used a
-    language model.
+    language model, and the benchmark dataset that they name, under `datasets/`.
 
-    Cards without a rank are excluded: the format has no field that could say why.
+    Cards without a rank are only in the dataset: a list of results has no field that could say why.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise UsageError(f"--dataset: {dataset!r} is not a dataset of the Hub; expected OWNER/NAME")
 
     exported = ExportReport(unit="entries")
-    tasks = set()
     for entry in data.entries:
-        standing = data.standings[entry.card_id]
-        if not standing.ranked or entry.division is None:
-            exported.exclude("baseline" if standing.why == (IS_BASELINE,) else "not ranked")
+        if entry.division is None or data.why_unranked(entry):
+            exported.exclude("not ranked" if entry.baseline is None else "baseline")
             continue
 
         if not used_language_model(entry.card, plugins):
             exported.exclude(NO_LANGUAGE_MODEL)
             continue
 
-        tasks.add(entry.division.id)
         stem = f"{data.board.rules.name}-{entry.division.id}-{entry.card_id[:12]}"
         name = f"{repository_of(entry)}/{FOLDER}/{stem}.yaml"
-        entries = [_result_entry(data, entry, entry.division, dataset)]
-        text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=1000)
-        write_text(folder, name, text)
-        exported.files[name] = len(entries)
+        write_text(folder, name, _as_yaml([_result_entry(data, entry, entry.division, dataset)]))
+        exported.files[name] = 1
 
-    if tasks:
-        exported.notes.append(
-            f"eval.yaml of the dataset {dataset} must define these tasks:"
-            f" {', '.join(sorted(tasks))}"
-        )
-
+    _write_dataset(data, folder, f"{DATASETS}/{dataset}", licence, exported)
     return exported
+
+
+def _as_yaml(value: JsonValue) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)
+    return text
+
+
+def _write_dataset(
+    data: BoardData, folder: Path, name: str, licence: str, exported: ExportReport
+) -> None:
+    """Write the benchmark dataset: rows of each division, and what the Hub reads of it."""
+    rules = data.board.rules
+    divisions = []
+    for division in rules.divisions:
+        entries = [entry for entry in data.entries if entry.division == division]
+        if not entries:
+            continue
+
+        rows = [_dataset_row(data, entry, division) for entry in entries]
+        file = f"{name}/{division.id}/{SPLIT}.jsonl"
+        write_text(folder, file, "".join(f"{dumps_canonical(row)}\n" for row in rows))
+        exported.files[file] = len(rows)
+        divisions.append(division.id)
+
+    if not divisions:
+        return
+
+    tasks = [{"id": task, "config": task, "split": SPLIT} for task in divisions]
+    benchmark: dict[str, JsonValue] = {
+        "name": rules.title,
+        "description": rules.summary or f"ktdeval leaderboard {rules.name}",
+        "evaluation_framework": LIBRARY,
+        "tasks": tasks,
+    }
+    header: dict[str, JsonValue] = {
+        "pretty_name": rules.title,
+        "license": licence,
+        "tags": ["benchmark", "finance", LIBRARY, *_market_tags(rules)],
+        "configs": [_dataset_config(task) for task in divisions],
+    }
+    readme = f"---\n{_as_yaml(header)}---\n\n{_README}"
+    for file, text in (("eval.yaml", _as_yaml(benchmark)), ("README.md", readme)):
+        write_text(folder, f"{name}/{file}", text)
+        exported.files[f"{name}/{file}"] = len(divisions)
+
+
+def _dataset_config(task: str) -> dict[str, JsonValue]:
+    files: list[JsonValue] = [{"split": SPLIT, "path": f"{task}/*.jsonl"}]
+    return {"config_name": task, "data_files": files}
+
+
+def _market_tags(rules: Rules) -> list[str]:
+    return ["synthetic"] if rules.market == "synthetic" else []
+
+
+def _dataset_row(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
+    """Return a card's row, with its figures by name."""
+    row = data.rows[entry.card_id]
+    columns = data.columns[division.id]
+    plain = to_object(row)
+    cells: dict[str, JsonValue] = {name: plain[name] for name in _ROW_FACTS}
+    cells["why"] = to_plain(data.why_unranked(entry))
+    for name, values in (("values", row["values"]), ("low", row["low"]), ("high", row["high"])):
+        cells[name] = dict(zip(columns, values, strict=True))
+
+    cells["n"] = dict(zip(columns, row["n"], strict=True))
+    return cells
 
 
 def repository_of(entry: Entry) -> str:
@@ -408,10 +490,12 @@ def repository_of(entry: Entry) -> str:
 def _result_entry(
     data: BoardData, entry: Entry, division: Division, dataset: str
 ) -> dict[str, JsonValue]:
-    figure = data.standings[entry.card_id].figure
+    row = data.rows[entry.card_id]
+    column = data.columns[division.id].index(division.rank_by)
+    count = row["n"][column]
     rules = data.board.rules
-    unit = definition(entry.card, division.rank_by).unit
-    sample = f"median of {figure.n} episodes" if entry.is_trading else f"n = {figure.n}"
+    unit = column_definitions(data.board, division)[division.rank_by].unit
+    sample = f"median of {count} episodes" if entry.is_trading else f"n = {count}"
     system = f"agent {entry.agent}"
     settings = settings_of(entry.card)
     if settings:
@@ -423,7 +507,7 @@ def _result_entry(
 
     result: dict[str, JsonValue] = {
         "dataset": {"id": dataset, "task_id": division.id},
-        "value": figure.value,
+        "value": row["values"][column],
         "date": entry.card.provenance.created_at[:10],
         "notes": "; ".join(notes),
     }

@@ -147,7 +147,7 @@ def describe_metrics(board: Board) -> dict[str, JsonValue]:
     """Return the definitions of all columns of the board's divisions, by name."""
     definitions: dict[str, Definition] = {}
     for division in board.rules.divisions:
-        own = _column_definitions(board, division)
+        own = column_definitions(board, division)
         for name in division_columns(board, division):
             definitions.setdefault(name, own[name])
 
@@ -156,11 +156,11 @@ def describe_metrics(board: Board) -> dict[str, JsonValue]:
 
 def direction(board: Board, division: Division, column: str) -> str:
     """Return whether `higher`, `lower` or `neither` is better in a column of the division."""
-    definitions = _column_definitions(board, division)
+    definitions = column_definitions(board, division)
     return definitions[column].better if column in definitions else "neither"
 
 
-def _column_definitions(board: Board, division: Division) -> dict[str, Definition]:
+def column_definitions(board: Board, division: Division) -> dict[str, Definition]:
     """Return the definitions of the board's own columns, and of those of the best confirmed
     card.
     """

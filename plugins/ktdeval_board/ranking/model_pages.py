@@ -23,9 +23,9 @@ from ktdeval.stats import (
     overlap_correlation,
     window_means,
 )
-from ktdeval.values import JsonValue, Value, content_hash, to_plain
+from ktdeval.values import JsonValue, Value, content_hash, to_object, to_plain
 from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_to_none
-from ktdeval_board.document_types import round_floats, rounded_or_none, to_object
+from ktdeval_board.document_types import round_floats, rounded_or_none
 from ktdeval_board.look_alike_names import Party, pair_of
 from ktdeval_board.ranking.column_texts import ALPHA, system_labels
 from ktdeval_board.ranking.daily_summaries import Cell, Vector

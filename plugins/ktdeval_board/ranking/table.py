@@ -73,32 +73,6 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
     return {scope: work.table(scope) for scope in column_texts.division_scopes(board, division)}
 
 
-@dataclass(frozen=True)
-class RankedCards:
-    """Cards of a division over all windows, without their tie groups."""
-
-    entries: Sequence[Entry]
-    columns: Sequence[str]
-    figures: ScopeFigures
-    why: Sequence[Sequence[str]]
-    ranks: Ranks
-    alpha_ranks: Ranks
-
-
-def ranked_cards(board: Board, division: Division, load_series: LoadSeries) -> RankedCards:
-    """Rank the cards of a division that has some over all windows; arguments and errors as of
-    `rank_division`.
-    """
-    work = _DivisionTables(board, division)
-    work.columns = list(dict.fromkeys([*work.columns, division.rank_by, ALPHA]))
-    work.collect(load_series)
-    figures = work.figures("all")
-    why = work.why(figures, "all")
-    ranks, alpha_ranks = work.ranks(figures, why)
-
-    return RankedCards(work.entries, work.columns, figures, why, ranks, alpha_ranks)
-
-
 def missing_baselines(board: Board, division: Division) -> list[str]:
     """Return the baselines of the board's rules that have no card in a division of a trading task;
     none where no entrant was submitted.

@@ -45,7 +45,6 @@ from ktdeval_board.baselines import (
 from ktdeval_board.board_entries import facets, load_board, seeds_of
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
-from ktdeval_board.exchange.data_frames import load_frame
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_board.ranking.table import missing_baselines
 from ktdeval_board.rules import Baseline, WindowRule, load_rules, matching_baseline
@@ -358,6 +357,3 @@ def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
     assert row["ranked"]
     assert not (tmp_path / "site/market.html").exists()
     assert not re.search("snapshot|window|mask", json.dumps(row))
-
-    facts = load_frame(board).iloc[0]
-    assert facts[["mask", "snapshot", "market", "synthetic"]].isna().all()

@@ -38,7 +38,7 @@ from ktdeval.values import dumps_pretty, loads_strict, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
-from ktdeval_board.exchange import load_frame
+from ktdeval_board.exchange.board_data import read_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site
 from site_pages import read_data, read_data_file
@@ -790,15 +790,13 @@ def test_an_export_states_who_chose_the_key(
     assert submit(board, run).missing == submit(board, ground).missing == ()
 
     confirm(board)
-    frame = load_frame(board).set_index("model")
+    data = read_board(board)
+    entries = {entry.model: entry for entry in data.entries}
+    ranked = {model: data.rows[each.card_id]["ranked"] for model, each in entries.items()}
 
-    assert frame.loc[MOMENTUM, ["mask_key_from", "registration"]].tolist() == [
-        "board",
-        first(board).id,
-    ]
-    assert frame.loc[VOLATILITY, "mask_key_from"] == "submitter"
-    assert "own key" in list(frame.loc[VOLATILITY, "labels"])
-    assert frame["ranked"].to_dict() == {MOMENTUM: True, VOLATILITY: False}
+    assert entries[MOMENTUM].card.registration == first(board).id
+    assert "own key" in entries[VOLATILITY].labels
+    assert ranked == {MOMENTUM: True, VOLATILITY: False}
 
 
 def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(

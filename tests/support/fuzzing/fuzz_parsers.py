@@ -356,7 +356,7 @@ def _tables() -> dict[str, Parser]:
 
     from ktdeval.task_api.sample_files import read_samples
     from ktdeval.values import sheet_as_text
-    from ktdeval_board.exchange.lm_eval_import import import_results
+    from ktdeval_board.exchange.every_eval_ever_import import import_results
     from ktdeval_tables.document_bars import bars_as_text
     from ktdeval_tables.options import ReadingOptions
     from ktdeval_tables.table_sources import open_source
@@ -405,10 +405,10 @@ def _tables() -> dict[str, Parser]:
             (b'{"id":"1","question":"x","answer":1}\n',),
             ("ktdeval/task_api/sample_files.py",),
         ),
-        "lm-eval results": Parser(
-            of_file(lambda path: import_results(path, 1_000_000), "results.json"),
-            ((REPOSITORY / "tests/support/board/lm_eval_results.json").read_bytes(),),
-            ("ktdeval_board/exchange/lm_eval_import.py",),
+        "every_eval_ever record": Parser(
+            of_file(lambda path: import_results(path, 1_000_000), "record.json"),
+            ((REPOSITORY / "tests/support/board/every_eval_ever/record.json").read_bytes(),),
+            ("ktdeval_board/exchange/every_eval_ever_import.py",),
         ),
     }
 

@@ -36,7 +36,7 @@ from ktdeval_board.board_entries import Card, Entry, unset_to_none
 from ktdeval_board.document_types import DIGITS
 from ktdeval_board.ranking.column_texts import EXTRA, by_trust
 from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, Vector
-from ktdeval_board.ranking.rows import FigureRow, Row, no_standing
+from ktdeval_board.ranking.rows import Row, no_standing
 
 Benchmark = Mapping[str, Mapping[str, float]]
 """Window to metric to value of buying and holding the benchmark."""
@@ -69,6 +69,14 @@ class _FigureGrid:
         self.high = np.full(shape, math.nan)
         self.kind = np.full(shape, None, dtype=object)
         self.reason = np.full(shape, None, dtype=object)
+
+    def take(self, cells: Sequence[int]) -> _FigureGrid:
+        """Return the figures of some cells, the second axis."""
+        taken = _FigureGrid()
+        for name, array in vars(self).items():
+            setattr(taken, name, array[:, cells])
+
+        return taken
 
     def put(self, index: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
         if figure.value is None:
@@ -108,20 +116,23 @@ class EpisodeSamples:
             if window in windows and window in self.windows:
                 chosen.append(number)
 
-        if not chosen:
-            return self._make_undefined()
+        missing = _NO_EPISODE
+        if chosen:
+            grid = self.grid.take(chosen)
+        else:
+            missing = _NO_WINDOW
+            grid = _FigureGrid(len(self.entries), 1, len(self.columns))
 
-        value = self.grid.value[:, chosen]
-        reason = self.grid.reason[:, chosen]
+        value = grid.value
         middle, low, high, n = medians(value)
 
         # A single episode has its own interval instead of quartiles.
         single = n == 1
         first = np.argmax(~np.isnan(value), axis=1)[:, None]
-        for ends, own in ((low, self.grid.low), (high, self.grid.high)):
-            ends[single] = np.take_along_axis(own[:, chosen], first, axis=1)[:, 0][single]
+        for ends, own in ((low, grid.low), (high, grid.high)):
+            ends[single] = np.take_along_axis(own, first, axis=1)[:, 0][single]
 
-        own_kind = np.take_along_axis(self.grid.kind[:, chosen], first, axis=1)[:, 0]
+        own_kind = np.take_along_axis(grid.kind, first, axis=1)[:, 0]
         kind = np.where(single, own_kind, QUARTILES)
         self._put_chance_ranges(value, low, high, kind)
 
@@ -144,11 +155,11 @@ class EpisodeSamples:
         kind[np.isnan(low) | np.isnan(high)] = None
         reasons: list[dict[str, str]] = [{} for _ in self.entries]
         for row, column in np.argwhere(np.isnan(middle)).tolist():
-            texts = sorted({text for text in reason[row, :, column] if text})
+            texts = sorted({text for text in grid.reason[row, :, column] if text})
             if is_infinite[row, column]:
                 texts = [never_in(int(times[row, column]), int(n[row, column]))]
 
-            reasons[row][self.columns[column]] = "; ".join(texts) or _NO_EPISODE
+            reasons[row][self.columns[column]] = "; ".join(texts) or missing
 
         asked = np.full(len(self.entries), len(chosen))
         return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
@@ -169,18 +180,6 @@ class EpisodeSamples:
                 if len(defined) > 1 and np.isfinite(defined).all():
                     low[row, column], high[row, column] = np.quantile(defined, CHANCE_RANGE)
                     kind[row, column] = CHANCE_KIND
-
-    def _make_undefined(self) -> ScopeFigures:
-        """Return the figures over no window at all."""
-        shape = (len(self.entries), len(self.columns))
-        none = np.full(shape, math.nan)
-        reasons = [dict.fromkeys(self.columns, _NO_WINDOW) for _ in self.entries]
-        nothing = np.zeros(len(self.entries), np.int64)
-        kind: list[list[str | None]] = [[None] * len(self.columns) for _ in self.entries]
-
-        return ScopeFigures(
-            none, none.copy(), none.copy(), kind, np.zeros(shape, np.int64), nothing, reasons
-        )
 
 
 def stack_figures(parts: Sequence[ScopeFigures]) -> ScopeFigures:
@@ -439,6 +438,7 @@ def nullable(values: Vector) -> list[list[float | None]]:
 
 _NO_TRADER = "buying and holding the index takes no decisions"
 _NOT_TRACKED = "not worked out for the benchmark"
+_NO_CHANCE = "not defined for chance"
 
 
 def reference_rows(
@@ -448,71 +448,76 @@ def reference_rows(
     entries: Sequence[Entry],
     samples: Sequence[EpisodeSamples],
 ) -> Iterator[Row]:
-    """Yield the rows of a scope that are not of a card."""
+    """Yield the rows of a scope that are not of a card: chance in a scoring task, as the median of
+    the cards' figures for it; else the index bought before the first day and held, as the median
+    over windows.
+    """
     if not samples:
-        yield from _chance(columns, entries)
+        chance = _figure_table([_chance_figures(entry.card) for entry in entries], columns)
+        if not np.isnan(chance).all():
+            reasons = dict.fromkeys(columns, _NO_CHANCE)
+            source = by_trust(entries)[-1]
+            yield _reference_row("chance alone", "chance", source, chance, reasons)
+
         return
 
     source = by_trust(entries)[0]
-    if source.trading.snapshot.benchmark != "none":
-        yield _benchmark(columns, windows, benchmark, source)
+    snapshot = source.trading.snapshot
+    if snapshot.benchmark != "none":
+        held = [_benchmark_figures(benchmark.get(window, {})) for window in windows]
+        reasons = {name: _NO_TRADER if name in EXTRA else _NOT_TRACKED for name in columns}
+        name = snapshot.benchmark_name
+        yield _reference_row(
+            f"{name} bought and held",
+            f"benchmark ({name})",
+            source,
+            _figure_table(held, columns),
+            reasons,
+        )
 
 
-def _benchmark(
-    columns: Sequence[str], windows: Sequence[str], benchmark: Benchmark, source: Entry
+def _chance_figures(card: Card) -> dict[str, float]:
+    """Return what chance gives on a card's samples, by score."""
+    if not isinstance(card, ScoringCard):
+        return {}
+
+    return {
+        name: score.baseline for name, score in card.scores.items() if score.baseline is not None
+    }
+
+
+def _benchmark_figures(policy: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the figures of holding the index: nothing is traded, so there are no fees; and it is
+    its own benchmark.
+    """
+    if "total_return" not in policy:
+        return policy
+
+    return {**policy, "gross_return": policy["total_return"], "excess": 0.0}
+
+
+def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> Vector:
+    """Return figures as [rows, columns]; NaN where a row has none."""
+    table = np.full((len(rows), len(columns)), math.nan)
+    for number, figures in enumerate(rows):
+        table[number] = [figures.get(name, math.nan) for name in columns]
+
+    return table
+
+
+def _reference_row(
+    model: str, label: str, source: Entry, table: Vector, reasons: Mapping[str, str]
 ) -> Row:
-    """Return the index bought before the first day and held: median over windows, as an agent's is
-    over its episodes.
+    """Return the row of the medians of a table; its tier is that of the card that it is computed
+    from. `reasons`: of each column, why its figure is not defined.
     """
-    values = np.full((1, len(windows), len(columns)), np.nan)
-    for number, window in enumerate(windows):
-        policy = benchmark.get(window, {})
-        for column, metric in enumerate(columns):
-            # Nothing is traded, so there are no fees; and it is its own benchmark.
-            own = "total_return" if metric in ("excess", "gross_return") else metric
-            if own in policy:
-                values[0, number, column] = 0.0 if metric == "excess" else policy[own]
+    middle, low, high, n = medians(table[None])
+    values, lowest, highest = nullable(np.concatenate((middle, low, high)))
+    undefined = {}
+    for (name, reason), value in zip(reasons.items(), values, strict=True):
+        if value is None:
+            undefined[name] = reason
 
-    middle, low, high, n = medians(values)
-    reasons = {}
-    for metric, value in zip(columns, middle[0].tolist(), strict=True):
-        if math.isnan(value):
-            reasons[metric] = _NO_TRADER if metric in EXTRA else _NOT_TRACKED
-
-    figures = _figure_row((low[0], middle[0], high[0]), n[0].tolist(), QUARTILES, reasons)
-    name = source.trading.snapshot.benchmark_name
-    return _reference_row(
-        "benchmark", f"{name} bought and held", f"benchmark ({name})", source, figures
-    )
-
-
-def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
-    """Yield the row of chance in a scoring task, if it is defined: the median of the cards' figures
-    for chance on their samples.
-    """
-    values = np.full((1, len(entries), len(columns)), np.nan)
-    for number, entry in enumerate(entries):
-        for column, name in enumerate(columns):
-            score = entry.card.scores.get(name) if isinstance(entry.card, ScoringCard) else None
-            if score is not None and score.baseline is not None:
-                values[0, number, column] = score.baseline
-
-    middle, low, high, n = medians(values)
-    if not n.any():
-        return
-
-    counts = n[0].tolist()
-    reasons = {}
-    for name, count in zip(columns, counts, strict=True):
-        if count == 0:
-            reasons[name] = "not defined for chance"
-
-    figures = _figure_row((low[0], middle[0], high[0]), counts, QUARTILES, reasons)
-    yield _reference_row("benchmark", "chance alone", "chance", by_trust(entries)[-1], figures)
-
-
-def _reference_row(baseline: str, model: str, label: str, source: Entry, figures: FigureRow) -> Row:
-    """Return a reference row; its tier is that of the card that it is computed from."""
     return {
         "card": None,
         "model": model,
@@ -527,24 +532,14 @@ def _reference_row(baseline: str, model: str, label: str, source: Entry, figures
         "registration": None,
         "fresh": None,
         "evidence": None,
-        "baseline": baseline,
+        "baseline": "benchmark",
         "tier": source.tier,
         "labels": [],
         **no_standing(),
-        **figures,
-    }
-
-
-def _figure_row(
-    ends: tuple[Vector, Vector, Vector], n: list[int], kind: str, reasons: Mapping[str, str]
-) -> FigureRow:
-    """Return the figures of a row; `ends`: low, middle and high."""
-    low, middle, high = nullable(np.stack(ends))
-    return {
-        "values": middle,
-        "low": low,
-        "high": high,
-        "interval": [None if end is None else kind for end in low],
-        "n": n,
-        "reasons": reasons,
+        "values": values,
+        "low": lowest,
+        "high": highest,
+        "interval": [None if end is None else QUARTILES for end in lowest],
+        "n": n[0].tolist(),
+        "reasons": undefined,
     }

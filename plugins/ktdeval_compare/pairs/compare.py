@@ -274,8 +274,8 @@ def pair_figures(
     never = 0
 
     for cell in cells:
-        values = []
-        reasons = []
+        values: list[float] = []
+        reasons: list[str] = []
         lines = [own[cell].metrics[metric] for own in episodes]
         never += any(line.ordered == math.inf for line in lines)
         for entrant, line in zip(compared, lines, strict=True):
@@ -287,7 +287,7 @@ def pair_figures(
         if reasons:
             excluded["; ".join(reasons)] += 1
         else:
-            figures[cell] = values[0] - sum(values[1:])
+            figures[cell] = values[0] - math.fsum(values[1:])
 
     if never:
         whose = "" if is_alone else ", of one card or both"

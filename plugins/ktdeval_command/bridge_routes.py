@@ -15,12 +15,11 @@ from ktdeval_command.wire import (
     anthropic_messages,
     chat_completions,
     gemini,
-    model_listings,
-    openai_forms,
     responses,
 )
 from ktdeval_command.wire.bridge_request import BridgeRequest
-from ktdeval_command.wire.refusals import WireError, WireRefusal
+from ktdeval_command.wire.declared_form import declared_form
+from ktdeval_command.wire.refusals import WireError
 
 FORMS = (
     "POST /v1/chat/completions",
@@ -39,12 +38,6 @@ MAX_ADDRESS_CHARS = 2000
 
 Dialect = Literal["openai", "anthropic", "gemini"]
 """Whose form errors and listings have."""
-
-_WRITE_ERROR: Mapping[Dialect, Callable[[WireRefusal], tuple[int, JsonObject]]] = {
-    "openai": openai_forms.write_error,
-    "anthropic": anthropic_messages.write_error,
-    "gemini": gemini.write_error,
-}
 
 _MODEL = r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}"
 # Gemini's API has these versions; `google-genai` 3.6 asks for v1 by itself.
@@ -100,11 +93,6 @@ def dialect_of(target: str, headers: Container[str]) -> Dialect:
     return "openai"
 
 
-def write_error(refusal: WireRefusal, dialect: Dialect) -> tuple[int, JsonObject]:
-    """Return the HTTP status and the body of a refusal."""
-    return _WRITE_ERROR[dialect](refusal)
-
-
 def route_post(target: str) -> Format | Count:
     """Return what a POST to an address asks for. Raises WireError: the bridge does not speak it."""
     path, query = _parts(target)
@@ -136,9 +124,9 @@ def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
     if match is None:
         raise _unknown("GET", path)
 
-    one, several = model_listings.LISTINGS[dialect]
+    form = declared_form(dialect)
     name = match[1]
-    return one(name) if name else several(model)
+    return form.fill("model", name=name) if name else form.models(model)
 
 
 def _parts(target: str) -> tuple[str, dict[str, list[str]]]:

@@ -15,7 +15,6 @@ from ktdeval_command.bridge_routes import (
     answer_get,
     dialect_of,
     route_post,
-    write_error,
 )
 from ktdeval_command.call_memory import CallMemory
 from ktdeval_command.loopback_server import (
@@ -27,6 +26,7 @@ from ktdeval_command.loopback_server import (
     json_answer,
 )
 from ktdeval_command.wire.bridge_request import BridgeRequest, estimated_tokens
+from ktdeval_command.wire.declared_form import declared_form
 from ktdeval_command.wire.refusals import WireRefusal
 
 KEYS = ("x-api-key", "x-goog-api-key")  #: headers that providers take a key from
@@ -84,7 +84,7 @@ class BridgeAnswers:
 
 def refusal_in(dialect: Dialect, refusal: WireRefusal) -> LoopbackAnswer:
     """Return a refusal in the form of a provider."""
-    status, body = write_error(refusal, dialect)
+    status, body = declared_form(dialect).error(refusal)
     # The SDKs of OpenAI and Anthropic obey it: the run has tried again where that can help.
     return json_answer(body, status, {"x-should-retry": "false"})
 

@@ -1,7 +1,8 @@
 """Wire formats of the model bridge: bytes of a program's request in, typed values out, and back.
 
-Each format is a module with `read` (body to `BridgeRequest`), `write` (`Reply` to body), `stream`
-(`Reply` to events) and `write_error` (`Refusal` to status and body). All are pure.
+Each format is a module with `read` (body to `BridgeRequest`), `write` (`Reply` to body) and `stream`
+(`Reply` to events). All are pure. What a format declares, such as its errors, the fields that it
+refuses and the templates of its answers, is a file of `forms`.
 
 * **Read**: the model's name, turns, calls with their ids and results, tools and which must be
   called, the reply's schema, limits, stop texts, whether to stream.

@@ -1,8 +1,5 @@
-"""Anthropic Messages: `POST /v1/messages` and `/v1/messages/count_tokens`.
-
-Sources: `anthropic.types` of the `anthropic` package (`message_create_params`, `message`,
-`raw_message_stream_event`) and platform.claude.com/docs/en/api: "Messages", "Errors" and
-"Streaming messages".
+"""Anthropic Messages: `POST /v1/messages` and `/v1/messages/count_tokens`. Sources:
+`forms/anthropic.yaml`.
 """
 
 from __future__ import annotations
@@ -10,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import NO_TOOL, Message, OwnSettings, Reply, ToolCall, ToolSpec
 from ktdeval.values import JsonObject, dumps_compact
 from ktdeval_command.wire.bridge_request import (
     INVALID_JSON,
@@ -21,47 +18,19 @@ from ktdeval_command.wire.bridge_request import (
     cut_at_stop,
     required_choice,
 )
+from ktdeval_command.wire.declared_form import declared_form
 from ktdeval_command.wire.events import event
 from ktdeval_command.wire.own_settings import SettingsReader
-from ktdeval_command.wire.refusals import RefusalKind, WireRefusal
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
 from ktdeval_command.wire.thoughts import mark_of, parse_mark
 
-_UNCARRIED = {
-    "container": "requests without a container",
-    "mcp_servers": "tools with an input_schema; the bridge asks no servers",
-}
+_FORM = declared_form("anthropic")
 _BLOCKS = {
     "user": ("text", "tool_result"),
     "assistant": ("text", "tool_use", "thinking", "redacted_thinking"),
     "system": ("text",),
 }
 _THOUGHTS = ("thinking", "redacted_thinking")
-_OWN = ("thinking", "top_p", "top_k")  # settings that the model gets, besides those of all APIs
-
-# HTTP status and `type` of an error, by kind (page "Errors").
-_ERRORS: dict[RefusalKind, tuple[int, str]] = {
-    "bad_request": (400, "invalid_request_error"),
-    "unsupported": (400, "invalid_request_error"),
-    "unauthorized": (401, "authentication_error"),
-    "not_found": (404, "not_found_error"),
-    "too_large": (413, "request_too_large"),
-    "context_exceeded": (400, "invalid_request_error"),
-    "leak_stopped": (400, "invalid_request_error"),
-    "budget_spent": (402, "billing_error"),
-    "rate_limited": (429, "rate_limit_error"),
-    "overloaded": (529, "overloaded_error"),
-    "timeout": (504, "timeout_error"),
-    "forbidden": (403, "permission_error"),
-    "failed": (500, "api_error"),
-}
-_STOP_REASONS = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "length": "max_tokens",
-    "refusal": "refusal",
-    "content_filter": "refusal",
-}
 
 
 def read(body: bytes) -> BridgeRequest:
@@ -81,8 +50,7 @@ def write_count(tokens: int) -> JsonObject:
 
 def _read(body: bytes, needs_limit: bool) -> BridgeRequest:
     fields = request_fields(body)
-    for name, supported in _UNCARRIED.items():
-        fields.refuse([name], supported)
+    fields.refuse(_FORM.parts["refused"])
 
     model = fields.needed_name("model")
     messages = []
@@ -124,27 +92,23 @@ def _own_settings(
     if output is not None:
         effort = output.text("effort")
         if effort is not None:
-            own.take(Fields({"effort": effort}, "output_config", {}), ["effort"])
+            own.put("output_config.effort", effort)
             own.add_effort("output_config.effort", effort)
         output.ignore_rest()
 
     thinking = fields.mapping("thinking")
     if thinking is not None:
-        own.take(Fields({"thinking": thinking}, "", {}), ["thinking"])
+        own.put("thinking", thinking)
         if thinking.get("type") == "disabled":
             own.add_effort("thinking", "none")
         elif thinking.get("type") == "enabled":
             own.add_budget("thinking", thinking.get("budget_tokens"))
-    own.take(fields, _OWN)
-    own.withhold(fields, ["service_tier", "speed", "context_management"])
+    own.take(fields, _FORM)
     return own.settings()
 
 
 def _turn(turn: Fields) -> list[Message]:
-    role = turn.word("role", tuple(_BLOCKS))
-    if role is None:
-        turn.wrong("role", f"one of {', '.join(_BLOCKS)}, is missing")
-
+    role = turn.needed_word("role", tuple(_BLOCKS))
     if role == "assistant":
         return [_assistant(turn)]
     if role == "system":
@@ -218,9 +182,7 @@ def _tool(fields: Fields) -> ToolSpec:
     fields.kind(("custom",), "custom", SWITCH_OFF)
     name = fields.needed_name("name")
     description = fields.text("description") or ""
-    schema = fields.mapping("input_schema")
-    if schema is None:
-        fields.wrong("input_schema", "a JSON Schema, is missing")
+    schema = fields.needed_schema("input_schema")
     fields.ignore_rest()
     return ToolSpec(name, description, schema)
 
@@ -251,65 +213,31 @@ def _schema(fields: Fields, output: Fields | None) -> JsonObject | None:
         return None
 
     form.kind(("json_schema",))
-    schema = form.mapping("schema")
-    if schema is None:
-        form.wrong("schema", "a JSON Schema, is missing")
-    return schema
+    return form.needed_schema("schema")
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
     """Return the body of an answer. `number`: of the answer, which makes its id."""
     reply, stop = cut_at_stop(reply, request.stop)
-    content: list[JsonObject] = []
-    if mark_of(reply):
-        thought = {"type": "thinking", "thinking": reply.reasoning, "signature": mark_of(reply)}
-        content.append(thought)
-    if reply.content:
-        content.append({"type": "text", "text": reply.content})
-    for call in reply.tool_calls:
-        content.append({**_tool_use(call), "input": arguments_object(call)})
-
-    return {
-        **_head(request, number),
-        "content": content,
-        "stop_reason": _stop_reason(reply, stop),
-        "stop_sequence": stop,
-        "usage": _usage(reply.usage),
-    }
+    content = [block["whole"] for block in _answer_blocks(reply)]
+    reason = _stop_reason(reply, stop)
+    return _answer(reply, request, number, content=content, reason=reason, stop=stop)
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
     """Return the events of a streamed answer (page "Streaming messages", "Event types")."""
     reply, stop = cut_at_stop(reply, request.stop)
-    start = {
-        **_head(request, number),
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {**_usage(reply.usage), "output_tokens": 0},
-    }
+    start = _answer(reply, request, number, content=[], reason=None, stop=None)
+    start["usage"]["output_tokens"] = 0
     events = [_event("message_start", message=start)]
-    blocks: list[tuple[JsonObject, list[JsonObject]]] = []
-    if mark_of(reply):
-        words: JsonObject = {"type": "thinking_delta", "thinking": reply.reasoning}
-        signature: JsonObject = {"type": "signature_delta", "signature": mark_of(reply)}
-        deltas = [words, signature] if reply.reasoning else [signature]
-        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
-    if reply.content:
-        text: JsonObject = {"type": "text_delta", "text": reply.content}
-        blocks.append(({"type": "text", "text": ""}, [text]))
-    for call in reply.tool_calls:
-        part: JsonObject = {"type": "input_json_delta", "partial_json": _partial_json(call)}
-        blocks.append(({**_tool_use(call), "input": {}}, [part]))
-
-    for index, (block, deltas) in enumerate(blocks):
-        events.append(_event("content_block_start", index=index, content_block=block))
-        for delta in deltas:
+    for index, block in enumerate(_answer_blocks(reply)):
+        events.append(_event("content_block_start", index=index, content_block=block["begun"]))
+        for delta in block["deltas"]:
             events.append(_event("content_block_delta", index=index, delta=delta))
         events.append(_event("content_block_stop", index=index))
 
     end = {"stop_reason": _stop_reason(reply, stop), "stop_sequence": stop}
-    events.append(_event("message_delta", delta=end, usage=_usage(reply.usage)))
+    events.append(_event("message_delta", delta=end, usage=_FORM.usage(reply.usage)))
     events.append(_event("message_stop"))
     return events
 
@@ -318,24 +246,33 @@ def _event(kind: str, **fields: Any) -> bytes:
     return event({"type": kind, **fields}, kind)
 
 
-def _head(request: BridgeRequest, number: int) -> dict[str, Any]:
-    return {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "model": request.asked_model,
-    }
+def _answer(reply: Reply, request: BridgeRequest, number: int, **values: Any) -> dict[str, Any]:
+    return _FORM.fill(
+        "answer",
+        number=number,
+        model=request.asked_model,
+        usage=_FORM.usage(reply.usage),
+        **values,
+    )
 
 
-def _tool_use(call: ToolCall) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call.id, "name": call.name}
-
-
-def _partial_json(call: ToolCall) -> str:
-    value = arguments_object(call)
-    if INVALID_JSON in value:
-        return dumps_compact(value)
-    return call.arguments or "{}"
+def _answer_blocks(reply: Reply) -> list[dict[str, Any]]:
+    """Return the blocks of an answer: each whole, and as it comes in a stream."""
+    blocks = []
+    if mark_of(reply):
+        thinking = _FORM.fill("thinking", text=reply.reasoning, mark=mark_of(reply))
+        if not reply.reasoning:
+            del thinking["deltas"][0]  # of no text
+        blocks.append(thinking)
+    if reply.content:
+        blocks.append(_FORM.fill("text", text=reply.content))
+    for call in reply.tool_calls:
+        arguments = arguments_object(call)
+        text = call.arguments or "{}"
+        if INVALID_JSON in arguments:
+            text = dumps_compact(arguments)
+        blocks.append(_FORM.fill("tool_use", call=call, input=arguments, text=text))
+    return blocks
 
 
 def _stop_reason(reply: Reply, stop: str | None) -> str:
@@ -343,31 +280,5 @@ def _stop_reason(reply: Reply, stop: str | None) -> str:
         return "stop_sequence"
     if reply.finish_reason == "stop" and reply.tool_calls:
         return "tool_use"
-    return _STOP_REASONS[reply.finish_reason]
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    """Return counts of tokens; here those read from and written to the cache are no part of
-    `input_tokens` (page "Prompt caching").
-    """
-    cached = usage.cache_read_tokens + usage.cache_write_tokens
-    return {
-        "input_tokens": max(usage.input_tokens - cached, 0),
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "cache_read_input_tokens": usage.cache_read_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-
-
-def write_error(refusal: WireRefusal) -> tuple[int, JsonObject]:
-    """Return the HTTP status and the body of a refusal."""
-    status, kind = _ERRORS[refusal.kind]
-    message = refusal.message
-    if refusal.kind == "context_exceeded":
-        # The API's own words, by which programs know that they have to shorten the conversation.
-        message = f"prompt is too long: {message}"
-    return status, {
-        "type": "error",
-        "error": {"type": kind, "message": message},
-        "request_id": None,
-    }
+    reason: str = _FORM.parts["finishes"][reply.finish_reason]
+    return reason

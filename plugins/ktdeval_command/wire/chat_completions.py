@@ -1,16 +1,11 @@
-"""Chat Completions: `POST /v1/chat/completions`.
-
-Sources: `openai.types.chat` of the `openai` package (`completion_create_params`,
-`chat_completion`, `chat_completion_chunk`) and
-platform.openai.com/docs/api-reference/chat.
-"""
+"""Chat Completions: `POST /v1/chat/completions`. Sources: `forms/chat_completions.yaml`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ktdeval.harness import Message, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
 from ktdeval.values import JsonObject
 from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
@@ -18,48 +13,16 @@ from ktdeval_command.wire.bridge_request import (
     check_request,
     cut_at_stop,
 )
+from ktdeval_command.wire.declared_form import declared_form
 from ktdeval_command.wire.events import event
-from ktdeval_command.wire.openai_forms import (
-    plain_choice,
-    read_format,
-    read_function,
-    write_error,
-)
+from ktdeval_command.wire.openai_forms import plain_choice, read_format, read_function
 from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
 from ktdeval_command.wire.thoughts import mark_of_words, parse_mark
 
-__all__ = ["read", "stream", "write", "write_error"]
-
 DONE = b"data: [DONE]\n\n"
 
-_UNCARRIED = {
-    "audio": "replies of text and tool calls",
-    "functions": "tools",
-    "function_call": "tool_choice",
-    "prediction": "requests without a predicted reply",
-    "web_search_options": "tools of type function; the bridge searches nothing",
-    "logprobs": "requests without log probabilities",
-    "top_logprobs": "requests without log probabilities",
-    "logit_bias": "requests without a bias of tokens",
-}
-# Settings that the model gets, besides those of all APIs; some are of vendors with this API.
-_OWN = (
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "verbosity",
-    "reasoning_effort",
-    "reasoning",
-    "thinking",
-    "enable_thinking",
-    "thinking_budget",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "parallel_tool_calls",
-)
+_FORM = declared_form("chat_completions")
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _LIMIT = "max_output_tokens"
 _FINISHES = {"refusal": "stop"}  # `finish_reason` of a refusal, which has a field of its own
@@ -68,8 +31,7 @@ _FINISHES = {"refusal": "stop"}  # `finish_reason` of a refusal, which has a fie
 def read(body: bytes) -> BridgeRequest:
     """Return the request in a body. Raises WireError."""
     fields = request_fields(body)
-    for name, supported in _UNCARRIED.items():
-        fields.refuse([name], supported)
+    fields.refuse(_FORM.parts["refused"])
     if fields.count("n") not in (None, 1):
         fields.refuse_field("n", "one reply a request")
     if fields.texts("modalities") not in ((), ("text",)):
@@ -92,8 +54,7 @@ def read(body: bytes) -> BridgeRequest:
     own.add("temperature", temperature, "temperature")
     own.add_effort("reasoning_effort", fields.peek("reasoning_effort"))
     own.add_budget("thinking_budget", fields.peek("thinking_budget"))
-    own.take(fields, _OWN)
-    own.withhold(fields, ["service_tier", "seed"])
+    own.take(fields, _FORM)
 
     request = BridgeRequest(
         asked_model=model,
@@ -112,10 +73,7 @@ def read(body: bytes) -> BridgeRequest:
 
 
 def _message(turn: Fields) -> Message:
-    role = turn.word("role", _ROLES)
-    if role is None:
-        turn.wrong("role", f"one of {', '.join(_ROLES)}, is missing")
-
+    role = turn.needed_word("role", _ROLES)
     if role == "assistant":
         return _assistant(turn)
 
@@ -135,8 +93,7 @@ def _message(turn: Fields) -> Message:
 def _assistant(turn: Fields) -> Message:
     content = turn.content("content", ("text", "refusal"), between="")
     refusal = turn.text("refusal") or ""
-    turn.refuse(["audio"], "text")
-    turn.refuse(["function_call"], "tool_calls")
+    turn.refuse({"audio": "text", "function_call": "tool_calls"})
 
     calls = []
     for call in turn.objects("tool_calls"):
@@ -187,21 +144,18 @@ def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
     if reply.reasoning:  # the name that vendors with this API give it
         message["reasoning_content"] = reply.reasoning
     if reply.tool_calls:
-        message["tool_calls"] = [_call(call) for call in reply.tool_calls]
+        message["tool_calls"] = [_FORM.fill("call", call=call) for call in reply.tool_calls]
     elif message["content"] is None and not is_refusal:
         message["content"] = ""
 
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": _finish(reply),
-    }
-    return {
-        **_head("chat.completion", request, number),
-        "choices": [choice],
-        "usage": _usage(reply.usage),
-    }
+    return _FORM.fill(
+        "answer",
+        number=number,
+        model=request.asked_model,
+        message=message,
+        finish=_finish(reply),
+        usage=_FORM.usage(reply.usage),
+    )
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
@@ -216,53 +170,20 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
     if reply.content:
         deltas.append({text_field: reply.content})
     for index, call in enumerate(reply.tool_calls):
-        deltas.append({"tool_calls": [{"index": index, **_call(call)}]})
+        deltas.append({"tool_calls": [{"index": index, **_FORM.fill("call", call=call)}]})
 
-    head = _head("chat.completion.chunk", request, number)
+    head = _FORM.fill("chunk", number=number, model=request.asked_model)
     if request.streams_usage:
         head["usage"] = None
-    events = []
-    for delta in deltas:
-        choice: JsonObject = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
-        events.append(event({**head, "choices": [choice]}))
-
-    last: JsonObject = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _finish(reply)}
-    events.append(event({**head, "choices": [last]}))
+    choices = [_FORM.fill("choice", delta=delta, finish=None) for delta in deltas]
+    choices.append(_FORM.fill("choice", delta={}, finish=_finish(reply)))
+    events = [event({**head, "choices": [choice]}) for choice in choices]
     if request.streams_usage:
-        events.append(event({**head, "choices": [], "usage": _usage(reply.usage)}))
-    events.append(DONE)
-    return events
-
-
-def _head(kind: str, request: BridgeRequest, number: int) -> dict[str, Any]:
-    # The time is not told, so that equal replies are equal bytes.
-    return {
-        "id": f"chatcmpl-{number}",
-        "object": kind,
-        "created": 0,
-        "model": request.asked_model,
-    }
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+        events.append(event({**head, "choices": [], "usage": _FORM.usage(reply.usage)}))
+    return [*events, DONE]
 
 
 def _finish(reply: Reply) -> str:
     if reply.finish_reason == "stop" and reply.tool_calls:
         return "tool_calls"
     return _FINISHES.get(reply.finish_reason, reply.finish_reason)
-
-
-def _usage(usage: Usage) -> JsonObject:
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }

@@ -1,9 +1,8 @@
 """Gemini: `POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent?alt=sse` and
-`:countTokens`.
+`:countTokens`. Sources: `forms/gemini.yaml`.
 
-Sources: ai.google.dev/api/generate-content, its pages on function calling, and
-`google.genai.types` of the `google-genai` package. As in every JSON form of a protocol buffer, a
-field may be spelled `camelCase` or `snake_case` (protobuf.dev, "ProtoJSON Format").
+As in every JSON form of a protocol buffer, a field may be spelled `camelCase` or `snake_case`
+(protobuf.dev, "ProtoJSON Format").
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import NO_TOOL, Message, Reply, ToolCall, ToolSpec
 from ktdeval.values import JsonObject, dumps_compact
 from ktdeval_command.wire.bridge_request import (
     ANY_OBJECT,
@@ -25,50 +24,17 @@ from ktdeval_command.wire.bridge_request import (
     cut_at_stop,
     required_choice,
 )
+from ktdeval_command.wire.declared_form import declared_form
 from ktdeval_command.wire.events import event
 from ktdeval_command.wire.own_settings import SettingsReader
-from ktdeval_command.wire.refusals import RefusalKind, WireError, WireRefusal
+from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
 from ktdeval_command.wire.thoughts import mark_of, parse_mark
 
-_UNCARRIED = {"cachedContent": "the whole conversation in `contents`; the bridge caches none"}
-_UNCARRIED_CONFIG = {
-    "responseLogprobs": "requests without log probabilities",
-    "logprobs": "requests without log probabilities",
-    "speechConfig": "text",
-    "imageConfig": "text",
-}
-# Settings that the model gets, besides those of all APIs.
-_OWN = ("topP", "topK", "presencePenalty", "frequencyPenalty", "thinkingConfig")
-_PARTS = ("text", "functionCall", "functionResponse")
+_FORM = declared_form("gemini")
 _BESIDE_PART = ("thought", "thoughtSignature", "partMetadata")
 _SNAKE = re.compile(r"_([a-z0-9])")
 
-# HTTP status and `status` of an error, by kind (ai.google.dev/gemini-api/docs/troubleshooting;
-# google.rpc.Code).
-_ERRORS: dict[RefusalKind, tuple[int, str]] = {
-    "bad_request": (400, "INVALID_ARGUMENT"),
-    "unsupported": (400, "INVALID_ARGUMENT"),
-    "unauthorized": (401, "UNAUTHENTICATED"),
-    "not_found": (404, "NOT_FOUND"),
-    "too_large": (413, "INVALID_ARGUMENT"),
-    "context_exceeded": (400, "INVALID_ARGUMENT"),
-    "leak_stopped": (400, "FAILED_PRECONDITION"),
-    "budget_spent": (429, "RESOURCE_EXHAUSTED"),
-    "rate_limited": (429, "RESOURCE_EXHAUSTED"),
-    "overloaded": (503, "UNAVAILABLE"),
-    "timeout": (504, "DEADLINE_EXCEEDED"),
-    "forbidden": (403, "PERMISSION_DENIED"),
-    "failed": (500, "INTERNAL"),
-}
-# `FinishReason`: a reply that refuses in words has no word of its own.
-_FINISH_REASONS = {
-    "stop": "STOP",
-    "tool_calls": "STOP",
-    "length": "MAX_TOKENS",
-    "refusal": "OTHER",
-    "content_filter": "SAFETY",
-}
 # Keywords of `Schema` whose numbers are 64-bit integers, which ProtoJSON writes as texts.
 _COUNTS = frozenset({
     "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties",
@@ -117,9 +83,7 @@ def _objects(fields: Fields, name: str) -> list[Fields]:
 
 
 def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
-    for name, supported in _UNCARRIED.items():
-        fields.refuse([name], supported)
-
+    fields.refuse(_FORM.parts["refused"])
     messages = _system(fields)
     reader = _ContentReader()
     for content in _objects(fields, "contents"):
@@ -131,8 +95,7 @@ def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
     offered, choice = _choice(fields, tuple(tools))
 
     config = _child(fields, "generationConfig") or Fields({}, "generationConfig", fields.ignored)
-    for name, supported in _UNCARRIED_CONFIG.items():
-        config.refuse([name], supported)
+    config.refuse(_FORM.parts["refused_config"])
     if config.count("candidateCount") not in (None, 1):
         config.refuse_field("candidateCount", "one candidate a request")
     if any(each.upper() != "TEXT" for each in config.texts("responseModalities")):
@@ -148,8 +111,7 @@ def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
         inner = _camel(Fields(thinking, "", {}))
         own.add_effort("generationConfig.thinkingConfig", inner.take("thinkingLevel"))
         own.add_budget("generationConfig.thinkingConfig", inner.take("thinkingBudget"))
-    own.withhold(config, ["seed"])
-    own.take(Fields({name: config.take(name) for name in _OWN}, "generationConfig", {}), _OWN)
+    own.take(config, _FORM)
 
     request = BridgeRequest(
         asked_model=model,
@@ -163,7 +125,7 @@ def _read(fields: Fields, model: str, streams: bool) -> BridgeRequest:
         stop=config.texts("stopSequences"),
         streams=streams,
     )
-    config.ignore_rest()  # such as `seed`, which is the run's
+    config.ignore_rest()
     return check_request(request, fields)
 
 
@@ -396,12 +358,7 @@ def _parts(reply: Reply) -> list[JsonObject]:
         parts.append({"text": reply.content})
     first_call = len(parts)
     for call in reply.tool_calls:
-        function: JsonObject = {
-            "id": call.id,
-            "name": call.name,
-            "args": arguments_object(call),
-        }
-        parts.append({"functionCall": function})
+        parts.append(_FORM.fill("call", call=call, arguments=arguments_object(call)))
 
     mark = mark_of(reply)
     if mark:  # page on thought signatures: the first call has it, without calls the last part
@@ -417,31 +374,9 @@ def _answer(
     parts: Sequence[JsonObject],
     is_last: bool,
 ) -> JsonObject:
-    content: JsonObject = {"role": "model", "parts": parts}
-    candidate: dict[str, Any] = {"content": content, "index": 0}
-    answer: dict[str, Any] = {
-        "candidates": [candidate],
-        "modelVersion": request.asked_model,
-        "responseId": f"response_{number}",
-    }
+    answer = _FORM.fill("answer", number=number, model=request.asked_model, parts=parts)
     if is_last:
-        candidate["finishReason"] = _FINISH_REASONS[reply.finish_reason]
-        answer["usageMetadata"] = _usage(reply.usage)
+        reason = _FORM.parts["finishes"][reply.finish_reason]
+        answer["candidates"][0]["finishReason"] = reason
+        answer["usageMetadata"] = _FORM.usage(reply.usage)
     return answer
-
-
-def _usage(usage: Usage) -> JsonObject:
-    """Return counts of tokens; here thoughts are no part of the candidates' tokens."""
-    return {
-        "promptTokenCount": usage.input_tokens,
-        "cachedContentTokenCount": usage.cache_read_tokens,
-        "candidatesTokenCount": max(usage.output_tokens - usage.reasoning_tokens, 0),
-        "thoughtsTokenCount": usage.reasoning_tokens,
-        "totalTokenCount": usage.input_tokens + usage.output_tokens,
-    }
-
-
-def write_error(refusal: WireRefusal) -> tuple[int, JsonObject]:
-    """Return the HTTP status and the body of a refusal."""
-    status, word = _ERRORS[refusal.kind]
-    return status, {"error": {"code": status, "message": refusal.message, "status": word}}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ktdeval.harness import OwnSettings
 from ktdeval.values import JsonObject, JsonValue, dumps_compact
+from ktdeval_command.wire.declared_form import DeclaredForm
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import Fields
 
@@ -33,24 +34,24 @@ class SettingsReader:
         self._params: dict[str, JsonValue] = {}
         self._paths: dict[str, str] = {}
 
-    def take(self, fields: Fields, names: Iterable[str]) -> None:
-        """Take fields as they are; absent ones are not among the settings."""
-        for name in names:
-            value = fields.take(name)
-            if value is not None:
-                self._fields[fields.path(name)] = value
+    def take(self, fields: Fields, form: DeclaredForm) -> None:
+        """Take what a form declares: `own` settings as they are, and the `withheld` ones, which no
+        model gets: they are the run's, or change what a call costs.
+        """
+        for part, taken in (("own", self._fields), ("withheld", self._withheld)):
+            for name in form.parts[part]:
+                if fields.has(name):
+                    taken[fields.path(name)] = fields.take(name)
 
-    def withhold(self, fields: Fields, names: Iterable[str]) -> None:
-        """Take settings that no model gets: they are the run's, or change what a call costs."""
-        for name in names:
-            value = fields.take(name)
-            if value is not None:
-                self._withheld[fields.path(name)] = value
+    def put(self, path: str, value: JsonValue) -> None:
+        """Add a setting as it is; None is none."""
+        if value is not None:
+            self._fields[path] = value
 
     def add(self, path: str, value: Any, param: str) -> None:
         """Add a setting that every API has, which `CallParams` names `param`; None is none."""
         if value is not None:
-            self._fields[path] = value
+            self.put(path, value)
             self._params[param] = value
             self._paths[param] = path
 

@@ -5,8 +5,8 @@ ignored is named.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn, TypeVar
 
 from ktdeval.values import JsonObject, JsonValue, loads_untrusted
 from ktdeval_command.wire.refusals import WireError, one_line
@@ -17,6 +17,15 @@ MAX_IGNORED = 200  #: paths of ignored fields that are named
 
 SWITCH_OFF = "; switch other tools off in the program's settings"
 
+T = TypeVar("T")
+_NOUNS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 _GIVEN_MARKS = ("annotations", "logprobs")  # of a text, empty, from the bridge itself
 _INDEX = re.compile(r"\[\d+\]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -37,7 +46,7 @@ class Fields:
         if not isinstance(value, Mapping):
             raise WireError(
                 "bad_request",
-                f"{where or 'the body'}: expected an object, was {_kind(value)}",
+                f"{where or 'the body'}: expected an object, was {_noun(value)}",
                 where,
             )
 
@@ -68,9 +77,7 @@ class Fields:
         """
         kind = self.text("type")
         if kind is None:
-            kind = default
-        if kind is None:
-            self.wrong("type", f"one of {', '.join(supported)}, is missing")
+            kind = self._needed("type", default, f"one of {', '.join(supported)}")
         if kind not in supported:
             raise WireError(
                 "unsupported",
@@ -119,19 +126,26 @@ class Fields:
         """Take a field as it is; None where it is absent."""
         return self._left.pop(name, None)
 
+    def _typed(self, name: str, kind: type[T], expected: str) -> T | None:
+        """Take a value of a type; None where it is absent."""
+        value = self.take(name)
+        if value is not None and not isinstance(value, kind):
+            self.wrong(name, f"{expected}, was {_noun(value)}")
+        return value
+
+    def _needed(self, name: str, value: T | None, expected: str) -> T:
+        """Return a value that was taken. Raises WireError: it was absent."""
+        if value is None:
+            self.wrong(name, f"{expected}, is missing")
+        return value
+
     def text(self, name: str) -> str | None:
         """Take a text; None where it is absent."""
-        value = self.take(name)
-        if value is not None and not isinstance(value, str):
-            self.wrong(name, f"a text, was {_kind(value)}")
-        return value
+        return self._typed(name, str, "a text")
 
     def needed_text(self, name: str) -> str:
         """Take a text that has to be there."""
-        value = self.text(name)
-        if value is None:
-            self.wrong(name, "a text, is missing")
-        return value
+        return self._needed(name, self.text(name), "a text")
 
     def needed_name(self, name: str) -> str:
         """Take a name or an id: a short text that is not empty."""
@@ -147,12 +161,13 @@ class Fields:
             self.wrong(name, f"one of {', '.join(words)}")
         return value
 
+    def needed_word(self, name: str, words: Collection[str]) -> str:
+        """Take one of several words that has to be there."""
+        return self._needed(name, self.word(name, words), f"one of {', '.join(words)}")
+
     def flag(self, name: str) -> bool:
         """Take a boolean; false where it is absent."""
-        value = self.take(name)
-        if value is not None and not isinstance(value, bool):
-            self.wrong(name, f"true or false, was {_kind(value)}")
-        return bool(value)
+        return bool(self._typed(name, bool, "true or false"))
 
     def count(self, name: str) -> int | None:
         """Take a whole number of at least 1; None where it is absent."""
@@ -174,41 +189,30 @@ class Fields:
             self.wrong(name, "a number from 0 to 2")
         return float(value)
 
-    def items(self, name: str) -> list[Any]:
-        """Take a list; empty where it is absent."""
-        value = self.take(name)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            self.wrong(name, f"a list, was {_kind(value)}")
-        return value
-
     def objects(self, name: str) -> list[Fields]:
         """Take a list of objects; empty where it is absent."""
         found = []
-        for index, item in enumerate(self.items(name)):
+        for index, item in enumerate(self._typed(name, list, "a list") or []):
             found.append(Fields(item, f"{self.path(name)}[{index}]", self.ignored))
         return found
 
     def child(self, name: str) -> Fields | None:
         """Take an object to read; None where it is absent."""
-        value = self.take(name)
-        if value is None:
+        if not self.has(name):
             return None
-        return Fields(value, self.path(name), self.ignored)
+        return Fields(self.take(name), self.path(name), self.ignored)
 
     def needed_child(self, name: str) -> Fields:
         """Take an object that has to be there."""
-        if not self.has(name):
-            self.wrong(name, "an object, is missing")
-        return Fields(self.take(name), self.path(name), self.ignored)
+        return self._needed(name, self.child(name), "an object")
 
     def mapping(self, name: str) -> JsonObject | None:
         """Take an object as it is, such as a JSON Schema; None where it is absent."""
-        value = self.take(name)
-        if value is not None and not isinstance(value, dict):
-            self.wrong(name, f"an object, was {_kind(value)}")
-        return value
+        return self._typed(name, dict, "an object")
+
+    def needed_schema(self, name: str) -> JsonObject:
+        """Take a JSON Schema that has to be there."""
+        return self._needed(name, self.mapping(name), "a JSON Schema")
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a text or a list of texts; empty where it is absent."""
@@ -233,11 +237,11 @@ class Fields:
         for name in self.names():
             self.ignore(name)
 
-    def refuse(self, names: Iterable[str], supported: str) -> None:
-        """Raise WireError if a field is there that the bridge can't carry. Empty values, false and 0
-        ask for nothing.
+    def refuse(self, uncarried: Mapping[str, str]) -> None:
+        """Raise WireError if a field is there that the bridge can't carry; `uncarried`: what is
+        supported, by field. Empty values, false and 0 ask for nothing.
         """
-        for name in names:
+        for name, supported in uncarried.items():
             if self.take(name):
                 self.refuse_field(name, supported)
 
@@ -275,15 +279,5 @@ def _encodable(value: Any) -> Any:
     return value
 
 
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a text"
-    if isinstance(value, list):
-        return "a list"
-    return "an object"
+def _noun(value: Any) -> str:
+    return _NOUNS.get(type(value), "null")

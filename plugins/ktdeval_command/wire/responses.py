@@ -1,9 +1,4 @@
-"""Responses: `POST /v1/responses`.
-
-Sources: `openai.types.responses` of the `openai` package (`response_create_params`,
-`response_input_item_param`, `response`, `response_stream_event`) and
-platform.openai.com/docs/api-reference/responses.
-"""
+"""Responses: `POST /v1/responses`. Sources: `forms/responses.yaml`."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ktdeval.harness import Message, OwnSettings, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import Message, OwnSettings, Reply, ToolCall, ToolSpec
 from ktdeval.values import JsonObject, dumps_compact, loads_untrusted
 from ktdeval_command.wire.bridge_request import (
     BridgeRequest,
@@ -20,26 +15,14 @@ from ktdeval_command.wire.bridge_request import (
     check_request,
     cut_at_stop,
 )
+from ktdeval_command.wire.declared_form import declared_form, fill_template
 from ktdeval_command.wire.events import event
-from ktdeval_command.wire.openai_forms import (
-    plain_choice,
-    read_format,
-    read_function,
-    write_error,
-)
+from ktdeval_command.wire.openai_forms import plain_choice, read_format, read_function
 from ktdeval_command.wire.own_settings import SettingsReader
 from ktdeval_command.wire.request_fields import SWITCH_OFF, Fields, request_fields
 from ktdeval_command.wire.thoughts import mark_of, parse_mark
 
-__all__ = ["read", "stream", "write", "write_error"]
-
-_UNCARRIED = {
-    "previous_response_id": "the whole conversation in `input`; the bridge stores no responses",
-    "conversation": "the whole conversation in `input`; the bridge stores none",
-    "prompt": "`input` and `instructions`; the bridge stores no prompts",
-    "background": "requests that wait for their answer",
-    "top_logprobs": "requests without log probabilities",
-}
+_FORM = declared_form("responses")
 _ITEMS = (
     "message",
     "function_call",
@@ -52,14 +35,8 @@ _ITEMS = (
 _ROLES = ("user", "assistant", "system", "developer")
 _TOOLS = ("function", "custom", "namespace")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
-# Settings that the model gets, besides those of all APIs.
-_OWN = (
-    "top_p",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "parallel_tool_calls",
-    "truncation",
-)
+# Why an answer is incomplete, by how the reply ended.
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _INPUT = "input"  # the one parameter of a tool that takes a free text
 
 
@@ -81,8 +58,7 @@ class _Tools:
 def read(body: bytes) -> BridgeRequest:
     """Return the request in a body. Raises WireError."""
     fields = request_fields(body)
-    for name, supported in _UNCARRIED.items():
-        fields.refuse([name], supported)
+    fields.refuse(_FORM.parts["refused"])
 
     model = fields.needed_name("model")
     tools = _Tools()
@@ -128,16 +104,12 @@ def _own_settings(
     own.add("temperature", temperature, "temperature")
     reasoning = fields.mapping("reasoning")
     if reasoning:
-        own.take(Fields({"reasoning": reasoning}, "", {}), ["reasoning"])
+        own.put("reasoning", reasoning)
         own.add_effort("reasoning", reasoning.get("effort"))
     if text is not None:
-        own.take(text, ["verbosity"])
-    own.take(fields, _OWN)
-    own.withhold(fields, ["service_tier"])
-    for name in (
-        "include",
-        "store",
-    ):  # the run's model is asked for what is included, and stores nothing
+        own.put("text.verbosity", text.take("verbosity"))
+    own.take(fields, _FORM)
+    for name in ("include", "store"):  # the run's model is asked for it, and stores nothing
         fields.take(name)
     return own.settings()
 
@@ -243,9 +215,7 @@ def _add(messages: list[Message], message: Message) -> None:
 
 
 def _message(item: Fields) -> Message:
-    role = item.word("role", _ROLES)
-    if role is None:
-        item.wrong("role", f"one of {', '.join(_ROLES)}, is missing")
+    role = item.needed_word("role", _ROLES)
     if role == "assistant":
         return Message("assistant", item.content("content", _TEXTS, between=""))
 
@@ -285,153 +255,81 @@ def _chosen_name(choice: Fields) -> str:
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
     """Return the body of an answer. `number`: of the answer, which makes the ids of its items."""
     reply, _ = cut_at_stop(reply, request.stop)
-    return _response(reply, request, number, _items(reply, request, number), _status(reply))
+    return _whole(reply, request, number, _items(reply, request, number))
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
     """Return the events of a streamed answer, numbered from 0: those of the whole answer around
     those of each item, each of which begins empty.
     """
-    events: list[dict[str, Any]] = []
-    begun = _response(reply, request, number, [], "in_progress")
-    begun["usage"] = None
-    begun["incomplete_details"] = None
-    events.append({"type": "response.created", "response": begun})
-    events.append({"type": "response.in_progress", "response": begun})
-
+    begun = _FORM.fill(
+        "answer",
+        number=number,
+        request=request,
+        items=[],
+        status="in_progress",
+        details=None,
+        usage=None,
+    )
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+    ]
     items = _items(reply, request, number)
     for index, item in enumerate(items):
         for each in _item_events(item):
             events.append({**each, "output_index": index})
 
-    status = _status(reply)
-    whole = _response(reply, request, number, items, status)
-    events.append({"type": f"response.{status}", "response": whole})
+    whole = _whole(reply, request, number, items)
+    events.append({"type": f"response.{whole['status']}", "response": whole})
     return [
         event({**each, "sequence_number": place}, each["type"]) for place, each in enumerate(events)
     ]
 
 
 def _item_events(item: dict[str, Any]) -> list[dict[str, Any]]:
-    if item["type"] == "message":
-        return _message_events(item)
-    if item["type"] == "reasoning":
-        return _reasoning_events(item)
-
-    field_name, kind = "arguments", "function_call_arguments"
-    if item["type"] == "custom_tool_call":
-        field_name, kind = _INPUT, "custom_tool_call_input"
-    text = item[field_name]
-    begun = {**item, field_name: ""}
-    if "status" in item:
-        begun["status"] = "in_progress"
-    done = {"type": f"response.{kind}.done", "item_id": item["id"], field_name: text}
-    if kind == "function_call_arguments":
-        done["name"] = item["name"]
-    return [
-        {"type": "response.output_item.added", "item": begun},
-        {"type": f"response.{kind}.delta", "item_id": item["id"], "delta": text},
-        done,
-        {"type": "response.output_item.done", "item": item},
-    ]
-
-
-def _reasoning_events(item: dict[str, Any]) -> list[dict[str, Any]]:
-    events = [{"type": "response.output_item.added", "item": {**item, "summary": []}}]
-    where = {"item_id": item["id"], "summary_index": 0}
-    for part in item["summary"]:
-        text = part["text"]
-        begun = {"type": "summary_text", "text": ""}
-        events += [
-            {"type": "response.reasoning_summary_part.added", **where, "part": begun},
-            {"type": "response.reasoning_summary_text.delta", **where, "delta": text},
-            {"type": "response.reasoning_summary_text.done", **where, "text": text},
-            {"type": "response.reasoning_summary_part.done", **where, "part": part},
-        ]
+    """Return the events of an item; those between its beginning and its end are of its parts, or of
+    an item without parts itself.
+    """
+    begun = {**item, **_FORM.parts["begun"][item["type"]]}
+    events = [{"type": "response.output_item.added", "item": begun}]
+    for part in item.get("summary", item.get("content", [item])):
+        streamed = _FORM.parts["streamed"][part["type"]]
+        field_name = streamed["field"]
+        values = {
+            "id": item["id"],
+            "part": part,
+            "empty": {**part, field_name: ""},
+            "text": part[field_name],
+            "name": part.get("name"),
+        }
+        events += fill_template(streamed["events"], values)
     return [*events, {"type": "response.output_item.done", "item": item}]
-
-
-def _message_events(item: dict[str, Any]) -> list[dict[str, Any]]:
-    part = item["content"][0]
-    name, kind = "text", "output_text"
-    extra: dict[str, Any] = {"logprobs": []}
-    if part["type"] == "refusal":
-        name, kind, extra = "refusal", "refusal", {}
-
-    where = {"item_id": item["id"], "content_index": 0}
-    text = part[name]
-    return [
-        {
-            "type": "response.output_item.added",
-            "item": {**item, "content": [], "status": "in_progress"},
-        },
-        {"type": "response.content_part.added", **where, "part": {**part, name: ""}},
-        {"type": f"response.{kind}.delta", **where, "delta": text, **extra},
-        {"type": f"response.{kind}.done", **where, name: text, **extra},
-        {"type": "response.content_part.done", **where, "part": part},
-        {"type": "response.output_item.done", "item": item},
-    ]
 
 
 def _items(reply: Reply, request: BridgeRequest, number: int) -> list[dict[str, Any]]:
     items = []
-    if mark_of(reply):
-        items.append(_reasoning_item(reply, number))
+    mark = mark_of(reply)
+    if mark:
+        thoughts = [_FORM.fill("summary_text", text=reply.reasoning)] if reply.reasoning else []
+        items.append(_FORM.fill("reasoning", number=number, parts=thoughts, mark=mark))
     if reply.content or not reply.tool_calls:
-        items.append(_message_item(reply, number))
+        kind = "refusal" if reply.finish_reason == "refusal" else "output_text"
+        parts = [_FORM.fill(kind, text=reply.content)]
+        items.append(_FORM.fill("message", number=number, status=_status(reply), parts=parts))
     for index, call in enumerate(reply.tool_calls):
         items.append(_call_item(call, request.wire_tool(call.name), f"{number}_{index}"))
     return items
 
 
-def _reasoning_item(reply: Reply, number: int) -> dict[str, Any]:
-    summary = [{"type": "summary_text", "text": reply.reasoning}] if reply.reasoning else []
-    return {
-        "id": f"rs_{number}",
-        "type": "reasoning",
-        "summary": summary,
-        "encrypted_content": mark_of(reply),
-    }
-
-
-def _message_item(reply: Reply, number: int) -> dict[str, Any]:
-    part: dict[str, Any] = {
-        "type": "output_text",
-        "text": reply.content,
-        "annotations": [],
-        "logprobs": [],
-    }
-    if reply.finish_reason == "refusal":
-        part = {"type": "refusal", "refusal": reply.content}
-
-    return {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "status": _status(reply),
-        "content": [part],
-    }
-
-
 def _call_item(call: ToolCall, wire: WireTool, number: str) -> dict[str, Any]:
-    named = {"call_id": call.id, "name": wire.name}
-    if wire.namespace:
-        named["namespace"] = wire.namespace
+    kind, text = "function_call", call.arguments
     if wire.is_free_text:
-        return {
-            "id": f"ctc_{number}",
-            "type": "custom_tool_call",
-            **named,
-            _INPUT: _free_text(call.arguments),
-        }
-
-    return {
-        "id": f"fc_{number}",
-        "type": "function_call",
-        **named,
-        "arguments": call.arguments,
-        "status": "completed",
-    }
+        kind, text = "custom_tool_call", _free_text(call.arguments)
+    item = _FORM.fill(kind, number=number, call=call, name=wire.name, text=text)
+    if wire.namespace:
+        item["namespace"] = wire.namespace
+    return item
 
 
 def _free_text(arguments: str) -> str:
@@ -447,58 +345,21 @@ def _free_text(arguments: str) -> str:
 
 
 def _status(reply: Reply) -> str:
-    if reply.finish_reason in ("length", "content_filter"):
-        return "incomplete"
-    return "completed"
+    return "incomplete" if reply.finish_reason in _INCOMPLETE else "completed"
 
 
-def _response(
-    reply: Reply,
-    request: BridgeRequest,
-    number: int,
-    items: Sequence[JsonObject],
-    status: str,
+def _whole(
+    reply: Reply, request: BridgeRequest, number: int, items: Sequence[JsonObject]
 ) -> dict[str, Any]:
     details = None
-    if reply.finish_reason == "length":
-        details = {"reason": "max_output_tokens"}
-    elif reply.finish_reason == "content_filter":
-        details = {"reason": "content_filter"}
-
-    return {
-        "id": f"resp_{number}",
-        "object": "response",
-        "created_at": 0,  # the time is not told, so that equal replies are equal bytes
-        "status": status,
-        "error": None,
-        "incomplete_details": details,
-        "instructions": None,
-        "max_output_tokens": request.max_output_tokens,
-        "metadata": {},
-        "model": request.asked_model,
-        "output": items,
-        "parallel_tool_calls": True,
-        "previous_response_id": None,
-        "reasoning": {"effort": None, "summary": None},
-        "store": False,
-        "temperature": request.temperature,
-        "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        "truncation": "disabled",
-        "usage": _usage(reply.usage),
-    }
-
-
-def _usage(usage: Usage) -> JsonObject:
-    return {
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
+    if reply.finish_reason in _INCOMPLETE:
+        details = {"reason": _INCOMPLETE[reply.finish_reason]}
+    return _FORM.fill(
+        "answer",
+        number=number,
+        request=request,
+        items=items,
+        status=_status(reply),
+        details=details,
+        usage=_FORM.usage(reply.usage),
+    )

@@ -39,9 +39,6 @@ spent budget, whoever gives the answers keeps it.
 TokenCounter = Callable[[BridgeRequest], int]
 
 
-BridgeLimits = ServerLimits
-
-
 class BridgeAnswers:
     """Answers of one bridge, as requests over HTTP get them."""
 
@@ -105,7 +102,7 @@ class BridgeServer(LoopbackServer):
         token: str,
         model: str,
         count_tokens: TokenCounter = estimated_tokens,
-        limits: BridgeLimits | None = None,
+        limits: ServerLimits | None = None,
         unix_socket: Path | None = None,
     ) -> None:
         """Listen. `token`: given to one program alone; `model`: name that listings show;

@@ -40,10 +40,25 @@ class StepValues:
 NAMES = tuple(field.name for field in fields(StepValues))
 
 
-def check_text(text: str, where: str) -> None:
-    """Raise ConfigError, which `where` starts: a text has an unknown placeholder, or the one of a list
-    without being an item of a list.
+def check_placeholders(value: JsonValue, where: str) -> None:
+    """Raise ConfigError, which `where` starts: a text, or one in JSON, has an unknown placeholder, or
+    that of a list without being an item of a list; or JSON has a number that it lacks.
     """
+    if isinstance(value, str):
+        _check_text(value, where)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: JSON has no number {value}; quote it, or use another one")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_text(key, where)
+            check_placeholders(item, f"{where}.{key}")
+    elif isinstance(value, Sequence):
+        for index, item in enumerate(value):
+            if item != LIST:
+                check_placeholders(item, f"{where}[{index}]")
+
+
+def _check_text(text: str, where: str) -> None:
     for name in _PLACEHOLDER.findall(text):
         if name not in NAMES:
             raise ConfigError(
@@ -52,29 +67,6 @@ def check_text(text: str, where: str) -> None:
             )
         if f"{{{name}}}" == LIST:
             raise ConfigError(f"{where}: {LIST} is several words; make it an item of a list, alone")
-
-
-def check_words(words: Sequence[str], where: str) -> None:
-    """Raise ConfigError as `check_text` does; here the placeholder of a list may be a word."""
-    for index, word in enumerate(words):
-        if word != LIST:
-            check_text(word, f"{where}[{index}]")
-
-
-def check_json(value: JsonValue, where: str) -> None:
-    """Raise ConfigError as `check_text` does, for the texts of JSON, and for a number that JSON lacks."""
-    if isinstance(value, str):
-        check_text(value, where)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{where}: JSON has no number {value}; quote it, or use another one")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            check_text(key, where)
-            check_json(item, f"{where}.{key}")
-    elif isinstance(value, Sequence):
-        for index, item in enumerate(value):
-            if item != LIST:
-                check_json(item, f"{where}[{index}]")
 
 
 def names_in(text: str) -> set[str]:

@@ -31,9 +31,7 @@ from ktdeval_command.installed_program import Installation, installation_of, sta
 from ktdeval_command.placeholders import (
     SECRETS,
     StepValues,
-    check_json,
-    check_text,
-    check_words,
+    check_placeholders,
     fill_placeholders,
     filled_json,
     filled_words,
@@ -177,14 +175,14 @@ def _check(profile: Profile, where: str) -> None:
         raise ConfigError(f"{where}: subcommand: expected a word without a placeholder")
 
     _check_arguments(profile.arguments, f"{where}: arguments")
-    check_text(profile.stdin, f"{where}: stdin")
+    check_placeholders(profile.stdin, f"{where}: stdin")
     for name, text in profile.environment.items():
         _check_variable(name, text, f"{where}: environment.{name[:80]}")
 
     for problem in _file_problems(profile.files):
         raise ConfigError(f"{where}: files: {problem}")
     for name, content in profile.files.items():
-        check_json(content, f"{where}: files.{name}")
+        check_placeholders(content, f"{where}: files.{name}")
 
     for index, folder in enumerate(profile.readable):
         if not Path(folder).is_absolute() or names_in(folder):
@@ -196,7 +194,7 @@ def _check(profile: Profile, where: str) -> None:
 
 def _check_arguments(words: tuple[str, ...], where: str) -> None:
     """Raise ConfigError: a word can't be filled, or shows a token to each user of the machine."""
-    check_words(words, where)
+    check_placeholders(words, where)
     for index, word in enumerate(words):
         _check_no_end(word, f"{where}[{index}]")
         for name in sorted(names_in(word) & SECRETS):
@@ -211,7 +209,7 @@ def _check_variable(name: str, text: str, where: str) -> None:
         raise ConfigError(f"{where}: not a name of an environment variable; correct it")
     if name in _SET_BY_SANDBOX:
         raise ConfigError(f"{where}: is the program's folder, always; remove it")
-    check_text(text, where)
+    check_placeholders(text, where)
     _check_no_end(text, where)
 
 

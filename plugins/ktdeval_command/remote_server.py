@@ -131,22 +131,21 @@ class _Handler(ToolHandler):
     server: RemoteServer
     once = (*ToolHandler.once, *KEYS, EPISODE.lower())
 
-    def _post(self) -> LoopbackAnswer:
-        if self._is_bridge():
-            with self.server.answering():
-                answers, path = self._bridge()
-                return answers.post(path, self.body)
-        return super()._post()
-
-    def _get(self) -> LoopbackAnswer:
-        if self._is_bridge():
+    def answer_request(self) -> LoopbackAnswer:
+        """Return the answer of an episode's bridge, or of the tools."""
+        if not self._is_bridge() or self.command == "DELETE":
+            return super().answer_request()
+        if self.command == "GET":
             answers, path = self._bridge()
             return answers.listing(path, self._dialect())
-        return super()._get()
+        with self.server.answering():
+            answers, path = self._bridge()
+            return answers.post(path, self.body)
 
-    def _call(self, name: str) -> LoopbackAnswer:
+    def call_tool(self, name: str) -> LoopbackAnswer:
+        """Call a tool; `begin_episode` tells the id of its episode, too."""
         if name != BEGIN.name:
-            return super()._call(name)
+            return super().call_tool(name)
 
         self.body()
         begun = self.server.begin(self.headers)

@@ -10,65 +10,19 @@ from __future__ import annotations
 
 import errno
 import struct
+from pathlib import Path
 
 from ktdeval.errors import UsageError
+from ktdeval.values import csv_rows
 
 #: AUDIT_ARCH_… of include/uapi/linux/audit.h
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-#: numbers on x86_64 and on aarch64
-REFUSED: dict[str, tuple[int, int]] = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "syslog": (103, 116),
-    "personality": (135, 92),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "acct": (163, 89),
-    "reboot": (169, 142),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "init_module": (175, 105),
-    "delete_module": (176, 106),
-    "finit_module": (313, 273),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "perf_event_open": (298, 241),
-    "bpf": (321, 280),
-    "userfaultfd": (323, 282),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-}
-#: libraries do without these; memory of the first three would be in no count
-ABSENT: dict[str, tuple[int, int]] = {
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "shmget": (29, 194),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "clone3": (435, 435),  # its flags are in memory, which a filter can't read
-}
-#: looked at by their arguments
-CHECKED: dict[str, tuple[int, int]] = {"socket": (41, 198), "clone": (56, 220), "ioctl": (16, 29)}
+
+# Calls by name, with their number on each machine. `refused`: nobody may; `absent`: libraries do
+# without it (memory of the first three would be in no count; flags of clone3 are in memory, which a
+# filter can't read); `checked`: looked at by its arguments.
+_CALLS = csv_rows(Path(__file__).with_name("syscalls.csv"))
+_ANSWERS = {"refused": errno.EPERM, "absent": errno.ENOSYS}
 
 _SOCKET_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK (lists interfaces)
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS | CLONE_NEWCGROUP | … | CLONE_NEWNET
@@ -96,7 +50,7 @@ def filter_program(machine: str) -> bytes:
             " use another machine"
         )
 
-    column = list(_ARCHITECTURES).index(machine)
+    numbers = syscall_numbers(machine)
     parts = [
         _statement(_LOAD, _ARCHITECTURE),
         _statement(_EQUAL, _ARCHITECTURES[machine], 1, 0),
@@ -106,16 +60,21 @@ def filter_program(machine: str) -> bytes:
     if machine == "x86_64":  # the x32 calls have numbers of their own
         parts += [_statement(_AT_LEAST, 0x40000000, 0, 1), _answer(errno.EPERM)]
 
-    for numbers in REFUSED.values():
-        parts += [_statement(_EQUAL, numbers[column], 0, 1), _answer(errno.EPERM)]
-    for numbers in ABSENT.values():
-        parts += [_statement(_EQUAL, numbers[column], 0, 1), _answer(errno.ENOSYS)]
+    for call in _CALLS:
+        if call["answer"] in _ANSWERS:
+            parts.append(_statement(_EQUAL, numbers[call["name"]], 0, 1))
+            parts.append(_answer(_ANSWERS[call["answer"]]))
 
-    parts += _when(CHECKED["socket"][column], _unless_family())
-    parts += _when(CHECKED["clone"][column], _if_new_namespace())
-    parts += _when(CHECKED["ioctl"][column], _if_terminal_input())
+    parts += _when(numbers["socket"], _unless_family())
+    parts += _when(numbers["clone"], _if_new_namespace())
+    parts += _when(numbers["ioctl"], _if_terminal_input())
     parts.append(_statement(_RETURN, _ALLOW))
     return b"".join(parts)
+
+
+def syscall_numbers(machine: str) -> dict[str, int]:
+    """Return the numbers of all calls that the filter knows, by name, on a machine."""
+    return {call["name"]: int(call[machine]) for call in _CALLS}
 
 
 def _when(number: int, block: list[bytes]) -> list[bytes]:

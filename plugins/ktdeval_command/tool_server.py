@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from email.message import Message
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import unquote, urlsplit
 
@@ -136,33 +137,26 @@ class ToolHandler(LoopbackHandler):
     once: tuple[str, ...] = (SESSION.lower(), "mcp-protocol-version")
 
     def do_POST(self) -> None:
-        """Answer messages of the protocol, or call a tool."""
-        self.respond(self._post)
+        """Answer by address and method."""
+        self.respond(self.answer_request)
 
-    def do_GET(self) -> None:
-        """List tools."""
-        self.respond(self._get)
+    do_GET = do_DELETE = do_POST
 
-    def do_DELETE(self) -> None:
-        """End a session of the protocol."""
-        self.respond(self._delete)
-
-    def _post(self) -> LoopbackAnswer:
+    def answer_request(self) -> LoopbackAnswer:
+        """Return the answer. Raises KtdevalError: it is refused."""
         path = self._path()
-        if path == _MCP:
-            return self._messages()
-        if path == _TOOLS:
-            return self._other_method("GET")
-        return self._call(self._tool_name(path))
+        methods: Mapping[str, Callable[[], LoopbackAnswer]]
+        if path == _MCP:  # by GET, a client could wait for what a server says unasked
+            methods = {"POST": self._messages, "DELETE": self._end_session}
+        elif path == _TOOLS:
+            methods = {"GET": self._list_tools}
+        else:
+            methods = {"POST": partial(self.call_tool, self._tool_name(path))}
 
-    def _get(self) -> LoopbackAnswer:
-        path = self._path()
-        if path == _MCP:  # where a client could wait for what a server says unasked
-            return self._other_method("POST, DELETE")
-        if path != _TOOLS:
-            self._tool_name(path)
-            return self._other_method("POST")
+        answer = methods.get(self.command)
+        return self._other_method(", ".join(methods)) if answer is None else answer()
 
+    def _list_tools(self) -> LoopbackAnswer:
         listed: list[JsonValue] = []
         for tool in self.server.messages_of(self.headers).tools():
             listed.append(
@@ -174,14 +168,7 @@ class ToolHandler(LoopbackHandler):
             )
         return json_answer({"tools": listed})
 
-    def _delete(self) -> LoopbackAnswer:
-        path = self._path()
-        if path == _TOOLS:
-            return self._other_method("GET")
-        if path != _MCP:
-            self._tool_name(path)
-            return self._other_method("POST")
-
+    def _end_session(self) -> LoopbackAnswer:
         session = self.headers.get(SESSION)
         if session is None:
             raise WireError("bad_request", f"{SESSION}: which session ends is missing")
@@ -201,7 +188,8 @@ class ToolHandler(LoopbackHandler):
             headers[SESSION] = self.server.begin_session()
         return json_answer(answer.value, answer.status, headers)
 
-    def _call(self, name: str) -> LoopbackAnswer:
+    def call_tool(self, name: str) -> LoopbackAnswer:
+        """Call a tool with the arguments in the body."""
         try:
             arguments = self.body().decode("utf-8")
         except UnicodeDecodeError:

@@ -25,9 +25,9 @@ from bridge_clients import (
 )
 from ktdeval.errors import StoreError
 from ktdeval.harness import Message, Opaque, Reply, ToolCall
-from ktdeval_command.bridge_server import BridgeLimits, BridgeServer
+from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.call_memory import CallMemory
-from ktdeval_command.loopback_server import serving
+from ktdeval_command.loopback_server import ServerLimits, serving
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from raw_requests import ambiguous_requests, answer_to, statuses
 from threads import wait_for_error_text
@@ -222,7 +222,7 @@ def test_hostile_bodies_are_refused_in_the_providers_form(path: str) -> None:
 
 @pytest.mark.parametrize("path", FORMS)
 def test_a_body_beyond_the_limit_is_refused_before_it_is_kept(path: str) -> None:
-    limits = BridgeLimits(body_bytes=1000)
+    limits = ServerLimits(body_bytes=1000)
     with bridge(limits=limits) as running:
         answered = asked_raw(running, path, b"x" * 1001)
         far_beyond = asked_raw(running, path, b"", headers={**BEARER, "Content-Length": "99999999"})
@@ -288,7 +288,7 @@ def received(connection: socket.socket) -> bytes:
 
 
 def test_a_body_that_does_not_come_in_time_is_refused() -> None:
-    with bridge(limits=BridgeLimits(body_s=-1.0)) as running, opened(running, b"{") as connection:
+    with bridge(limits=ServerLimits(body_s=-1.0)) as running, opened(running, b"{") as connection:
         assert b"the body did not come in time" in received(connection)
 
 
@@ -299,7 +299,7 @@ def test_a_body_that_ends_early_is_refused() -> None:
 
 
 def test_a_connection_that_falls_silent_is_answered_and_closed() -> None:
-    server = BridgeServer(lambda _: TEXT, TOKEN, MODEL, limits=BridgeLimits(silence_s=0.01))
+    server = BridgeServer(lambda _: TEXT, TOKEN, MODEL, limits=ServerLimits(silence_s=0.01))
     # It is sent before it is read: only what never comes is waited for.
     with opened(Bridge(server), b"{") as connection, serving(server):
         assert b"the body did not come in time" in received(connection)
@@ -308,7 +308,7 @@ def test_a_connection_that_falls_silent_is_answered_and_closed() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_connections_beyond_the_limit_are_closed_and_room_comes_back() -> None:
-    with bridge(TEXT, limits=BridgeLimits(connections=1)) as running:
+    with bridge(TEXT, limits=ServerLimits(connections=1)) as running:
         with opened(running, b"") as first:
             with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
                 asked_raw(running, CHAT, QUESTION)
@@ -511,7 +511,7 @@ def test_requests_sent_at_once_are_answered_in_order() -> None:
     ],
 )
 def test_a_connection_is_closed_after_a_request(first: bytes, why: str) -> None:
-    with bridge(TEXT, limits=BridgeLimits(body_bytes=1000)) as running:
+    with bridge(TEXT, limits=ServerLimits(body_bytes=1000)) as running:
         answer = answer_to(running.server.server_address[1], first + kept_request(QUESTION))
 
     assert len(statuses(answer)) == 1, why
@@ -519,9 +519,9 @@ def test_a_connection_is_closed_after_a_request(first: bytes, why: str) -> None:
 
 
 def test_a_connection_is_not_kept_while_over_half_of_those_allowed_are_open() -> None:
-    with bridge(TEXT, limits=BridgeLimits(connections=1)) as running:
+    with bridge(TEXT, limits=ServerLimits(connections=1)) as running:
         assert asked_raw(running, CHAT, QUESTION).headers["connection"] == "close"
-    with bridge(TEXT, limits=BridgeLimits(connections=2)) as running:
+    with bridge(TEXT, limits=ServerLimits(connections=2)) as running:
         assert "connection" not in asked_raw(running, CHAT, QUESTION).headers
 
 

@@ -33,7 +33,7 @@ from ktdeval_command.installed_program import installation_of
 from ktdeval_command.program import FinishedProgram, Start, run_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
 from ktdeval_command.shown_parts import ShownError, SourcePart
-from ktdeval_command.syscall_filter import ABSENT, CHECKED, REFUSED, filter_program
+from ktdeval_command.syscall_filter import filter_program, syscall_numbers
 from ktdeval_command.workspace import Workspaces
 
 SECRET = "sk-of-the-host-7f3a"
@@ -260,10 +260,8 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         semaphores = libc.semget(key, 1, 0o1600)
         opened.callback(libc.semctl, semaphores, 0, 0)
 
-        column = ("x86_64", "aarch64").index(platform.machine())
-        numbers = {**REFUSED, **ABSENT, **CHECKED}
         yield {
-            "calls": {name: both[column] for name, both in numbers.items()},
+            "calls": syscall_numbers(platform.machine()),
             "tcp": tcp.getsockname()[1],
             "tcp6": tcp6_port,
             "udp": udp.getsockname()[1],
@@ -614,20 +612,20 @@ def test_a_readable_folder_that_can_not_be_one_is_refused(path: Path, why: str) 
 
 
 @pytest.mark.parametrize(
-    ("column", "header"),
+    ("machine", "header"),
     [
-        (0, "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
-        (1, "/usr/include/asm-generic/unistd.h"),
+        ("x86_64", "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+        ("aarch64", "/usr/include/asm-generic/unistd.h"),
     ],
     ids=["x86_64", "aarch64"],
 )
-def test_numbers_are_those_of_the_kernel_s_headers(column: int, header: str) -> None:
+def test_numbers_are_those_of_the_kernel_s_headers(machine: str, header: str) -> None:
     if not Path(header).exists():
         pytest.skip(f"no {header} (Debian: linux-libc-dev)")
 
     pattern = r"^#define __NR3?2?6?4?_?([a-z0-9_]+)\s+(\d+)$"
     found = dict(re.findall(pattern, Path(header).read_text(), flags=re.MULTILINE))
-    expected = {name: str(both[column]) for name, both in {**REFUSED, **ABSENT, **CHECKED}.items()}
+    expected = {name: str(number) for name, number in syscall_numbers(machine).items()}
 
     assert {name: found.get(name) for name in expected} == expected
 

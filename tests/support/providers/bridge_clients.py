@@ -11,7 +11,8 @@ from typing import Any
 
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import Reply, ToolCall, Usage
-from ktdeval_command.bridge_server import BridgeLimits, BridgeServer
+from ktdeval_command.bridge_server import BridgeServer
+from ktdeval_command.loopback_server import ServerLimits
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from local_server import running
 
@@ -51,7 +52,7 @@ class Bridge:
 
 
 @contextmanager
-def bridge(*answers: Reply | KtdevalError, limits: BridgeLimits | None = None) -> Iterator[Bridge]:
+def bridge(*answers: Reply | KtdevalError, limits: ServerLimits | None = None) -> Iterator[Bridge]:
     """Run a bridge that gives these answers in order."""
     left = list(answers)
 

@@ -77,7 +77,7 @@ class Fields:
         """
         kind = self.text("type")
         if kind is None:
-            kind = self._needed("type", default, f"one of {', '.join(supported)}")
+            kind = self._need_value("type", default, f"one of {', '.join(supported)}")
         if kind not in supported:
             raise WireError(
                 "unsupported",
@@ -126,14 +126,14 @@ class Fields:
         """Take a field as it is; None where it is absent."""
         return self._left.pop(name, None)
 
-    def _typed(self, name: str, kind: type[T], expected: str) -> T | None:
+    def _take_typed(self, name: str, kind: type[T], expected: str) -> T | None:
         """Take a value of a type; None where it is absent."""
         value = self.take(name)
         if value is not None and not isinstance(value, kind):
             self.wrong(name, f"{expected}, was {_noun(value)}")
         return value
 
-    def _needed(self, name: str, value: T | None, expected: str) -> T:
+    def _need_value(self, name: str, value: T | None, expected: str) -> T:
         """Return a value that was taken. Raises WireError: it was absent."""
         if value is None:
             self.wrong(name, f"{expected}, is missing")
@@ -141,11 +141,11 @@ class Fields:
 
     def text(self, name: str) -> str | None:
         """Take a text; None where it is absent."""
-        return self._typed(name, str, "a text")
+        return self._take_typed(name, str, "a text")
 
     def needed_text(self, name: str) -> str:
         """Take a text that has to be there."""
-        return self._needed(name, self.text(name), "a text")
+        return self._need_value(name, self.text(name), "a text")
 
     def needed_name(self, name: str) -> str:
         """Take a name or an id: a short text that is not empty."""
@@ -163,11 +163,11 @@ class Fields:
 
     def needed_word(self, name: str, words: Collection[str]) -> str:
         """Take one of several words that has to be there."""
-        return self._needed(name, self.word(name, words), f"one of {', '.join(words)}")
+        return self._need_value(name, self.word(name, words), f"one of {', '.join(words)}")
 
     def flag(self, name: str) -> bool:
         """Take a boolean; false where it is absent."""
-        return bool(self._typed(name, bool, "true or false"))
+        return bool(self._take_typed(name, bool, "true or false"))
 
     def count(self, name: str) -> int | None:
         """Take a whole number of at least 1; None where it is absent."""
@@ -192,7 +192,7 @@ class Fields:
     def objects(self, name: str) -> list[Fields]:
         """Take a list of objects; empty where it is absent."""
         found = []
-        for index, item in enumerate(self._typed(name, list, "a list") or []):
+        for index, item in enumerate(self._take_typed(name, list, "a list") or []):
             found.append(Fields(item, f"{self.path(name)}[{index}]", self.ignored))
         return found
 
@@ -204,15 +204,15 @@ class Fields:
 
     def needed_child(self, name: str) -> Fields:
         """Take an object that has to be there."""
-        return self._needed(name, self.child(name), "an object")
+        return self._need_value(name, self.child(name), "an object")
 
     def mapping(self, name: str) -> JsonObject | None:
         """Take an object as it is, such as a JSON Schema; None where it is absent."""
-        return self._typed(name, dict, "an object")
+        return self._take_typed(name, dict, "an object")
 
     def needed_schema(self, name: str) -> JsonObject:
         """Take a JSON Schema that has to be there."""
-        return self._needed(name, self.mapping(name), "a JSON Schema")
+        return self._need_value(name, self.mapping(name), "a JSON Schema")
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Take a text or a list of texts; empty where it is absent."""

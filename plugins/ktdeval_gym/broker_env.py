@@ -21,7 +21,7 @@ from ktdeval_gym.arrays import weights_in
 from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, ShownAnswer
 from ktdeval_gym.policy import LIMIT, Vector
 from ktdeval_gym.recording import SessionWriter, no_session_writer
-from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
+from ktdeval_gym.rewards import RewardConfig, Rewards
 
 Info = dict[str, Any]
 _CENTS = 100
@@ -144,13 +144,12 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         self._tools.calls.clear()
 
         ratios = [closes[-1] / closes[-2] for closes in self._closes.values()]
-        amounts = StepAmounts(
-            nav_before=np.array([round(before * _CENTS)]),
-            nav=np.array([round(self._equity * _CENTS)]),
-            traded=np.array([round(traded * _CENTS)]),
-            benchmark=np.array([math.log(math.fsum(ratios) / len(ratios))]),
+        reward = self._rewards.of_one(
+            round(before * _CENTS),
+            round(self._equity * _CENTS),
+            round(traded * _CENTS),
+            math.log(math.fsum(ratios) / len(ratios)),
         )
-        reward = float(self._rewards.of(amounts, np.ones(1, dtype=np.bool_))[0])
         is_ruined = self._equity <= 0
         is_last = len(self._rounds) > self.options.days or not is_running
         self._is_over = is_last or is_ruined

@@ -36,21 +36,13 @@ __all__ = [
     "make_trading_vector",
 ]
 
-ENVIRONMENTS = ("ktdeval/Broker-v0", "ktdeval/KtdFin-v0", "ktdeval/Trading-v0")
+ENVIRONMENTS = {
+    "ktdeval/Broker-v0": (make_broker, None),
+    "ktdeval/KtdFin-v0": (make_ktdfin, make_ktdfin_vector),
+    "ktdeval/Trading-v0": (make_trading, make_trading_vector),
+}
+"""Makers of a single environment and of a vector, by the name of the environment."""
 
-
-def _register() -> None:
-    known = gymnasium.registry
-    if ENVIRONMENTS[0] not in known:
-        gymnasium.register(ENVIRONMENTS[0], entry_point=make_broker)
-    if ENVIRONMENTS[1] not in known:
-        gymnasium.register(
-            ENVIRONMENTS[1], entry_point=make_ktdfin, vector_entry_point=make_ktdfin_vector
-        )
-    if ENVIRONMENTS[2] not in known:
-        gymnasium.register(
-            ENVIRONMENTS[2], entry_point=make_trading, vector_entry_point=make_trading_vector
-        )
-
-
-_register()
+for _name, (_make, _make_vector) in ENVIRONMENTS.items():
+    if _name not in gymnasium.registry:
+        gymnasium.register(_name, entry_point=_make, vector_entry_point=_make_vector)

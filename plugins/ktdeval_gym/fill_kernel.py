@@ -150,8 +150,9 @@ class Kernel:
         safe_nav = np.where(rare, 1, nav)
         target = self._target(orders.weight, safe_nav, price)
 
-        sold = self._sell(_OrderTerms(accounts.held, cash, target, price, orders.weight), day)
-        bought = self._buy(_OrderTerms(accounts.held, cash, target, price, orders.weight), day)
+        trade = _OrderTerms(accounts.held, cash, target, price, orders.weight)
+        sold = self._sell(trade, day)
+        bought = self._buy(trade, day)
         if bought.is_cut is not None:
             rare |= orders.given & orders.buys & bought.is_cut
 

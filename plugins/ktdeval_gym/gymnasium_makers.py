@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from gymnasium.vector import VectorEnv
@@ -52,17 +51,14 @@ def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskE
         options.setdefault("data", TRADING_DATA)
 
     opened = OpenedTask.of(_choice(task, options))
-    window = _one_window(opened)
-    reward = _reward(options)
-    writer = _writer(opened, window, options.get("out"))
-    render_mode = options.get("render_mode")
-    if form_problem(dict(opened.task.describe())) is None:
-        market = AssetMarket.of(opened.task, opened.snapshot)
-        simulation = _simulation(market, window, options.get("lookback", DEFAULT_LOOKBACK))
-        return TradingEnv(simulation, reward, render_mode, writer)
+    if form_problem(dict(opened.task.describe())) is not None:
+        _refuse_lookback(options, f"task {task} is not about one asset")
+        return _task_env(opened, options)
 
-    _refuse_lookback(options, f"task {task} is not about one asset")
-    return TaskEnv(opened, window, reward, render_mode, writer)
+    window = _one_window(opened)
+    market = AssetMarket.of(opened.task, opened.snapshot)
+    simulation = _simulation(market, window, options.get("lookback", DEFAULT_LOOKBACK))
+    return TradingEnv(simulation, *_single_options(opened, window, options))
 
 
 def make_trading_vector(
@@ -104,10 +100,7 @@ def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
     """
     _check_options(options)
     _refuse_lookback(options, _KTDFIN_SHOWS)
-    opened = OpenedTask.of(_choice(task, options))
-    window = _one_window(opened)
-    writer = _writer(opened, window, options.get("out"))
-    return TaskEnv(opened, window, _reward(options), options.get("render_mode"), writer)
+    return _task_env(OpenedTask.of(_choice(task, options)), options)
 
 
 def make_broker(**options: Any) -> BrokerEnv:
@@ -188,7 +181,16 @@ def _simulation(market: AssetMarket, window: Window, lookback: int) -> TradingSi
     return TradingSimulation(market.task, market.snapshot, window, lookback, scale, market)
 
 
-def _writer(opened: OpenedTask, window: Window, out: str | Path | None) -> EpisodeWriter:
-    if out is None:
-        return no_writer
-    return RunWriter(user_path(str(out)), opened.choice, window, opened.plugins)
+def _task_env(opened: OpenedTask, options: Mapping[str, Any]) -> TaskEnv:
+    window = _one_window(opened)
+    return TaskEnv(opened, window, *_single_options(opened, window, options))
+
+
+def _single_options(
+    opened: OpenedTask, window: Window, options: Mapping[str, Any]
+) -> tuple[RewardConfig, str | None, EpisodeWriter]:
+    """Return reward, render mode and writer of a single environment."""
+    writer: EpisodeWriter = no_writer
+    if options.get("out") is not None:
+        writer = RunWriter(user_path(str(options["out"])), opened.choice, window, opened.plugins)
+    return _reward(options), options.get("render_mode"), writer

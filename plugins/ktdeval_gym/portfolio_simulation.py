@@ -7,9 +7,10 @@ is observed and settled is the same, which tests hold against `TaskEnv`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from ktdeval_gym.action_submissions import (
     moves,
     tradables,
 )
-from ktdeval_gym.arrays import Observed, TaskForm, cut_weight, form_of, observe_state, write_figures
+from ktdeval_gym.arrays import Observed, cut_weight, form_of, observe_state, write_figures
 from ktdeval_gym.open_task import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
@@ -46,32 +47,6 @@ _NOTHING_COUNTED = CountsRecord(
     cache_read_tokens=0,
     cache_write_tokens=0,
 )
-
-
-class SimulatedPortfolio(Protocol):
-    """One account on its way through a window."""
-
-    form: TaskForm
-    traded_minor: int  #: notional of the last step's fills
-
-    @property
-    def row(self) -> int:
-        """Row of the present close."""
-
-    @property
-    def nav_minor(self) -> int:
-        """NAV at the present close."""
-
-    def reset(self) -> None:
-        """Begin again with cash only."""
-
-    def write(self, arrays: Observed) -> None:
-        """Write the present observation into the arrays of one environment, which are all zero."""
-
-    def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
-        """Settle an action. Return whether the account is ruined, and whether this was the last
-        step.
-        """
 
 
 _Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]  #: [F] figures, and which are known
@@ -224,8 +199,10 @@ class _AccountBooks:
         return sum(order.notional_minor for order in record.fills)
 
 
-class _PortfolioBase:
-    """What portfolios by orders and by decisions share."""
+class SimulatedPortfolio(ABC):
+    """One account on its way through a window."""
+
+    traded_minor: int  #: notional of the last step's fills
 
     def __init__(self, window: TaskWindow) -> None:
         self._window = window
@@ -238,9 +215,19 @@ class _PortfolioBase:
         self.traded_minor = 0
         self._look()
 
+    @abstractmethod
     def _look(self) -> None:
         """Take up what the present close shows."""
-        raise NotImplementedError  # of each kind of account
+
+    @abstractmethod
+    def write(self, arrays: Observed) -> None:
+        """Write the present observation into the arrays of one environment, which are all zero."""
+
+    @abstractmethod
+    def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
+        """Settle an action. Return whether the account is ruined, and whether this was the last
+        step.
+        """
 
     @property
     def row(self) -> int:
@@ -271,7 +258,7 @@ class _PortfolioBase:
         return self.nav_minor <= 0, self._books.step == self._window.total_steps
 
 
-class OrderPortfolio(_PortfolioBase):
+class OrderPortfolio(SimulatedPortfolio):
     """Account of a task that asks for orders."""
 
     def _look(self) -> None:
@@ -310,7 +297,7 @@ class OrderPortfolio(_PortfolioBase):
         return self._book(tuple(orders))
 
 
-class DecisionPortfolio(_PortfolioBase):
+class DecisionPortfolio(SimulatedPortfolio):
     """Account of a task that asks for BUY, SELL or HOLD of each asset. Its scene reads decisions
     about the account that it has shown last, so that each account has a scene of its own.
     """

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from ktdeval.errors import UsageError
 from ktdeval.market import FloatArray
@@ -21,9 +19,9 @@ from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.portfolio_simulation import SimulatedPortfolio, portfolios
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_minor, market_scale
+from ktdeval_gym.vector_base import Info, StepwiseVectorEnv
 
 BoolArray = npt.NDArray[np.bool_]
-Info = dict[str, Any]
 
 
 def make_task_vector(
@@ -43,17 +41,12 @@ def make_task_vector(
     )
 
 
-class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
+class PortfolioVectorEnv(StepwiseVectorEnv):
     """N accounts of a task on several assets, each in a window of its own.
 
     The same as N `TaskEnv`, step by step and bit by bit, under `gymnasium.vector.SyncVectorEnv`:
     after an episode has ended, the next step begins again and its action counts for nothing.
     """
-
-    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
 
     def __init__(
         self, opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
@@ -65,12 +58,7 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         self._opened = opened
         self._accounts = portfolios(opened, windows)
         self._form = _one_form(self._accounts)
-        self.num_envs = len(windows)
-        self.render_mode = None
-        self.single_observation_space, self.single_action_space = spaces_of(self._form)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-
+        self._set_spaces(len(windows), *spaces_of(self._form))
         scale_of: dict[Window, float] = {}
         for window in dict.fromkeys(windows):
             scale_of[window] = market_scale(opened, opened.spec(window))
@@ -79,19 +67,13 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         self._minor_per_unit = market_minor(opened)
         self._is_over = np.zeros(self.num_envs, dtype=np.bool_)
 
-    def reset(
-        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observed, Info]:
-        """Begin all environments again with cash only. Nothing is drawn."""
-        if not isinstance(seed, list):
-            super().reset(seed=seed, options=options)
-
+    def begin(self) -> None:
+        """Begin all accounts with cash only."""
         for account in self._accounts:
             account.reset()
         everyone = np.ones(self.num_envs, dtype=np.bool_)
         self._is_over = ~everyone
         self._rewards.reset(everyone)
-        return self._observations(), self._info()
 
     def step(
         self, actions: npt.ArrayLike
@@ -114,7 +96,7 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         rewards = np.where(begins, 0.0, rewards)
         self._rewards.reset(begins)
         self._is_over = is_ruined | is_last
-        return self._observations(), rewards, is_ruined, is_last, self._info()
+        return self.observations(), rewards, is_ruined, is_last, self.info()
 
     def _settle_action(
         self, index: int, taken: Sequence[Decision | float]
@@ -133,7 +115,8 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
         benchmark = benchmark_return(self._opened.market_levels, row, account.row)
         return before, account.nav_minor, account.traded_minor, benchmark, is_ruined, is_last
 
-    def _observations(self) -> Observed:
+    def observations(self) -> Observed:
+        """Return the present observations, arrays of [N, …]."""
         arrays = {
             name: np.zeros((self.num_envs, *values.shape), dtype=values.dtype)
             for name, values in self._form.empty().items()
@@ -142,7 +125,8 @@ class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are no
             account.write({name: values[index] for name, values in arrays.items()})
         return arrays
 
-    def _info(self) -> Info:
+    def info(self) -> Info:
+        """Return the NAV of each account, [N]."""
         navs = np.array([account.nav_minor for account in self._accounts])
         return {"nav": navs / self._minor_per_unit}
 

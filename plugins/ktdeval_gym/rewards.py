@@ -88,6 +88,13 @@ class Rewards:
             return self._sharpe.of(amounts.nav / amounts.nav_before - 1.0, active)
         return returns
 
+    def of_one(self, nav_before: int, nav: int, traded: int, benchmark: float) -> float:
+        """Return the reward of a step of the only account; amounts as of `StepAmounts`."""
+        amounts = StepAmounts(
+            np.array([nav_before]), np.array([nav]), np.array([traded]), np.array([benchmark])
+        )
+        return float(self.of(amounts, np.ones(1, dtype=np.bool_))[0])
+
 
 def log_returns(amounts: StepAmounts) -> FloatArray:
     """Return the log returns of NAV, [N]. `math.log` gives the same bits for any number of

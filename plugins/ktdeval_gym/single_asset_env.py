@@ -9,8 +9,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ktdeval.errors import DataError, UsageError
@@ -22,7 +20,8 @@ from ktdeval_gym.fill_kernel import Kernel, KernelAccounts
 from ktdeval_gym.policy import DECISIONS, LIMIT, Vector
 from ktdeval_gym.recording import EpisodeWriter, no_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
-from ktdeval_gym.single_asset_simulation import AssetMarket, IntArray, StepFacts, TradingSimulation
+from ktdeval_gym.single_asset_simulation import AssetMarket, IntArray, TradingSimulation
+from ktdeval_gym.vector_base import StepwiseVectorEnv
 
 BoolArray = npt.NDArray[np.bool_]
 Info = dict[str, Any]
@@ -92,13 +91,13 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
 
         self._decisions.append(DECISIONS[int(action)])
         facts, is_ruined, is_last = self.simulation.advance(int(action))
-        reward = self._rewards.of(_amounts(facts), np.ones(1, dtype=np.bool_))
+        reward = self._rewards.of_one(facts.nav_before, facts.nav, facts.traded, facts.asset_return)
         self._is_over = is_ruined or is_last
         if self._is_over:
             limit = None if is_last else len(self._decisions)
             self._write({step: (taken,) for step, taken in enumerate(self._decisions)}, limit)
 
-        return self.simulation.observation(), float(reward[0]), is_ruined, is_last, self.info()
+        return self.simulation.observation(), reward, is_ruined, is_last, self.info()
 
     def info(self) -> Info:
         """Return what is known at this close, in true identities: asset, day, close, NAV, side."""
@@ -129,15 +128,6 @@ def render_info(info: Info) -> str:
     )
 
 
-def _amounts(facts: StepFacts) -> StepAmounts:
-    return StepAmounts(
-        nav_before=np.array([facts.nav_before]),
-        nav=np.array([facts.nav]),
-        traded=np.array([facts.traded]),
-        benchmark=np.array([facts.asset_return]),
-    )
-
-
 @dataclass
 class _EnvProgress:
     """Where each environment is, [N]."""
@@ -146,17 +136,12 @@ class _EnvProgress:
     is_over: BoolArray  #: the next step begins again
 
 
-class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
+class TradingVectorEnv(StepwiseVectorEnv):
     """N environments of one asset that step together, each over a span of its own.
 
     The same as N `TradingEnv`, step by step and bit by bit, under `gymnasium.vector.SyncVectorEnv`:
     after an episode has ended, the next step begins again and its action counts for nothing.
     """
-
-    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
 
     def __init__(
         self, simulations: Sequence[TradingSimulation], reward: RewardConfig | None = None
@@ -172,15 +157,11 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         if len(shared) > 1:
             raise UsageError("the environments of a vector share one market and one lookback")
 
-        self.num_envs = len(simulations)
-        self.render_mode = None
-        self.single_observation_space = gymnasium.spaces.Box(
-            -LIMIT, LIMIT, (first.lookback + 1,), np.float32
+        self._set_spaces(
+            len(simulations),
+            gymnasium.spaces.Box(-LIMIT, LIMIT, (first.lookback + 1,), np.float32),
+            gymnasium.spaces.Discrete(len(DECISIONS)),
         )
-        self.single_action_space = gymnasium.spaces.Discrete(len(DECISIONS))
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-
         self._market = first.market
         self._kernel = Kernel(first.market)
         self._lookback = first.lookback
@@ -191,23 +172,15 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         self._rewards = Rewards(reward or RewardConfig(), self._scales)
         minor_per_unit = first.market.tape.rules.minor_per_unit
         self._cash = open_account(first.market.trading, minor_per_unit).cash_minor
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Begin all environments with cash only."""
         size = self.num_envs
         self._progress = _EnvProgress(self._first.copy(), np.zeros(size, dtype=np.bool_))
         cash = np.full(size, self._cash, dtype=np.int64)
         self._accounts = KernelAccounts(cash, np.zeros(size, dtype=np.int64), cash.copy())
         self._rewards.reset(np.ones(size, dtype=np.bool_))
-
-    def reset(
-        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Vector, Info]:
-        """Begin all environments again with cash only. Nothing is drawn."""
-        if not isinstance(seed, list):
-            super().reset(seed=seed, options=options)
-        self._begin()
-        return self._observations(), self._info()
 
     def step(self, actions: npt.ArrayLike) -> tuple[Vector, FloatArray, BoolArray, BoolArray, Info]:
         """Settle a decision in each environment; [N] each. Raises UsageError: not N decisions."""
@@ -237,7 +210,7 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         is_ruined = active & (self._accounts.nav <= 0)
         is_last = active & (row == self._last)
         self._progress = _EnvProgress(row, is_ruined | is_last)
-        return self._observations(), rewards, is_ruined, is_last, self._info()
+        return self.observations(), rewards, is_ruined, is_last, self.info()
 
     def _asset_returns(self, rows: IntArray) -> FloatArray:
         known = self._market.known
@@ -245,7 +218,8 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         has_moved = (now > known[rows - 1]) & (now >= 2)
         return np.where(has_moved, self._market.returns[np.maximum(now - 2, 0)], 0.0)
 
-    def _observations(self) -> Vector:
+    def observations(self) -> Vector:
+        """Return the present observations, [N, lookback + 1]."""
         last = self._market.known[self._progress.row] - 1
         returns = self._windows[last - self._lookback] / self._scales[:, None]
         observed = np.empty((self.num_envs, self._lookback + 1), dtype=np.float32)
@@ -253,6 +227,7 @@ class TradingVectorEnv(VectorEnv):  # type: ignore[misc]  # as above
         observed[:, -1] = np.sign(self._accounts.held)
         return observed
 
-    def _info(self) -> Info:
+    def info(self) -> Info:
+        """Return NAV and side of each account, [N]."""
         minor = self._market.tape.rules.minor_per_unit
         return {"nav": self._accounts.nav / minor, "side": np.sign(self._accounts.held)}

@@ -17,7 +17,7 @@ from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.task_api import Task, Window, market_problem
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle
 from ktdeval_gym.policy import DECISIONS, Vector, scaled_features
-from ktdeval_gym.training_checks import form_problem, span_problem
+from ktdeval_gym.training_checks import closes_and_trades, form_problem, span_problem
 
 IntArray = npt.NDArray[np.int64]
 
@@ -61,8 +61,7 @@ class AssetMarket:
             )
 
         asset = snapshot.asset_index[code]
-        closes = snapshot.close[:, asset] * snapshot.factor[:, asset]
-        traded = np.flatnonzero(np.isfinite(closes) & (snapshot.volume[:, asset] != 0))
+        closes, traded = closes_and_trades(snapshot, asset)
         rule = StanceRule(
             task.trading.max_weight,
             rules["hold"],

@@ -20,7 +20,7 @@ from ktdeval_gym.action_submissions import Decision, submission, tradables
 from ktdeval_gym.arrays import Observed, form_of, observe_state, spaces_of
 from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.recording import EpisodeWriter, no_writer
-from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
+from ktdeval_gym.rewards import RewardConfig, Rewards
 
 Info = dict[str, Any]
 
@@ -161,13 +161,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
         nav = self._last.nav_minor
         benchmark = benchmark_return(self._opened.market_levels, before_row, self._row)
-        amounts = StepAmounts(
-            nav_before=np.array([self._nav]),
-            nav=np.array([nav]),
-            traded=np.array([traded]),
-            benchmark=np.array([benchmark]),
-        )
-        reward = self._rewards.of(amounts, np.ones(1, dtype=np.bool_))
+        reward = self._rewards.of_one(self._nav, nav, traded, benchmark)
         self._nav = nav
         is_last = self._step == self._episode.total_steps
         is_ruined = nav <= 0
@@ -176,7 +170,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
             limit = None if is_last else self._step
             self._write(self._actions, limit)
 
-        return self._observation(), float(reward[0]), is_ruined, is_last, self._info()
+        return self._observation(), reward, is_ruined, is_last, self._info()
 
     @property
     def _row(self) -> int:

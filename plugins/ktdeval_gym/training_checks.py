@@ -9,9 +9,10 @@ from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.task_api import Task, Window, is_scoring
 
@@ -67,12 +68,19 @@ def check_days(
         raise DataError(f"{snapshot.meta.name} has no days to train on: {problem}; {advice}")
 
 
+def closes_and_trades(
+    snapshot: MarketSnapshot, asset: int
+) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Return an asset's adjusted closes, [T], and the rows of days on which it traded, [K]."""
+    closes = snapshot.close[:, asset] * snapshot.factor[:, asset]
+    return closes, np.flatnonzero(np.isfinite(closes) & (snapshot.volume[:, asset] != 0))
+
+
 def earliest_day(snapshot: MarketSnapshot, asset: int, lookback: int) -> str | None:
     """Return the first day of a fill whose decision can see `lookback` returns; None if there is
     none.
     """
-    closes = snapshot.close[:, asset] * snapshot.factor[:, asset]
-    traded = np.flatnonzero(np.isfinite(closes) & (snapshot.volume[:, asset] != 0))
+    _, traded = closes_and_trades(snapshot, asset)
     if len(traded) <= lookback or traded[lookback] + 1 >= len(snapshot.days):
         return None
     return str(snapshot.days[traded[lookback] + 1])

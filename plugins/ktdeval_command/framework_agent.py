@@ -20,7 +20,7 @@ import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness import (
@@ -45,6 +45,7 @@ from ktdeval.values import (
     dumps_canonical,
     from_plain,
     install_command,
+    later,
     to_plain,
 )
 from ktdeval_command.agent_desk import AgentDesk
@@ -131,23 +132,24 @@ class FrameworkDesk:
         """Return a client of the package openai for this step. Raises ConfigError: the package is
         not there.
         """
-        try:
-            from openai import OpenAI  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as error:
-            raise _no_openai(error) from error
-
-        client = OpenAI(base_url=self.base_url, api_key=self.api_key, max_retries=0)
+        client: OpenAI = self._new_client("OpenAI")
         self._held.callback(client.close)
         return client
 
     def async_openai_client(self) -> AsyncOpenAI:
         """Return the same for a loop of asyncio, which closes it."""
-        try:
-            from openai import AsyncOpenAI  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as error:
-            raise _no_openai(error) from error
+        client: AsyncOpenAI = self._new_client("AsyncOpenAI")
+        return client
 
-        return AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, max_retries=0)
+    def _new_client(self, kind: str) -> Any:
+        try:
+            make = later(f"openai:{kind}")()
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"openai_client() needs a package that is not installed ({error.name}):"
+                f" {install_command('openai')}"
+            ) from error
+        return make(base_url=self.base_url, api_key=self.api_key, max_retries=0)
 
     def call_tool(self, name: str, arguments: JsonObject | str) -> ToolResult:
         """Call a tool of the step, that to submit with included; `arguments` as an object, or as the
@@ -285,10 +287,3 @@ def _withheld(value: JsonValue, withhold: Callable[[str], str]) -> JsonValue:
     if isinstance(value, list | tuple):
         return [_withheld(each, withhold) for each in value]
     return value
-
-
-def _no_openai(error: ModuleNotFoundError) -> ConfigError:
-    return ConfigError(
-        f"openai_client() needs a package that is not installed ({error.name}):"
-        f" {install_command('openai')}"
-    )

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, Literal
 
-from ktdeval.values import Value, decode_json, option
+from ktdeval.values import Value, decode_json
 from ktdeval_command.relay import Relay
 from ktdeval_command.sandbox import Sandbox, SandboxError, Walls
 from ktdeval_command.workspace import Archived, WorkspaceError, Workspaces
@@ -70,18 +70,11 @@ class ProgramLimits:
     files and file size hold for each process.
     """
 
-    wall_s: float = option(600.0, help="seconds for a step", minimum=0.1, maximum=86_400)
-    cpu_s: int = option(600, help="seconds of CPU time a process", minimum=1, maximum=86_400)
-    memory_bytes: int = option(
-        4 << 30, help="bytes of memory of all processes", minimum=1 << 24, maximum=1 << 40
-    )
-    processes: int = option(
-        256,
-        help="processes and threads; held in a sandbox alone, since without one they are the user's",
-        minimum=1,
-        maximum=100_000,
-    )
-    open_files: int = option(1024, help="open files a process", minimum=16, maximum=1_000_000)
+    wall_s: float = 600.0  #: seconds for a step
+    cpu_s: int = 600  #: seconds of CPU time of a process
+    memory_bytes: int = 4 << 30  #: of all processes
+    processes: int = 256  #: with threads; held in a sandbox alone, else they are the user's
+    open_files: int = 1024  #: of a process
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal
 
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import KeptFiles
-from ktdeval.values import Value, decode_json, encode_canonical, option, sha256_hex
+from ktdeval.values import Value, decode_json, encode_canonical, sha256_hex
 from ktdeval_command.supervisor import MAX_PATH_BYTES, send_frames
 
 _MAX_HEADER_BYTES = 16 * MAX_PATH_BYTES
@@ -30,12 +30,8 @@ class WorkspaceError(KtdevalError):
 class WorkspaceLimits:
     """Size limits of a program's folder."""
 
-    disk_bytes: int = option(
-        64 << 20, help="bytes in all files of a program's folder", minimum=1 << 16, maximum=1 << 34
-    )
-    disk_files: int = option(
-        10_000, help="files and folders in a program's folder", minimum=1, maximum=1_000_000
-    )
+    disk_bytes: int = 64 << 20  #: in all files
+    disk_files: int = 10_000  #: files and folders
 
 
 class WorkspaceEntry(Value):

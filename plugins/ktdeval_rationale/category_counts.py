@@ -153,13 +153,17 @@ def _text_or_empty(value: JsonValue) -> str:
     return value.encode(errors="replace").decode()  # JSON may spell lone surrogates
 
 
-@dataclass(frozen=True)
-class MentionExample:
+@dataclass(frozen=True, kw_only=True)
+class ExampleRow:
     """A mention with its context."""
 
-    mention: Mention
+    mask: str
+    category: str
+    text: str
+    span: tuple[int, int]
+    before: str
+    after: str
     where: str  #: episode, step and kind of text
-    context: tuple[str, str]
     decided_on: str  #: ISO day of the decision
     was_sent: bool  #: whether the model had been sent its characters in that step
 
@@ -184,7 +188,7 @@ class EpisodeCounts:
     #: source -> row, or `texts` -> texts that name it
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     #: the first mentions of each category
-    examples: dict[str, list[MentionExample]] = field(default_factory=dict)
+    examples: dict[str, list[ExampleRow]] = field(default_factory=dict)
 
 
 class CategoryCounter:
@@ -241,15 +245,27 @@ class CategoryCounter:
         was_sent: bool,
     ) -> None:
         examples = counts.examples.setdefault(mention.category, [])
-        known = {example.mention.text for example in examples}
+        known = {example.text for example in examples}
         if len(examples) >= self._examples or mention.text in known:
             return
 
         step, text = at
         order = "" if text.order is None else f" of order {text.order}"
         where = f"{counts.spec.label} step {step.step}, {text.source}{order}"
-        context = _around(text.text, *mention.span)
-        examples.append(MentionExample(mention, where, context, step.decided_on, was_sent))
+        before, after = _around(text.text, *mention.span)
+        examples.append(
+            ExampleRow(
+                mask=str(counts.spec.mask),
+                category=mention.category,
+                text=mention.text,
+                span=mention.span,
+                before=before,
+                after=after,
+                where=where,
+                decided_on=step.decided_on,
+                was_sent=was_sent,
+            )
+        )
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:

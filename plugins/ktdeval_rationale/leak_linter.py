@@ -37,8 +37,8 @@ from ktdeval_rationale.memory_phrases import (
     TIME,
     find_hindsight,
     find_recognition,
-    read_patterns,
 )
+from ktdeval_rationale.pattern_files import read_patterns
 
 Category = Literal[
     "code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"

@@ -9,40 +9,14 @@ does not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
+from collections.abc import Iterator, Sequence
+
+from ktdeval_rationale.pattern_files import read_patterns
 
 Span = tuple[int, int]
 
 NAME, SECTOR, TIME = "\ue000", "\ue001", "\ue002"
 """Replacements of each character of a code, company or brand; of a sector; of a date or event."""
-
-
-_LINE = re.compile(r"([a-z_]+)( = |: )(.*)")
-_WORD = re.compile(r"\{([a-z_]+)\}")
-
-
-def read_patterns(
-    name: str, words: Mapping[str, str] | None = None
-) -> dict[str, list[re.Pattern[str]]]:
-    """Return kind -> patterns of a file such as `phrases.txt`, which explains its format; `words`:
-    definitions besides its own.
-    """
-    definitions = dict(words or {})
-    patterns = dict[str, list[re.Pattern[str]]]()
-    for line in resources.files(__package__).joinpath(name).read_text("utf-8").splitlines():
-        match = _LINE.fullmatch(line)
-        if match is None or line.startswith("#"):
-            continue
-
-        text = _WORD.sub(lambda word: definitions[word[1]], match[3])
-        if match[2] == " = ":
-            definitions[match[1]] = text
-        else:
-            patterns.setdefault(match[1], []).append(re.compile(text, re.IGNORECASE))
-
-    return patterns
-
 
 _IDENTITIES = {"any": f"(?=[{NAME}{SECTOR}{TIME}])", "named": f"(?={NAME})", "timed": f"(?={TIME})"}
 _PATTERNS = read_patterns("phrases.txt", _IDENTITIES)

@@ -18,7 +18,7 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval_rationale.category_counts import (
     CategoryCounter,
     EpisodeCounts,
-    MentionExample,
+    ExampleRow,
     StepTexts,
     read_steps,
     subject_key,
@@ -35,7 +35,7 @@ from ktdeval_rationale.category_rates import (
     share,
 )
 from ktdeval_rationale.leak_linter import LEAK_CATEGORIES, RationaleLinter
-from ktdeval_rationale.paraphrased_leaks import SimilarityLinter
+from ktdeval_rationale.paraphrased_leaks import Resemblance, SimilarityLinter
 
 _NO_MARKET = "without the market only well-known names and codes in the A-share numbering are found"
 
@@ -61,32 +61,6 @@ class SecondStage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExampleRow:
-    """A mention with its context."""
-
-    mask: str
-    category: str
-    text: str
-    span: tuple[int, int]
-    before: str
-    after: str
-    where: str
-    decided_on: str
-    was_sent: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResemblanceRow:
-    """A sentence that resembles a leak."""
-
-    category: str
-    text: str
-    where: str
-    anchor: str
-    similarity: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelSubject:
     """Figures of one model with its agent and mode."""
 
@@ -95,7 +69,7 @@ class ModelSubject:
     hiding: Sequence[HidingRow]
     effects: Sequence[IdentityEffectRow]
     examples: Sequence[ExampleRow]
-    resemblances: Mapping[str, Sequence[ResemblanceRow]]  #: by mask; empty: not looked for
+    resemblances: Mapping[str, Sequence[Resemblance]]  #: by mask; empty: not looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +134,7 @@ class _ReadRuns:
     counts: list[EpisodeCounts] = field(default_factory=list)
     resembling: dict[str, _ResemblingSteps] = field(default_factory=dict)  #: by episode id
     #: examples of the second stage, by mask
-    resemblances: dict[str, list[ResemblanceRow]] = field(default_factory=dict)
+    resemblances: dict[str, list[Resemblance]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  #: caveats about the records
     seen: set[str] = field(default_factory=set)  #: ids of episodes
     linters: dict[str, RationaleLinter] = field(default_factory=dict)  #: by snapshot
@@ -225,15 +199,8 @@ class _ReadRuns:
         examples = self.resemblances.setdefault(str(spec.mask), [])
         missing = max(0, self.options.examples - len(examples))
         for resemblance in resemblances[:missing]:
-            examples.append(
-                ResemblanceRow(
-                    category=resemblance.category,
-                    text=resemblance.text,
-                    where=f"{spec.label} step {resemblance.where}",
-                    anchor=resemblance.anchor,
-                    similarity=resemblance.similarity,
-                )
-            )
+            where = f"{spec.label} step {resemblance.where}"
+            examples.append(replace(resemblance, where=where))
 
     def subjects(self) -> Iterator[ModelSubject]:
         """Yield the figures of each model with its agent and mode."""
@@ -245,10 +212,10 @@ class _ReadRuns:
         for members in groups.values():
             by_mask = _by_mask(members)
             examples: list[ExampleRow] = []
-            for mask, counts in by_mask.items():
-                examples += _examples(mask, counts, self.options.examples)
+            for counts in by_mask.values():
+                examples += _examples(counts, self.options.examples)
 
-            resemblances: dict[str, Sequence[ResemblanceRow]] = {}
+            resemblances: dict[str, Sequence[Resemblance]] = {}
             if self.resembling:
                 resemblances = {mask: self.resemblances.get(mask, []) for mask in by_mask}
 
@@ -301,24 +268,12 @@ def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]
     return {mask: by_mask[mask] for mask in masks}
 
 
-def _examples(mask: str, counts: Sequence[EpisodeCounts], most: int) -> Iterator[ExampleRow]:
+def _examples(counts: Sequence[EpisodeCounts], most: int) -> Iterator[ExampleRow]:
     """Yield the first `most` different mentions of each category."""
     for category in LEAK_CATEGORIES:
-        first: dict[str, MentionExample] = {}
+        first: dict[str, ExampleRow] = {}
         for count in counts:
             for example in count.examples.get(category, ()):
-                first.setdefault(example.mention.text, example)
+                first.setdefault(example.text, example)
 
-        for text, example in list(first.items())[:most]:
-            before, after = example.context
-            yield ExampleRow(
-                mask=mask,
-                category=category,
-                text=text,
-                span=example.mention.span,
-                before=before,
-                after=after,
-                where=example.where,
-                decided_on=example.decided_on,
-                was_sent=example.was_sent,
-            )
+        yield from list(first.values())[:most]

@@ -6,34 +6,15 @@ and to sell for another. A sentence with words of both sides, a denial or a cond
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ktdeval_rationale.claims.claim_words import NEGATED, PLAN
+from ktdeval_rationale.claims.claim_words import NEGATED, PLAN, words_of
 from ktdeval_rationale.claims.marked_text import Sentence
 
-_BULLISH = re.compile(
-    r"\bbullish(?:ly)?\b|\bbuy signal|\bupside\b|\bundervalued\b|\bto outperform\b|\b(?:looks"
-    r"|is) (?:very )?attractive\b"
-    r"|\b(?:will|to)(?: likely| probably)? (?:rise|rally|rebound|recover|climb|gain|continue higher)\b"
-    r"|\blong thesis\b"
-    r"|看多|看涨|买入信号|上涨空间|上行空间|低估|有望上涨|有望反弹|看好",
-    re.IGNORECASE,
-)
-_BEARISH = re.compile(
-    r"\bbearish(?:ly)?\b|\bsell signal|\bdownside\b|\bovervalued\b|\bto underperform\b|\b(?:looks"
-    r"|is) (?:very )?unattractive\b"
-    r"|\b(?:will|to)(?: likely| probably)? (?:fall|drop|decline|slide|weaken|continue lower)\b|\bshort thesis\b"
-    r"|看空|看跌|卖出信号|下跌空间|下行风险|高估|有望下跌|看淡|不看好",
-    re.IGNORECASE,
-)
-# `limited downside` is no bearish argument, `limited upside` no bullish one.
-_TURNED = re.compile(
-    r"\b(?:limited|little|no|low|capped|without|less|reduc\w+|hedg\w+|protect\w*|despite|however|although)\b"
-    r"[^.]{0,20}\b(?:upside|downside)|\b(?:bullish|bearish)\b[^.]{0,12}\bbut\b|有限|尽管|虽然|但",
-    re.IGNORECASE,
-)
+_BULLISH = words_of("bullish")
+_BEARISH = words_of("bearish")
+_TURNED = words_of("turned")
 
 
 @dataclass(frozen=True, slots=True)

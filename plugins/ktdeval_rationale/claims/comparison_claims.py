@@ -15,20 +15,13 @@ from ktdeval_rationale.claims.agreement import ClaimVerdict, in_figure_units, sl
 from ktdeval_rationale.claims.claim_words import (
     CLAUSE_END,
     GENERAL,
-    LINK,
     NEGATED,
-    OF_ASSET,
-    OVER,
     PAST,
+    PATTERNS,
     PLAN,
-    UNDER,
     UNSTATED,
-    N,
-    Q,
-    W,
-    compile_patterns,
 )
-from ktdeval_rationale.claims.marked_text import Sentence, mark
+from ktdeval_rationale.claims.marked_text import Sentence
 from ktdeval_rationale.claims.plain_statements import is_plain_statement
 from ktdeval_rationale.claims.quantities import Quantity, quantity_named, return_over
 from ktdeval_rationale.claims.shown_facts import ShownFacts
@@ -37,74 +30,7 @@ from ktdeval_rationale.claims.text_figures import TextFigure
 
 Kind = Literal["assets", "threshold", "own figures", "candidates", "sign"]
 
-_L1 = mark("L", "l1")
-_L2 = mark("L", "l2")
-_Q2 = mark("Q", "q2")
-_MORE = r"(?:higher|larger|greater|stronger|more|bigger|better)"
-_FEWER = r"(?:lower|smaller|less|weaker|fewer|worse)"
-_ORDER = rf"(?:(?P<more>{_MORE})|(?P<less>{_FEWER}))"
-_HAS = r"(?:has|have|shows|offers|carries|with|had|showing)"
-_POSSESSIVE = r"(?:'s|'|的)?"
-
-_ASSETS = compile_patterns(
-    rf"{_L1}\s*{_HAS}\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}\s*than\s*{_L2}",
-    rf"{_L1}{_POSSESSIVE}\s*{Q}\s*(?:is|was)?\s*(?:much |far |slightly "
-    rf"|\(?⟦N\d+⟧\)? )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
-    rf"{Q}\s*of\s*{_L1}\s*(?:is|was)?\s*(?:much |far |slightly )*{_ORDER}\s*than\s*(?:that of )?{_L2}",
-    rf"{_L1}{_POSSESSIVE}{Q}\s*(?:(?P<more>明显高于|高于|大于|强于|超过)|(?P<less>明显低于|低于|小于|弱于))\s*{_L2}",
-    rf"{_L1}\s*比\s*{_L2}\s*(?:的)?\s*{Q}(?:更|要)?(?:(?P<more>高|大|强)|(?P<less>低|小|弱))",
-    rf"{_L1}(?:的)?{Q}比\s*{_L2}(?:的)?(?:更|要)?(?:(?P<more>高|大|强)|(?P<less>低|小|弱))",
-    rf"compared (?:with|to)\s*{_L2},?\s*{_L1}\s*{_HAS}\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}",
-    rf"(?:prefer|choose|pick|favou?r)\s*{_L1}\s*(?:to|over)\s*{_L2}\s*(?:since|because|as|for|given)\s*(?:it|its)?\s*"
-    rf"(?:{_HAS})?\s*(?:a |an |the |much |far |slightly )*{_ORDER}\s*{Q}",
-    rf"{_HAS}?\s*(?:a |an |the |much )*{_ORDER}\s*{Q}\s*than\s*{_L2}",
-)
-_RACE = compile_patterns(
-    rf"{_L1}\s*(?:has |have )?(?:(?P<more>outperformed|beat|beaten)|(?P<less>underperformed|lagged|trailed))\s*{_L2}"
-    rf"\s*(?:over|in|during)\s*(?:the )?(?:last |past )?{W}",
-    rf"{_L1}近?{W}(?:(?P<more>跑赢)|(?P<less>跑输)){_L2}",
-)
-_THRESHOLDS = compile_patterns(
-    rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:(?P<more>{OVER})|(?P<less>{UNDER}))\s*{N}",
-)
-_OWN = compile_patterns(
-    rf"{Q}{OF_ASSET}\s*(?:is|was|remains|stays|sits|stands|closed|trades|trading|now|still|well|far|\s)*"
-    rf"(?:(?P<more>above|over|higher than|exceeds|高于|大于)|(?P<less>below|under|lower than|beneath|低于|小于))"
-    rf"\s*(?:its|the)?\s*{_Q2}",
-    rf"(?:trades|trading|traded|closed|closing|finished|ended|sits|stands|is|remains|stays|it is|holds"
-    rf"|holding|moved|broke)\s*(?:the day |the session )?(?:well |far |just |still )?"
-    rf"(?:(?P<more>above|over)|(?P<less>below|under|beneath))\s*(?:its|the)\s*{_Q2}",
-    rf"(?:(?P<more>站上|高于|突破|位于(?=.{{0,14}}上方))|(?P<less>跌破|低于|位于(?=.{{0,14}}下方)))\s*{_Q2}",
-)
-_SET = (
-    r"(?:(?:of|among|in|across|within)\s*(?:all |the |these |our |of )*(?:\w+ )?(?:candidates?|table|list|stocks"
-    r"|names|assets|screen|group|pool|coins|universe))"
-)
-_HIGHEST = r"(?:highest|largest|greatest|biggest)"
-_LOWEST = r"(?:lowest|smallest|least)"
-_BEST = compile_patterns(
-    rf"(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)|(?P<weak>weakest"
-    rf"|worst))\s*{Q}\s*{_SET}",
-    rf"{Q}\s*(?:is|was)\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})|(?P<strong>strongest|best)"
-    rf"|(?P<weak>weakest|worst))\s*{_SET}",
-    rf"{_SET},?\s*{_L1}\s*{_HAS}\s*the\s*(?:(?P<more>{_HIGHEST})|(?P<less>{_LOWEST})"
-    rf"|(?P<strong>strongest|best)|(?P<weak>weakest|worst))\s*{Q}",
-    rf"(?:候选|所有|全部|列表|表)[^⟦,，]{{0,8}}[,，]?(?:⟦L\d+⟧的?)?{Q}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
-    rf"{Q}(?:为|是|在)?(?:候选|所有|全部|列表)[^⟦,，]{{0,8}}(?:(?P<more>最高|最大|最强)|(?P<less>最低|最小|最弱))",
-)
-_CHEAPEST = compile_patterns(rf"(?P<less>cheapest)\s*{_SET}", rf"(?P<more>most expensive)\s*{_SET}")
-_RANK = compile_patterns(
-    rf"(?:ranks?|ranked|is|among the)?\s*(?:in the )?top\s*{N}\s*(?:\w+ )?(?:by|in|on|for)\s*{Q}",
-    rf"{Q}(?:排名)?(?:位于|居|处于)?前{N}",
-)
-_SIGNS = compile_patterns(
-    rf"(?:(?P<more>positive)|(?P<less>negative))\s*{Q}",
-    rf"{Q}{OF_ASSET}\s*(?:is|was|remains|turned|stays|has been)\s*(?:still |now "
-    rf"|clearly )?(?:(?P<more>positive)|(?P<less>negative))(?!\s*⟦)",
-    rf"{Q}(?:仍|均|都)?为?(?:(?P<more>正)|(?P<less>负))(?:值|数)?(?![⟦\d])",
-)
 _NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may correct otherwise
-_MIN_IN_SET = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +76,8 @@ def comparison_claims(
     """Yield the comparisons of a sentence. `about` as of `figure_claims`."""
     place = _Place(sentence, facts, about)
     taken: list[tuple[int, int]] = []
-    for kind, patterns, judge in _JUDGES:
-        for pattern in patterns:
+    for kind, name, judge in _JUDGES:
+        for pattern in PATTERNS[name]:
             for match in pattern.finditer(sentence.text):
                 start, end = match.span()
                 if any(start < last and first < end for first, last in taken):
@@ -316,21 +242,27 @@ def _best(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     subject = place.subject((at, at), quantity)
     if subject is None or quantity.is_of_account:
         return ClaimVerdict.UNPLACED
-    return _extreme(place, subject, quantity, rises=rises)
+    return _among_first(place, subject, quantity, 1, rises=rises)
 
 
-def _extreme(place: _Place, subject: str, quantity: Quantity, *, rises: bool) -> ClaimVerdict:
-    """Judge whether an asset has the extreme of the candidates, and of all that were shown: right
-    if of either, wrong if of none.
+def _among_first(
+    place: _Place, subject: str, quantity: Quantity, most: float, *, rises: bool
+) -> ClaimVerdict:
+    """Judge whether an asset is among the first `most` of the candidates, and of all that were
+    shown: right if of either, wrong if of none.
     """
     verdicts: list[ClaimVerdict] = []
     shown = set(filter(None, place.facts.facts))
     for group in (place.facts.candidates, shown):
         ranked = _rank_subjects(place, group | {subject}, quantity, rises=rises)
-        if len(ranked) >= _MIN_IN_SET and subject in ranked:
-            best = max(ranked.values())
-            verdicts.append(ClaimVerdict.RIGHT if ranked[subject] >= best else ClaimVerdict.WRONG)
+        if subject in ranked and len(ranked) > most:
+            better = sum(number > ranked[subject] for number in ranked.values())
+            verdicts.append(ClaimVerdict.RIGHT if better < most else ClaimVerdict.WRONG)
+    return _right_or_agreed(verdicts)
 
+
+def _right_or_agreed(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Return right where one reading is, else the verdict of all."""
     if ClaimVerdict.RIGHT in verdicts:
         return ClaimVerdict.RIGHT
     return _agree_verdicts(verdicts)
@@ -358,11 +290,8 @@ def _cheapest(place: _Place, match: re.Match[str]) -> ClaimVerdict:
         quantity = quantity_named(name)
         subject = place.subject((match.start(), match.start()), quantity)
         if subject is not None and place.numbers(subject, quantity):
-            verdicts.append(_extreme(place, subject, quantity, rises=_rises(match)))
-
-    if ClaimVerdict.RIGHT in verdicts:
-        return ClaimVerdict.RIGHT
-    return _agree_verdicts(verdicts)
+            verdicts.append(_among_first(place, subject, quantity, 1, rises=_rises(match)))
+    return _right_or_agreed(verdicts)
 
 
 def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
@@ -376,16 +305,7 @@ def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     if quantity.unit != "change":
         return ClaimVerdict.UNPLACED
 
-    verdicts: list[ClaimVerdict] = []
-    for group in (place.facts.candidates, set(filter(None, place.facts.facts))):
-        ranked = _rank_subjects(place, group | {subject}, quantity, rises=True)
-        if subject in ranked and len(ranked) > figure.value:
-            better = sum(number > ranked[subject] for number in ranked.values())
-            verdicts.append(ClaimVerdict.RIGHT if better < figure.value else ClaimVerdict.WRONG)
-
-    if ClaimVerdict.RIGHT in verdicts:
-        return ClaimVerdict.RIGHT
-    return _agree_verdicts(verdicts)
+    return _among_first(place, subject, quantity, figure.value, rises=True)
 
 
 def _sign(place: _Place, match: re.Match[str]) -> ClaimVerdict:
@@ -405,13 +325,13 @@ def _sign(place: _Place, match: re.Match[str]) -> ClaimVerdict:
 
 
 _Judge = Callable[[_Place, re.Match[str]], ClaimVerdict]
-_JUDGES: tuple[tuple[Kind, tuple[re.Pattern[str], ...], _Judge], ...] = (
-    ("assets", _ASSETS, _assets),
-    ("assets", _RACE, _race),
-    ("threshold", _THRESHOLDS, _threshold),
-    ("candidates", _BEST, _best),
-    ("candidates", _CHEAPEST, _cheapest),
-    ("candidates", _RANK, _rank),
-    ("own figures", _OWN, _own),
-    ("sign", _SIGNS, _sign),
+_JUDGES: tuple[tuple[Kind, str, _Judge], ...] = (
+    ("assets", "assets", _assets),
+    ("assets", "race", _race),
+    ("threshold", "thresholds", _threshold),
+    ("candidates", "best", _best),
+    ("candidates", "cheapest", _cheapest),
+    ("candidates", "rank", _rank),
+    ("own figures", "own", _own),
+    ("sign", "signs", _sign),
 )

@@ -7,20 +7,14 @@ in the same sentence, next to a word of arithmetic, and were shown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
+from ktdeval_rationale.claims.claim_words import words_of
 from ktdeval_rationale.claims.shown_facts import ShownFacts
 from ktdeval_rationale.claims.text_figures import TextFigure
 
-_WORDS = re.compile(
-    r"\b(?:difference|gap|spread|ratio|sum|total|combined|together|times|growth|gain|rise|fall|loss"
-    r"|increase|decrease|change|up|down|higher|lower|more|less|average|mean|from|rose|fell|gained"
-    r"|lost|range|above|below|wider|net)\b"
-    r"|差|比|合计|总计|共|倍|涨|跌|增|减|平均|从",
-    re.IGNORECASE,
-)
+_WORDS = words_of("arithmetic")
 _MAX_OPERANDS = 8
 
 

@@ -20,22 +20,12 @@ from ktdeval_rationale.claims.agreement import (
 )
 from ktdeval_rationale.claims.claim_words import (
     CLAUSE_END,
-    FALL,
-    FALLING,
     GENERAL,
-    HEDGE,
-    LINK,
-    OF_ASSET,
-    OVER,
     PAST,
+    PATTERNS,
     PLAN,
-    RISE,
-    UNDER,
     UNSTATED,
-    N,
-    Q,
-    W,
-    compile_patterns,
+    words_of,
 )
 from ktdeval_rationale.claims.derived_figures import is_derived
 from ktdeval_rationale.claims.marked_text import Sentence
@@ -58,31 +48,9 @@ Gap = Literal[
     "no statement",
 ]
 
-_EQUALS = compile_patterns(rf"{Q}{OF_ASSET}\s*(?P<link>{LINK})(?P<hedge>{HEDGE}?)\s*{N}")
-_BEFORE = compile_patterns(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*{Q}")
-_CASH = compile_patterns(rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:of|in)\s*(?:free |available )?{Q}")
-_BOUNDS = compile_patterns(
-    rf"{Q}{OF_ASSET}\s*{LINK}(?:well |far |just |slightly |still )?(?:{OVER}|{UNDER})\s*{N}"
-)
-_TODAY = r"(?:today|on the day|on the session|this session)"
-_SPAN = (
-    rf"(?:\s*(?:over|in|during|within|across|for)?\s*(?:the\s)?(?:last|past|previous|prior"
-    rf"|trailing)?\s*(?:{W}|(?P<today>{_TODAY})))"
-)
-_MOVES = compile_patterns(
-    rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by)?\s*(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
-    rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))了?(?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
-    rf"{W}(?:内|来|以来)?(?:[,，]?\s*(?:it|the stock|the price|⟦L\d+⟧)?\s*(?:has|is|was|have|had)?\s*)"
-    rf"(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by|了|幅)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
-    rf"(?P<today>今日|当日|今天|today(?: it)?)\s*(?:(?P<rise>{RISE})|(?P<fall>{FALL}))(?: by"
-    rf"|了)?\s*(?P<hedge>{HEDGE}?)\s*{N}",
-    rf"return(?:s|ed) (?P<hedge>{HEDGE}?)\s*{N}{_SPAN}",
-)
-_OFF_HIGH = compile_patterns(
-    rf"(?P<hedge>{HEDGE}?)\s*{N}\s*(?:below|under|off|from|beneath|short of)\s*(?:its"
-    rf"|the)?\s*(?:{W}[\s-]*)?(?:high|peak)",
-    rf"距(?:{W})?(?:高点|最高点|前高)(?:回落|下跌|有)?{N}",
-)
+_FALLING = words_of("falling")
+_NOW = words_of("now")
+_SIZE_OF_ORDER = words_of("size_of_order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +99,7 @@ def figure_claims(
 
 def _is_bound(sentence: Sentence, start: int) -> bool:
     """Whether a figure is a threshold (`RSI below 30`): a comparison, not a reading."""
-    for pattern in _BOUNDS:
+    for pattern in PATTERNS["bounds"]:
         for match in pattern.finditer(sentence.text):
             if match.start("n") - 2 == start:
                 return True
@@ -141,14 +109,14 @@ def _is_bound(sentence: Sentence, start: int) -> bool:
 def _placements(sentence: Sentence) -> dict[int, _Placement]:
     """Return the placements of a sentence's figures by the places of their marks."""
     found: dict[int, _Placement] = {}
-    for patterns, place in (
-        (_OFF_HIGH, _off_high),
-        (_MOVES, _move),
-        (_EQUALS, _reading),
-        (_BEFORE, _reading),
-        (_CASH, _cash),
+    for kind, place in (
+        ("off_high", _off_high),
+        ("moves", _move),
+        ("equals", _reading),
+        ("before", _reading),
+        ("cash", _cash),
     ):
-        for pattern in patterns:
+        for pattern in PATTERNS[kind]:
             for match in pattern.finditer(sentence.text):
                 start = match.start("n") - 2
                 placed = place(sentence, match)
@@ -230,17 +198,6 @@ def _clause_after(text: str, at: int) -> str:
     return text[at:] if ending is None else text[at : ending.start()]
 
 
-_SIZE_OF_ORDER = re.compile(
-    r"\b(?:buy(?:ing)?|sell(?:ing)?|trim(?:ming)?|add(?:ing)?|reduc(?:e|ing)|rais(?:e|ing)|cut(?:ting)?"
-    r"|allocat(?:e|ing)|increas(?:e|ing)|hold(?:ing)?|order|weight (?:to|of)|position (?:to|of)|lots?)\b"
-    r"|买入|卖出|加仓|减仓|增持|减持|配置|建仓",
-    re.IGNORECASE,
-)
-
-
-_NOW = re.compile(r"\b(?:current(?:ly)?|now|already|today)\b|目前|当前|现", re.IGNORECASE)
-
-
 def _is_plan(sentence: Sentence, start: int, placed: _Placement | None) -> bool:
     """Whether the words before a figure make it a plan or a condition."""
     clause = _clause_before(sentence.text, start)
@@ -301,7 +258,7 @@ def _judge_placed(
         )
 
     numbers = _numbers(facts, subjects, quantity)
-    reading = FigureReading(placed.direction, placed.is_hedged, FALLING.search(clause) is not None)
+    reading = FigureReading(placed.direction, placed.is_hedged, _FALLING.search(clause) is not None)
     verdicts = [figure_verdict(figure, quantity, name, number, reading) for name, number in numbers]
     verdict = ClaimVerdict.UNPLACED
     if not verdicts:

@@ -11,16 +11,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval_rationale.claims.quantities import Quantity, QuantityMention, quantity_mentions
+from ktdeval_rationale.claims.claim_words import words_of
+from ktdeval_rationale.claims.quantities import quantity_mentions
 from ktdeval_rationale.claims.text_figures import TextFigure, normalise_text, text_figures, windows
 
 _DAY = re.compile(r"(?<![A-Za-z0-9_])day_[+-]?\d+(?!\d)")
 _HANDLE = re.compile(r"(?<![A-Za-z0-9_])[a-z]+_\d+(?![A-Za-z0-9_])")
-_OTHERS = re.compile(
-    r"\b(?:peers?|competitors?|the (?:broad(?:er)? )?market|the index|sector|industry|median|others"
-    r"|rivals?|(?:model )?portfolio|basket|book|strategy)\b|大盘|指数|同行|行业|板块|中位数|市场",
-    re.IGNORECASE,
-)
+_OTHERS = words_of("others")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[。！？；;\n]+")
 _MARK = re.compile(r"⟦([LQNWDO])(\d+)⟧")
 
@@ -63,11 +60,6 @@ class Sentence:
         ]
 
 
-def mark(letter: str, group: str) -> str:
-    """Return the pattern of a mark, whose number is in `group`."""
-    return rf"⟦{letter}(?P<{group}>\d+)⟧"
-
-
 def marked_sentences(
     reason: str, labels: Collection[str], shown_fields: Collection[str]
 ) -> list[Sentence]:
@@ -92,13 +84,10 @@ def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) ->
     """Return the parts of a text in order; where two overlap, the longer one counts."""
     found = [*_label_parts(text, labels)]
     for mention in quantity_mentions(text, shown_fields):
-        found.append(_quantity_part(mention))
-    for match in _DAY.finditer(text):
-        found.append(MarkedPart("D", match[0], match.span(), match[0]))
-    for match in _HANDLE.finditer(text):
-        found.append(MarkedPart("O", match[0], match.span(), match[0]))
-    for match in _OTHERS.finditer(text):
-        found.append(MarkedPart("O", match[0], match.span(), match[0]))
+        found.append(MarkedPart("Q", mention.quantity, mention.span, mention.text))
+    for kind, words in (("D", _DAY), ("O", _HANDLE), ("O", _OTHERS)):
+        for match in words.finditer(text):
+            found.append(MarkedPart(kind, match[0], match.span(), match[0]))
 
     # A window inside a quantity's words is a part of these.
     for span, days in windows(text):
@@ -124,8 +113,3 @@ def _label_parts(text: str, labels: Collection[str]) -> list[MarkedPart]:
     words = "|".join(re.escape(label) for label in sorted(named, key=len, reverse=True))
     pattern = re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])")
     return [MarkedPart("L", match[0], match.span(), match[0]) for match in pattern.finditer(text)]
-
-
-def _quantity_part(mention: QuantityMention) -> MarkedPart:
-    quantity: Quantity = mention.quantity
-    return MarkedPart("Q", quantity, mention.span, mention.text)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ktdeval_rationale.claims.claim_words import words_of
 from ktdeval_rationale.claims.marked_text import MarkedPart, Sentence
 from ktdeval_rationale.claims.quantities import Quantity
 
 ACCOUNT = ""  #: subject of the account and its rules
 _AFTER = re.compile(r"^\s*\)?\s*(?:for|in|of|at|by)\s+⟦L(\d+)⟧")
-_DENIED = re.compile(
-    r"\b(?:not|unlike|rather than|contrary to|in contrast to|except)\s*$|不是\s*$",
-    re.IGNORECASE,
-)
-_JOINED = re.compile(r"^\s*(?:,|、|/|and|or|&|和|与|及|,\s*and)\s*$", re.IGNORECASE)
-_TWO_SIDED = re.compile(
-    r"\b(?:than|versus|vs\.?|against|compared|relative|respectively)\b|相比|比|分别", re.IGNORECASE
-)
+_DENIED = words_of("denied")
+_JOINED = words_of("joined")
+_TWO_SIDED = words_of("two_sided")
 
 
 def subjects_at(

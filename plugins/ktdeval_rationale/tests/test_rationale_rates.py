@@ -102,11 +102,8 @@ def test_reasons_and_steps_are_counted_separately() -> None:
     }
 
     [example] = counts.examples["date"]
-    assert (example.mention.text, example.context, example.was_sent) == (
-        "March",
-        ("In ", " it rose."),
-        False,
-    )
+    assert (example.before, example.text, example.after) == ("In ", "March", " it rose.")
+    assert not example.was_sent
     assert example.where == "t W seed 0 step 1, research"
     assert len(counts.examples["company"]) == 1
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from ktdeval.market import MarketSnapshot
-from ktdeval.stats import benchmark_levels, benchmark_problem
+from ktdeval.attribution import FACTOR_NAMES, FEW_ASSETS, factor_panel, has_few_assets, standardise
+from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.stats import Same, benchmark_levels, benchmark_problem
 from ktdeval.trading import Ledger, StepRecord
-from ktdeval_pages.tear_sheet.tracks import Book, Track, TrackHolding
+from ktdeval_pages.tear_sheet.tracks import Book, Exposures, Track, TrackHolding
 from ktdeval_view.episode_records import EpisodeRecords
+
+_UNKNOWN = "unknown"  #: industry of an asset whose own the market does not name
 
 
 def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: str) -> Track:
@@ -30,13 +35,13 @@ def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: 
         levels=ledger.nav,
         benchmark=benchmark,
         no_benchmark=no_benchmark,
-        book=_book(ledger),
+        book=_book(ledger, market, no_market),
         days_a_year=ledger.days_a_year,
         resolution=ledger.return_resolution,
     )
 
 
-def _book(ledger: Ledger) -> Book:
+def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book:
     columns: dict[str, list[float]] = {name: [] for name in ("gross", "net", "cash", "turnover")}
     columns |= {"names": [], "largest": []}
     holdings: dict[str, TrackHolding] = {}
@@ -55,7 +60,82 @@ def _book(ledger: Ledger) -> Book:
             holdings[position.code] = today if before is None else before.joined(today)
 
     arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
-    return Book(**arrays, holdings=holdings)
+    problem = no_market if market is None else _market_problem(ledger, market)
+    sectors = factors = Exposures({}, problem)
+    if market is not None and not problem:
+        sectors = _sector_exposures(ledger, market)
+        factors = _factor_exposures(ledger, market)
+    return Book(**arrays, holdings=holdings, sectors=sectors, factors=factors)
+
+
+def _market_problem(ledger: Ledger, market: MarketSnapshot) -> str:
+    """Return why a ledger's positions can't be looked up in a market; empty where they can."""
+    if not np.isin(ledger.days, market.days).all():
+        return "the ledger's days are not days of this market"
+    codes = {position.code for step in ledger.steps for position in step.positions}
+    if not codes <= market.asset_index.keys():
+        return "a holding is not an asset of this market"
+    return ""
+
+
+def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> Exposures:
+    """Return the net weight of each industry that was held, [days]."""
+    if set(market.industries) <= {_UNKNOWN, ""}:
+        return Exposures({}, "the market names no industries")
+
+    weights, columns = _weights(ledger, market)
+    names = np.array(market.industries)[columns]
+    lines = {}
+    for name in sorted(set(names.tolist())):
+        lines[name] = weights[:, names == name].sum(axis=1)
+    return Exposures(lines)
+
+
+def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> Exposures:
+    """Return the exposure of the NAV to each style, [days]: weights at the close times exposures
+    known then. A holding without a value counts with the cross-section's mean, 0.
+    """
+    if has_few_assets(market):
+        return Exposures({}, FEW_ASSETS)
+
+    weights, columns = _weights(ledger, market)
+    rows = np.searchsorted(market.days, ledger.days)
+    styles = _style_exposures(Same(market), int(rows[0]), int(rows[-1]))
+    held = styles[rows - rows[0]][:, :, columns]
+    exposures = np.einsum("dn,dkn->dk", weights, np.nan_to_num(held))
+    has_value = ((weights[:, None, :] != 0.0) & np.isfinite(held)).any(axis=2)
+    is_empty = (weights == 0.0).all(axis=1)
+    exposures[~has_value & ~is_empty[:, None]] = np.nan
+    lines = {}
+    for name, values in zip(FACTOR_NAMES, exposures.T, strict=True):
+        if np.isfinite(values).any():
+            lines[name] = values
+    if not lines:
+        return Exposures({}, "no style exposure is known on any day")
+    return Exposures(lines)
+
+
+@lru_cache(maxsize=1)
+def _style_exposures(market: Same[MarketSnapshot], first: int, last: int) -> FloatArray:
+    """[D, K, N] standardised styles at the closes of rows; the seeds of a window share them."""
+    values = factor_panel(market.value, range(first, last + 1)).transpose(1, 0, 2)
+    return standardise(values, market.value.member[first : last + 1, None, :])
+
+
+def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[int]]:
+    """Return weights at the closes of the assets ever held, [days, held], NaN where the NAV is not
+    positive, and the column of each of them in the market.
+    """
+    codes = sorted({position.code for step in ledger.steps for position in step.positions})
+    place = {code: number for number, code in enumerate(codes)}
+    weights = np.zeros((len(ledger.steps), len(codes)))
+    for day, step in enumerate(ledger.steps):
+        for position in step.positions:
+            weights[day, place[position.code]] = position.value_minor
+
+        weights[day] *= 1.0 / step.nav_minor if step.nav_minor > 0 else np.nan
+
+    return weights, [market.asset_index[code] for code in codes]
 
 
 def _day_of_book(step: StepRecord) -> dict[str, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from browser_pages import (
@@ -73,6 +74,32 @@ def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     assert look["line"] == ("rgb(104, 176, 247)" if scheme == "dark" else "rgb(29, 99, 168)")
     if width == 390:
         assert axe_violations(tab) == []
+
+
+@pytest.mark.exhaustive
+def test_buttons_save_series_figures_and_charts(
+    session: Reader, page: Path, tmp_path: Path
+) -> None:
+    tab = session.open(page.as_uri(), ready="document.readyState === 'complete'")
+    rows = {}
+    for name in ("Series by day", "Figures"):
+        with tab.expect_download() as saved:
+            tab.get_by_role("button", name=name).click()
+        path = tmp_path / saved.value.suggested_filename
+        saved.value.save_as(path)
+        assert path.name.startswith("tear-sheet-bright_open_research")
+        rows[name] = pd.read_csv(path)
+
+    assert {"window", "seed", "day", "nav", "benchmark", "net"} <= set(rows["Series by day"])
+    assert "Sharpe ratio" in set(rows["Figures"]["figure"])
+
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name="Save as PNG: Underwater").first.click()
+    assert saved.value.suggested_filename == "underwater.png"
+    saved.value.save_as(tmp_path / "chart.png")
+    picture = (tmp_path / "chart.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(set(picture)) > 100, "an empty picture"
 
 
 @pytest.mark.exhaustive

@@ -35,6 +35,15 @@ def shared_script() -> str:
     return "\n".join(parts) + "\n"
 
 
+def part_script(*names: str) -> str:
+    """Return a script of parts of the kit for a page that needs no more: `elements`, then others
+    that stand on it.
+    """
+    parts = ['"use strict";', "window.kt = {};"]
+    parts += [_script(name) for name in names]
+    return "\n".join(parts) + "\n"
+
+
 def charts_script() -> str:
     """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
     when a chart comes into view.

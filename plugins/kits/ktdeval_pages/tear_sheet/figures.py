@@ -49,7 +49,7 @@ class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def _is_of_book(self, name: str) -> bool:
-        return name in self.book or name in ("exposures", "holdings")
+        return name in self.book or name in ("exposures", "sectors", "factors", "holdings")
 
 
 WORDS = msgspec.convert(load_yaml(Path(__file__).with_name("words.yaml")), SheetWords)
@@ -61,6 +61,9 @@ _ROLLING_DAYS = (126, 63, 20)
 """Days of rolling figures, the first that a track has twice."""
 
 _TOP_HOLDINGS = 10
+_EXTREME_DAYS = 5
+_BINS_A_SIDE = 10  #: at most, of a histogram on each side of 0
+MIN_HISTOGRAM_DAYS = 20
 _MIN_YEARLY_DAYS = 60
 """Fewer days give no ratio of a year without an interval."""
 
@@ -185,6 +188,65 @@ def rolling_days(track: Track) -> int | None:
     """
     returns = len(track.days) - 1
     return next((days for days in _ROLLING_DAYS if 2 * days <= returns), None)
+
+
+def rolling_volatility(returns: FloatArray, days: int, days_a_year: int) -> FloatArray:
+    """[n] annualised standard deviations (ddof 1) of the last `days` of [n] returns; NaN before the
+    first whole stretch.
+    """
+    stretches = np.lib.stride_tricks.sliding_window_view(returns, days)
+    rolling = stretches.std(axis=1, ddof=1) * math.sqrt(days_a_year)
+    return np.concatenate([np.full(days - 1, np.nan), rolling])
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Days by their return, in bins of equal width around 0."""
+
+    centres: FloatArray  # [bins] middle of each bin, as a return
+    counts: FloatArray  # [bins] days of the account
+    benchmark: FloatArray | None  # [bins] days of the benchmark
+
+
+def histogram(track: Track) -> Histogram | str:
+    """Return the days of a track by their return, or why there is no such count."""
+    if track.problem:
+        return track.problem
+    if len(track.returns) < MIN_HISTOGRAM_DAYS:
+        return f"fewer than {MIN_HISTOGRAM_DAYS} days"
+
+    market = track.benchmark_returns
+    both = track.returns if market is None else np.concatenate([track.returns, market])
+    largest = float(np.abs(both).max())
+    if largest <= track.resolution:
+        return "no day has a return other than 0"
+
+    rough = largest / _BINS_A_SIDE
+    power = 10.0 ** math.floor(math.log10(rough))
+    width = next(power * step for step in (1, 2, 5, 10) if power * step >= rough)
+    side = math.ceil(largest / width - 0.5) + 1  # an empty bin at each end
+    centres = width * np.arange(-side, side + 1)
+    edges = width * (np.arange(-side, side + 2) - 0.5)
+    counts = np.histogram(track.returns, edges)[0].astype(np.float64)
+    of_market = None
+    if market is not None:
+        of_market = np.histogram(market, edges)[0].astype(np.float64)
+    return Histogram(centres, counts, of_market)
+
+
+def extreme_days(track: Track) -> tuple[list[int], list[int]]:
+    """Return the days with the largest gains and with the largest losses, at most five each, as
+    positions among the returns; of equal days the earlier first.
+    """
+    if track.problem:
+        return [], []
+
+    returns = track.returns
+    upwards = np.argsort(returns, kind="stable")
+    downwards = np.argsort(-returns, kind="stable")
+    best = [int(day) for day in downwards[:_EXTREME_DAYS] if returns[day] > 0.0]
+    worst = [int(day) for day in upwards[:_EXTREME_DAYS] if returns[day] < 0.0]
+    return best, worst
 
 
 def over_seeds(values: Sequence[MetricValue]) -> MetricValue:

@@ -1,29 +1,32 @@
-"""Page of a task's tear sheet: one file without a script."""
+"""Page of a task's tear sheet: one file, whole without its script, which only saves files."""
 
 from __future__ import annotations
 
 import calendar
 import functools
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 from jinja2 import Environment
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ktdeval import stats
 from ktdeval.cards import clean as one_line
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import MetricValue
-from ktdeval_pages.assets import source_hash, stylesheet
+from ktdeval_pages.assets import pack, part_script, source_hash, stylesheet
 from ktdeval_pages.page_templates import content_security_policy, make_environment
+from ktdeval_pages.tear_sheet.downloads import figures_csv, series_csv
 from ktdeval_pages.tear_sheet.figures import (
     WORDS,
     FigureWords,
     benchmark_performance,
     book_figures,
+    extreme_days,
     over_seeds,
     over_windows,
     performance,
@@ -37,6 +40,7 @@ from ktdeval_pages.value_formatting import figure, percent
 
 _SUMMARY = ("total_return", "cagr", "volatility", "sharpe", "sortino", "max_drawdown", "calmar")
 _SUMMARY_AFTER = ("hit_rate", "beta")
+_HEAT_STEPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,7 @@ class Cell:
 
     text: str
     reason: str = ""  # why there is none; of a ratio its interval
+    heat: str = ""  # class of its ground
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,20 @@ class TrackView:
     book: Sequence[FigureLine]
     plots: Sequence[SheetPlot]
     drawdowns: Sequence[Sequence[str]]
+    extremes: Sequence[Sequence[str]]
     months: Sequence[Sequence[Cell]]
     holdings: Sequence[Sequence[str]]
+    track: Track
+    figures: Mapping[str, Mapping[str, MetricValue]]  # of the account and its benchmark, exact
+
+
+@dataclass(frozen=True)
+class Download:
+    """File that a button of the page saves."""
+
+    label: str
+    file: str
+    attribute: Markup  # of the button, with the content
 
 
 def sheet_name(task: str) -> str:
@@ -122,7 +139,9 @@ def make_tear_sheet(
     has_book = any(track.book is not None for track in tracks)
 
     style = stylesheet() + _sheet_style()
-    policy = content_security_policy("'none'", source_hash(style), "data:")
+    script = part_script("elements", "actions", "tear_sheet")
+    policy = content_security_policy(source_hash(script), source_hash(style), "data:")
+    shown = [*views, joined] if joined is not None else views
     return (
         _templates()
         .get_template("tear_sheet.html")
@@ -130,6 +149,8 @@ def make_tear_sheet(
             title=f"Tear sheet: {facts.title}",
             policy=policy,
             style=Markup(style),  # noqa: S704 - files of the kit and of this package
+            script=Markup(script),  # noqa: S704 - files of the kit
+            downloads=_downloads(tracks, shown, facts.title),
             facts=facts,
             further=Markup("\n").join(map(one_line, facts.further)),
             marks=[(label, "") for label in facts.labels],
@@ -143,6 +164,27 @@ def make_tear_sheet(
             days_a_year=sorted({track.days_a_year for track in tracks}),
         )
     )
+
+
+def _downloads(tracks: Sequence[Track], views: Sequence[TrackView], title: str) -> list[Download]:
+    """Return the files of a page. Figures stand in it as text, as their reasons may hold what is
+    redacted; series are numbers, and packed.
+    """
+    name = sheet_name(title).removesuffix(".html")
+    series = pack(series_csv(tracks).encode())
+    figures = figures_csv([(view.track, view.figures) for view in views])
+    return [
+        Download(
+            "Series by day (CSV)",
+            f"{name}-series.csv",
+            Markup('data-packed="{}"').format(series),
+        ),
+        Download(
+            "Figures (CSV)",
+            f"{name}-figures.csv",
+            Markup('data-text="{}"').format(escape(figures)),
+        ),
+    ]
 
 
 def _join_windows(
@@ -196,6 +238,8 @@ class _ViewMaker:
         heads = [self._facts.account, self._benchmark]
         if others:
             heads.append(f"median of {len(others) + 1} seeds")
+        own = performance(track)
+        benchmark = benchmark_performance(track)
         return TrackView(
             anchor=anchor,
             heading=heading,
@@ -203,12 +247,15 @@ class _ViewMaker:
             page=page,
             problem=track.problem,
             heads=heads,
-            performance=_performance_rows(track, others),
+            performance=_performance_rows(own, benchmark, others),
             book=_book_rows(track),
             plots=TrackPlots(track, others, self._facts.account, self._benchmark).all(),
             drawdowns=_drawdown_rows(track),
+            extremes=_extreme_rows(track),
             months=_month_rows(track),
             holdings=self._holding_rows(track),
+            track=track,
+            figures={self._facts.account: own, self._benchmark: benchmark},
         )
 
     def _holding_rows(self, track: Track) -> list[list[str]]:
@@ -249,9 +296,11 @@ def _text(value: float, words: FigureWords) -> str:
     return figure(value, "years", signed=words.signed)  # two decimals
 
 
-def _performance_rows(track: Track, others: Sequence[Track]) -> list[FigureLine]:
-    own = performance(track)
-    benchmark = benchmark_performance(track)
+def _performance_rows(
+    own: Mapping[str, MetricValue],
+    benchmark: Mapping[str, MetricValue],
+    others: Sequence[Track],
+) -> list[FigureLine]:
     of_seeds = [own, *map(performance, others)]
     rows = []
     for name, words in WORDS.performance.items():
@@ -304,12 +353,39 @@ def _drawdown_rows(track: Track) -> list[list[str]]:
     return rows
 
 
+def _extreme_rows(track: Track) -> list[list[str]]:
+    """Return rows of a good day and a bad one, each with its return and that of the benchmark."""
+    best, worst = extreme_days(track)
+    rows = []
+    for good, bad in itertools.zip_longest(best, worst):
+        rows.append([*_day_cells(track, good), *_day_cells(track, bad)])
+    return rows
+
+
+def _day_cells(track: Track, day: int | None) -> list[str]:
+    if day is None:
+        return ["", "", ""]
+
+    market = track.benchmark_returns
+    other = "n/a" if market is None else percent(float(market[day]))
+    return [str(track.days[day + 1]), percent(float(track.returns[day])), other]
+
+
+def _heat(value: float, largest: float) -> str:
+    """Return the class of a return's ground, by its share of the largest; empty for 0."""
+    if not value:
+        return ""
+    step = math.ceil(_HEAT_STEPS * abs(value) / largest)
+    return f"gain{step}" if value > 0 else f"loss{step}"
+
+
 def _month_rows(track: Track) -> list[list[Cell]]:
     """Return a row for each year: the year, twelve months and the year's return."""
     if track.problem:
         return []
 
     months = stats.monthly_returns(track.returns, track.days[1:])
+    largest = max(abs(month.value) for month in months)
     rows = []
     for year, found in itertools.groupby(months, key=lambda month: month.year):
         cells = [Cell("") for _ in range(12)]
@@ -317,7 +393,7 @@ def _month_rows(track: Track) -> list[list[Cell]]:
         days = 0
         for month in found:
             text = figure(month.value, "fraction", signed=True)
-            cells[month.month - 1] = Cell(text, f"{month.days} d")
+            cells[month.month - 1] = Cell(text, f"{month.days} d", _heat(month.value, largest))
             growth *= 1.0 + month.value
             days += month.days
 

@@ -12,8 +12,13 @@ from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import Rolling
 from ktdeval_pages.tear_sheet.drawing import Area, DayPlot, PlotLine, draw
-from ktdeval_pages.tear_sheet.figures import WORDS, rolling_days
-from ktdeval_pages.tear_sheet.tracks import Book, Track
+from ktdeval_pages.tear_sheet.figures import (
+    WORDS,
+    histogram,
+    rolling_days,
+    rolling_volatility,
+)
+from ktdeval_pages.tear_sheet.tracks import Book, Exposures, Track
 from ktdeval_pages.value_formatting import figure, percent
 
 
@@ -49,6 +54,8 @@ class TrackPlots:
             self._underwater(),
             self._rolling_sharpe(),
             self._rolling_beta(),
+            self._rolling_volatility(),
+            self._histogram(),
         ]
         book = self._track.book
         if book is not None:
@@ -57,6 +64,8 @@ class TrackPlots:
                 self._turnover(book),
                 self._by_day("names", book.names, is_share=False),
                 self._by_day("largest", book.largest),
+                self._groups("sectors", book.sectors, is_share=True),
+                self._groups("factors", book.factors, is_share=False),
             ]
         return plots
 
@@ -139,6 +148,60 @@ class TrackPlots:
 
         return self._rolling("rolling_beta", stats.rolling_beta(track.returns, market, window))
 
+    def _rolling_volatility(self) -> SheetPlot:
+        track = self._track
+        window = rolling_days(track)
+        if track.problem or window is None:
+            return self._plot("rolling_volatility", None, reason=track.problem or _TOO_SHORT)
+
+        own = rolling_volatility(track.returns, window, track.days_a_year)
+        lines = [PlotLine(_with_base(own), "agent")]
+        keys = [("agent", self._name)]
+        market = track.benchmark_returns
+        if market is not None:
+            other = rolling_volatility(market, window, track.days_a_year)
+            lines.insert(0, PlotLine(_with_base(other), "benchmark"))
+            keys.append(("benchmark", self._benchmark_name))
+
+        known = own[np.isfinite(own)]
+        lowest, highest = (percent(float(end), signed=False) for end in (known.min(), known.max()))
+        text = f"Over {window} days, from {lowest} to {highest}."
+        plot = self._day_plot("rolling_volatility", text, lines)
+        return self._plot("rolling_volatility", plot, keys, days=window)
+
+    def _histogram(self) -> SheetPlot:
+        found = histogram(self._track)
+        if isinstance(found, str):
+            return self._plot("histogram", None, reason=found)
+
+        keys = [("agent", self._name)]
+        lines = []
+        if found.benchmark is not None:
+            lines.append(PlotLine(found.benchmark, "benchmark"))
+            keys.append(("benchmark", self._benchmark_name))
+
+        width = percent(float(found.centres[1] - found.centres[0]), signed=False)
+        label = f"{self._track.name}: {WORDS.plots['histogram'].label}. Bins of {width}."
+        bins = [percent(float(centre)) for centre in found.centres]
+        plot = DayPlot(label, bins, lines, bars=found.counts, is_share=False)
+        return self._plot("histogram", plot, keys)
+
+    def _groups(self, name: str, exposures: Exposures, *, is_share: bool) -> SheetPlot:
+        """Return the groups of the largest mean size; the file of the series has all of them."""
+        if not exposures.lines:
+            return self._plot(name, None, reason=exposures.reason or "nothing was ever held")
+
+        sizes = {}
+        for group, values in exposures.lines.items():
+            known = np.abs(values[np.isfinite(values)])
+            sizes[group] = float(known.mean()) if len(known) else -1.0
+
+        largest = sorted(sizes, key=lambda group: (-sizes[group], group))[: len(_GROUP_ROLES)]
+        keys = list(zip(_GROUP_ROLES, largest, strict=False))
+        lines = [PlotLine(_with_base(exposures.lines[group]), role) for role, group in keys]
+        text = f"Lines: {', '.join(largest)}; of {len(sizes)}."
+        return self._plot(name, self._day_plot(name, text, lines, is_share=is_share), keys)
+
     def _rolling(self, name: str, rolling: Rolling) -> SheetPlot:
         known = rolling.values[np.isfinite(rolling.values)]
         if not len(known):
@@ -178,6 +241,9 @@ class TrackPlots:
         plot = self._day_plot(name, _mean_text(values, is_share), lines, is_share=is_share)
         return self._plot(name, plot)
 
+
+_GROUP_ROLES = ("agent", "second", "net", "cash")
+"""Styles of the lines of groups, in the order of their sizes."""
 
 _TOO_SHORT = "fewer than 40 days; a rolling figure needs twice its 20 days"
 

@@ -14,6 +14,9 @@ from ktdeval.market import FloatArray
 from ktdeval.stats import level_problem, simple_returns
 
 Days = npt.NDArray[np.datetime64]
+BOOK_SERIES = ("gross", "net", "cash", "turnover", "names", "largest")
+"""Series of days of a book, without those by group."""
+
 _NO_LEVELS = "the NAV has no returns: {problem}"
 
 
@@ -39,6 +42,19 @@ class TrackHolding:
 
 
 @dataclass(frozen=True)
+class Exposures:
+    """Exposure by group: net weights of sectors, or exposures of the NAV to factors in standard
+    deviations.
+    """
+
+    lines: Mapping[str, FloatArray]  # name -> [days]; NaN where it is not defined
+    reason: str = ""  # why there are no lines
+
+
+_NO_MARKET = Exposures({}, "the market is not known")
+
+
+@dataclass(frozen=True)
 class Book:
     """What an account held and traded, by day, [days]; NaN where the NAV is not positive."""
 
@@ -49,6 +65,16 @@ class Book:
     names: FloatArray  # assets held at the close
     largest: FloatArray  # size of the largest position, share of the NAV
     holdings: Mapping[str, TrackHolding]  # by code
+    sectors: Exposures = _NO_MARKET
+    factors: Exposures = _NO_MARKET
+
+    def by_day(self) -> dict[str, FloatArray]:
+        """Return each series of days by its name, sectors and factors last."""
+        found: dict[str, FloatArray] = {name: getattr(self, name) for name in BOOK_SERIES}
+        for group, exposures in (("sector", self.sectors), ("factor", self.factors)):
+            for name, values in exposures.lines.items():
+                found[f"{group} {name}"] = values
+        return found
 
 
 @dataclass(frozen=True)
@@ -164,13 +190,35 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
         return None
 
     arrays = {}
-    for name in ("gross", "net", "cash", "turnover", "names", "largest"):
+    for name in BOOK_SERIES:
         arrays[name] = np.concatenate([getattr(book, name) for book in books])
 
+    days = [len(book.gross) for book in books]
     holdings: dict[str, TrackHolding] = {}
     for book in books:
         for code, holding in book.holdings.items():
             before = holdings.get(code)
             holdings[code] = holding if before is None else before.joined(holding)
 
-    return Book(**arrays, holdings=holdings)
+    return Book(
+        **arrays,
+        holdings=holdings,
+        sectors=_joined_exposures([book.sectors for book in books], days),
+        factors=_joined_exposures([book.factors for book in books], days),
+    )
+
+
+def _joined_exposures(parts: Sequence[Exposures], days: Sequence[int]) -> Exposures:
+    """Return exposures one after another. A group that a part does not name is not held in it."""
+    for part in parts:
+        if part.reason:
+            return part
+
+    names = dict.fromkeys(name for part in parts for name in part.lines)
+    lines = {}
+    for name in names:
+        columns = []
+        for part, length in zip(parts, days, strict=True):
+            columns.append(part.lines.get(name, np.zeros(length)))
+        lines[name] = np.concatenate(columns)
+    return Exposures(lines)

@@ -31,12 +31,16 @@ class EventReader:
         utf_8 = getincrementaldecoder("utf-8-sig")(_AS_THEY_ARE)
         self._decoder = IncrementalNewlineDecoder(utf_8, translate=True)
         self._pieces: list[str] = []  # of the event that has not ended
+        self._end = ""  # the last character of the pieces
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the events that end in the next bytes of the body."""
         text = self._decoder.decode(chunk)
         self._pieces.append(text)
-        if "\n" in text:
+        # Only then are the pieces joined: each time for each line, a long event would take a square of time.
+        is_event_over = "\n\n" in self._end + text
+        self._end = text[-1:] or self._end
+        if is_event_over:
             *blocks, rest = "".join(self._pieces).split("\n\n")
             self._pieces = [rest]
             yield from _events_in(blocks)

@@ -10,7 +10,7 @@ from ktdeval.attribution import FACTOR_NAMES, FEW_ASSETS, factor_panel, has_few_
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import Same, benchmark_levels, benchmark_problem
 from ktdeval.trading import Ledger, StepRecord
-from ktdeval_pages.tear_sheet.tracks import Book, Exposures, Track, TrackHolding
+from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track, TrackHolding
 from ktdeval_view.episode_records import EpisodeRecords
 
 _UNKNOWN = "unknown"  #: industry of an asset whose own the market does not name
@@ -61,7 +61,7 @@ def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book
 
     arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
     problem = no_market if market is None else _market_problem(ledger, market)
-    sectors = factors = Exposures({}, problem)
+    sectors = factors = GroupExposures({}, problem)
     if market is not None and not problem:
         sectors = _sector_exposures(ledger, market)
         factors = _factor_exposures(ledger, market)
@@ -78,25 +78,25 @@ def _market_problem(ledger: Ledger, market: MarketSnapshot) -> str:
     return ""
 
 
-def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> Exposures:
+def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
     """Return the net weight of each industry that was held, [days]."""
     if set(market.industries) <= {_UNKNOWN, ""}:
-        return Exposures({}, "the market names no industries")
+        return GroupExposures({}, "the market names no industries")
 
     weights, columns = _weights(ledger, market)
     names = np.array(market.industries)[columns]
     lines = {}
     for name in sorted(set(names.tolist())):
         lines[name] = weights[:, names == name].sum(axis=1)
-    return Exposures(lines)
+    return GroupExposures(lines)
 
 
-def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> Exposures:
+def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
     """Return the exposure of the NAV to each style, [days]: weights at the close times exposures
     known then. A holding without a value counts with the cross-section's mean, 0.
     """
     if has_few_assets(market):
-        return Exposures({}, FEW_ASSETS)
+        return GroupExposures({}, FEW_ASSETS)
 
     weights, columns = _weights(ledger, market)
     rows = np.searchsorted(market.days, ledger.days)
@@ -111,8 +111,8 @@ def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> Exposures:
         if np.isfinite(values).any():
             lines[name] = values
     if not lines:
-        return Exposures({}, "no style exposure is known on any day")
-    return Exposures(lines)
+        return GroupExposures({}, "no style exposure is known on any day")
+    return GroupExposures(lines)
 
 
 @lru_cache(maxsize=1)

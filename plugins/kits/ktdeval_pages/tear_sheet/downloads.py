@@ -90,11 +90,11 @@ def _csv_text(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     for row in rows:
-        writer.writerow([_guarded(one_line(str(cell))) for cell in row])
+        writer.writerow([_guard_formula(one_line(str(cell))) for cell in row])
     return text.getvalue()
 
 
-def _guarded(cell: str) -> str:
+def _guard_formula(cell: str) -> str:
     """Return a text that a spreadsheet takes for a formula with an apostrophe in front."""
     try:
         float(cell)

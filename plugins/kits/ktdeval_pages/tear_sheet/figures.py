@@ -225,7 +225,7 @@ def histogram(track: Track) -> Histogram | str:
     power = 10.0 ** math.floor(math.log10(rough))
     width = next(power * step for step in (1, 2, 5, 10) if power * step >= rough)
     side = math.ceil(largest / width - 0.5) + 1  # an empty bin at each end
-    centres = width * np.arange(-side, side + 1)
+    centres = width * np.arange(-side, side + 1, dtype=np.float64)
     edges = width * (np.arange(-side, side + 2) - 0.5)
     counts = np.histogram(track.returns, edges)[0].astype(np.float64)
     of_market = None

@@ -18,7 +18,7 @@ from ktdeval_pages.tear_sheet.figures import (
     rolling_days,
     rolling_volatility,
 )
-from ktdeval_pages.tear_sheet.tracks import Book, Exposures, Track
+from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track
 from ktdeval_pages.value_formatting import figure, percent
 
 
@@ -186,7 +186,7 @@ class TrackPlots:
         plot = DayPlot(label, bins, lines, bars=found.counts, is_share=False)
         return self._plot("histogram", plot, keys)
 
-    def _groups(self, name: str, exposures: Exposures, *, is_share: bool) -> SheetPlot:
+    def _groups(self, name: str, exposures: GroupExposures, *, is_share: bool) -> SheetPlot:
         """Return the groups of the largest mean size; the file of the series has all of them."""
         if not exposures.lines:
             return self._plot(name, None, reason=exposures.reason or "nothing was ever held")

@@ -42,7 +42,7 @@ class TrackHolding:
 
 
 @dataclass(frozen=True)
-class Exposures:
+class GroupExposures:
     """Exposure by group: net weights of sectors, or exposures of the NAV to factors in standard
     deviations.
     """
@@ -51,7 +51,7 @@ class Exposures:
     reason: str = ""  # why there are no lines
 
 
-_NO_MARKET = Exposures({}, "the market is not known")
+_NO_MARKET = GroupExposures({}, "the market is not known")
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Book:
     names: FloatArray  # assets held at the close
     largest: FloatArray  # size of the largest position, share of the NAV
     holdings: Mapping[str, TrackHolding]  # by code
-    sectors: Exposures = _NO_MARKET
-    factors: Exposures = _NO_MARKET
+    sectors: GroupExposures = _NO_MARKET
+    factors: GroupExposures = _NO_MARKET
 
     def by_day(self) -> dict[str, FloatArray]:
         """Return each series of days by its name, sectors and factors last."""
@@ -208,7 +208,7 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
     )
 
 
-def _joined_exposures(parts: Sequence[Exposures], days: Sequence[int]) -> Exposures:
+def _joined_exposures(parts: Sequence[GroupExposures], days: Sequence[int]) -> GroupExposures:
     """Return exposures one after another. A group that a part does not name is not held in it."""
     for part in parts:
         if part.reason:
@@ -221,4 +221,4 @@ def _joined_exposures(parts: Sequence[Exposures], days: Sequence[int]) -> Exposu
         for part, length in zip(parts, days, strict=True):
             columns.append(part.lines.get(name, np.zeros(length)))
         lines[name] = np.concatenate(columns)
-    return Exposures(lines)
+    return GroupExposures(lines)

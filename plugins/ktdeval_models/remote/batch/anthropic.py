@@ -31,7 +31,7 @@ class AnthropicBatches(AdapterBatches):
     done_words = ("succeeded", "errored", "canceled", "expired")  # counted when all have ended
     over = ("ended",)
 
-    def created(self, batch: Mapping[str, Any]) -> datetime | None:
+    def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:
         """Return when a batch was created; None where that can't be read."""
         try:
             moment = datetime.fromisoformat(batch["created_at"])
@@ -41,7 +41,7 @@ class AnthropicBatches(AdapterBatches):
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
         """Whether a batch has a tag's size, and a time."""
-        is_dated = self.created(batch) is not None
+        is_dated = self.creation_time(batch) is not None
         return is_dated and self.count(batch, ("processing", *self.done_words)) == tag.requests
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:

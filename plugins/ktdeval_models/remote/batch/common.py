@@ -180,8 +180,8 @@ class AdapterBatches:
         that can be it.
         """
         oldest = None
-        for batch in self._listed():
-            created = self.created(batch)
+        for batch in self._list_batches():
+            created = self.creation_time(batch)
             if created is not None and created < tag.begun_at - _SKEW:
                 break  # the list has the newest first
 
@@ -192,7 +192,7 @@ class AdapterBatches:
 
         return oldest
 
-    def _listed(self) -> Iterator[Mapping[str, Any]]:
+    def _list_batches(self) -> Iterator[Mapping[str, Any]]:
         """Yield the batches of the provider's list, page by page."""
         words, size, cursor = self.list_words
         after = None
@@ -213,7 +213,7 @@ class AdapterBatches:
             return None
         return object_or_empty(batches[-1]).get("id")
 
-    def created(self, batch: Mapping[str, Any]) -> datetime | None:  # noqa: ARG002 - of a subclass
+    def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:  # noqa: ARG002 - of a subclass
         """Return when a batch of the list was created; None where that is not known."""
         return None
 

@@ -37,7 +37,7 @@ class OpenAIBatches(AdapterBatches):
     done_words = ("completed", "failed")
     over = ("completed",)
 
-    def created(self, batch: Mapping[str, Any]) -> datetime | None:
+    def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:
         """Return when a batch was created; None where that is not known."""
         seconds = min(count_of(batch.get("created_at")), _LATEST_S)
         return datetime.fromtimestamp(seconds, UTC) if seconds else None

@@ -159,8 +159,9 @@ def test_an_account_value_has_a_tear_sheet_without_holdings(
 
     page = sheet.read_text()
     assert "Tear sheet: nav.csv" in page
-    assert page.count("<svg") == 3, "growth, drawdown and Sharpe ratio; no beta without a market"
-    for absent in ("Exposure and holdings", "Top holdings: n/a", "All episodes", "<script"):
+    charts = "growth, drawdown, Sharpe ratio, volatility, days by return; no beta without a market"
+    assert page.count("<svg") == 5, charts
+    for absent in ("Exposure and holdings", "Top holdings: n/a", "All episodes"):
         assert absent not in page
     report = terminal.report("judge", tmp_path / "judged")
     assert f"{100 * report['max_drawdown']['value']:.2f}" in page

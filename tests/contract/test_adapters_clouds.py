@@ -328,7 +328,7 @@ def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) 
 def test_bedrock_without_credentials_says_both_ways_to_have_some() -> None:
     model = PLUGINS.make_model("bedrock/anthropic.claude-opus-4-7")
     with pytest.raises(ProviderError, match=r"AWS_BEARER_TOKEN_BEDROCK and no AWS credentials"):
-        model.reply(ask())
+        model.connect()  # before anything is sent
 
 
 # ---- Vertex

@@ -154,9 +154,10 @@ class AwsSigner:
         self._variable = variable
         self._region = region
         self._known: tuple[str, ...] = ()
+        self._find_credentials()
 
-    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
-        """Return the headers of a signed request."""
+    def _find_credentials(self) -> Any:
+        """Return the credentials as they are now. Raises ProviderError: there are none."""
         try:
             credentials = self._session.get_credentials()  # found once
             frozen = credentials and credentials.get_frozen_credentials()
@@ -175,8 +176,13 @@ class AwsSigner:
             )
 
         self._known = tuple(filter(None, (frozen.secret_key, frozen.token)))
+        return frozen
+
+    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
+        """Return the headers of a signed request."""
+        credentials = self._find_credentials()
         request = self._requests.AWSRequest(method=method, url=url, data=content)
-        self._auth.SigV4Auth(frozen, "bedrock", self._region).add_auth(request)
+        self._auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)
         return dict(request.headers.items())
 
     def secrets(self) -> tuple[str, ...]:

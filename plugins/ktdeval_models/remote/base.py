@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
@@ -44,7 +43,7 @@ from ktdeval.harness import (
     Usage,
     with_distinct_ids,
 )
-from ktdeval.values import JsonValue, install_command, loads_strict
+from ktdeval.values import JsonValue, loads_strict
 from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
 from ktdeval_models.remote.finish_reasons import (
     NO_TOOL_PARSER,
@@ -58,7 +57,12 @@ from ktdeval_models.remote.lookups import may_look_up, reports_lookup
 from ktdeval_models.remote.own_fields import OwnFields, OwnForm
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
-from ktdeval_models.remote.request_headers import no_network, routing_headers, secret_headers
+from ktdeval_models.remote.request_headers import (
+    import_sdk,
+    no_network,
+    routing_headers,
+    secret_headers,
+)
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.streaming_support import refuses_stream
 from ktdeval_models.remote.transport import (
@@ -485,19 +489,6 @@ class RemoteAdapter:
         No secrets; empty before `connect`.
         """
         return self._routing
-
-
-def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
-    """Return a package of an SDK. Raises ProviderError: it is not installed; names the command that
-    installs it.
-    """
-    try:
-        return import_module(package)
-    except ImportError:
-        raise ProviderError(
-            f"{provider}: the package {package!r} is not installed; get it with"
-            f" `{install_command(extra)}`"
-        ) from None
 
 
 # --- JSON of a given shape

@@ -32,6 +32,7 @@ from ktdeval_models.remote.params import (
     VertexParams,
     presets,
 )
+from ktdeval_models.remote.request_headers import import_sdk
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 
 _Params = TypeVar("_Params", AnthropicParams, GoogleParams)
@@ -370,4 +371,4 @@ class GoogleSigner:
 
 def _import_part(package: str, provider: str) -> Any:
     """Return a package of a cloud's extra; errors as of `import_sdk`."""
-    return base.import_sdk(package, provider, provider)
+    return import_sdk(package, provider, provider)

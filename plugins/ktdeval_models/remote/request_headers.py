@@ -1,13 +1,16 @@
-"""Headers of a request: those that an SDK gives, and what they say of who asks."""
+"""SDKs of providers: the headers that they give a request, and what these say of who asks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ktdeval.errors import ProviderError
 from ktdeval.secrets import SHORTEST_SECRET
+from ktdeval.values import install_command
 from ktdeval_models.remote.params import looks_like_key
 from ktdeval_models.remote.transport import http_libraries
 
@@ -17,6 +20,19 @@ _NO_ROUTING = re.compile(
     r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
 )
 _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
+
+
+def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
+    """Return a package of an SDK. Raises ProviderError: it is not installed; names the command that
+    installs it.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        raise ProviderError(
+            f"{provider}: the package {package!r} is not installed; get it with"
+            f" `{install_command(extra)}`"
+        ) from None
 
 
 def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:

@@ -118,8 +118,8 @@ def found_of(leak: Leak, report: AuditReport, decisions: int) -> tuple[int, int]
         if finding.rule == leak.rule and finding.level in severe
     ]
     if leak.over_log:
-        return int(any(not finding.decision for finding in hits)), 1
-    return len({finding.decision for finding in hits if finding.decision}), decisions
+        return int(any(not finding.part for finding in hits)), 1
+    return len({finding.part for finding in hits if finding.part}), decisions
 
 
 def recall_rows(folder: Path, only: str | None) -> Iterator[Row]:
@@ -197,8 +197,8 @@ def alarm_rows(folder: Path) -> Iterator[Row]:
 
 
 def _count(report: AuditReport, counts: dict[str, int]) -> None:
-    errors = {(each.decision, each.day) for each in report.findings if each.level == "error"}
-    others = {(each.decision, each.day) for each in report.findings if each.level == "warning"}
+    errors = {(each.part, each.day) for each in report.findings if each.level == "error"}
+    others = {(each.part, each.day) for each in report.findings if each.level == "warning"}
     counts["error"] += len(errors)
     counts["error or warning"] += len(errors | others)
 

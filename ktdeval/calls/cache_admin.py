@@ -12,6 +12,7 @@ from pathlib import Path
 from ktdeval.calls.database import Connection, primary_code
 from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
 from ktdeval.values.files import Closing
+from ktdeval.values.findings import Finding
 
 # Rows in memory and per transaction: a run that uses the cache waits at most for so many.
 _AT_ONCE = 500
@@ -31,6 +32,10 @@ _MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*),
     FROM replies GROUP BY provider, model ORDER BY provider, model"""  # noqa: S608
 _NEWEST_FIRST = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), rowid,
     CAST(created_at AS TEXT), {_BYTES} FROM replies ORDER BY created_at DESC, rowid DESC"""  # noqa: S608
+
+
+#: What to do about a file that is damaged itself
+_REPLACE = "delete the file; replies that are asked for again are then paid again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +73,11 @@ class PrunedReplies:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheFinding:
-    """Problem of a cache."""
-
-    key: str  #: key of the damaged reply; empty if the file itself is damaged
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedReplies:
     """Number of replies that were checked, and the findings."""
 
     replies: int
-    findings: tuple[CacheFinding, ...]
+    findings: tuple[Finding, ...]  #: `part`: key of a damaged reply; empty of the file itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +85,13 @@ class _StoredReply:
     row: int
     created_at: str
     bytes: int
+
+
+def _damage(message: str, key: str = "") -> Finding:
+    """Return the finding of a damaged reply, or of a damaged file where there is no key."""
+    if not key:
+        return Finding(rule="damaged", message=message, fix=_REPLACE)
+    return Finding(part=key, rule="damaged", message=message)
 
 
 class CacheAdmin(Closing):
@@ -118,19 +122,19 @@ class CacheAdmin(Closing):
             try:
                 for (text,) in self._file.rows(f"PRAGMA integrity_check({_MAX_PROBLEMS})"):
                     if text != "ok":
-                        findings.append(CacheFinding("", " ".join(str(text).split())))
+                        findings.append(_damage(" ".join(str(text).split())))
 
                 for row in self._rows():
                     count += 1
                     try:
                         unpack(row)
                     except DamagedError as error:
-                        findings.append(CacheFinding(str(row.key), str(error)))
+                        findings.append(_damage(str(error), str(row.key)))
             except sqlite3.DatabaseError as error:
                 if primary_code(error) != sqlite3.SQLITE_CORRUPT:
                     raise
 
-                findings.append(CacheFinding("", f"{error}, after {count} replies"))
+                findings.append(_damage(f"{error}, after {count} replies"))
 
         return CheckedReplies(count, tuple(findings))
 

@@ -50,9 +50,11 @@ from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.terminal_tables import (
     grid_lines as grid_lines,
     line_width as line_width,
+    print_findings as print_findings,
     print_grid as print_grid,
     print_json as print_json,
     print_table as print_table,
+    report_findings as report_findings,
     terminal_width as terminal_width,
 )
 from ktdeval.values.all_cores import cores as cores

@@ -17,12 +17,13 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import warn
-from ktdeval.cli.terminal_tables import print_first, print_json, print_table
+from ktdeval.cli.terminal_tables import print_json, print_table, report_findings
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.values.config_options import near_matches
+from ktdeval.values.strict_json import JsonValue
 
 if TYPE_CHECKING:
-    from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, ModelUse
+    from ktdeval.calls.cache_admin import CacheAdmin, ModelUse
     from ktdeval.cli.files_options import PruneOptions
     from ktdeval.market.snapshots.array_cache import ArrayCache
 
@@ -161,36 +162,13 @@ def check_cache(file: Path | None, as_json: bool) -> int:
         if admin is not None:
             checked = admin.verify()
 
-    exit_code = 1 if checked.findings else 0
-    if as_json:
-        findings = [asdict(finding) for finding in checked.findings]
-        print_json({"file": str(path), "replies": checked.replies, "findings": findings})
-    else:
-        _print_checked(path, checked)
-
-    return exit_code
-
-
-def _print_checked(path: Path, checked: CheckedReplies) -> None:
-    """Print the problems that a check of a cache file found, and how many replies it checked."""
-    findings = checked.findings
-    lines = []
-    for finding in findings:
-        # A finding without a key is about the file as a whole.
-        place = f"reply {finding.key[:16]}" if finding.key else "the file"
-        lines.append(f"{place}: {finding.problem}")
-
-    print_first(lines)
     verdict = "all unchanged"
-    if findings:
-        verdict = count(len(findings), "problem")
+    if checked.findings:
+        verdict = count(len(checked.findings), "problem")
 
-    click.echo(f"{path}: {count(checked.replies, 'reply')} checked, {verdict}")
-    if any(not finding.key for finding in findings):
-        click.echo(
-            "the file itself is damaged: delete it; replies that are asked for again are then paid"
-            " again"
-        )
+    summary = f"{path}: {count(checked.replies, 'reply')} checked, {verdict}"
+    facts: dict[str, JsonValue] = {"file": str(path), "replies": checked.replies}
+    return report_findings(checked.findings, as_json, summary, **facts)
 
 
 @contextmanager

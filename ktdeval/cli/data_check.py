@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,11 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import inherit_option
-from ktdeval.cli.terminal_tables import print_table
+from ktdeval.cli.terminal_tables import print_table, report_findings
+from ktdeval.values.findings import count_level
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 
 if TYPE_CHECKING:
-    from ktdeval.market.checks.findings import Finding
     from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.market.sources.raw_tables import RawMarket
     from ktdeval.registry.plugin_data_formats import DataForm
@@ -31,46 +30,17 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
     from ktdeval.market.checks.quality import check
 
     findings = with_repairs_that_work(raw, check(raw))
-    errors = sum(finding.severity == "error" for finding in findings)
-    exit_code = 1 if errors else 0
-    if as_json or inherit_option(click.get_current_context(), "as_json"):
-        report: dict[str, JsonValue] = {
-            "market": raw.name,
-            "errors": errors,
-            "findings": [dataclasses.asdict(finding) for finding in findings],
-        }
-        click.echo(dumps_pretty(report), nl=False)
-        return exit_code
-
-    rows: list[tuple[str, str, str]] = []
-    for finding in findings:
-        rows.extend(_finding_rows(finding))
-
-    if rows:
-        print_table(("SEVERITY", "   COUNT", "FINDING"), rows)
-
     days = raw.table.days
-    click.echo(
+    summary = (
         f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets,"
-        f" {count(errors, 'kind')} of error"
+        f" {count(count_level(findings, 'error'), 'kind')} of error"
     )
-    return exit_code
+    return report_findings(findings, _is_json(as_json), summary, market=raw.name)
 
 
-def _finding_rows(finding: Finding) -> Iterator[tuple[str, str, str]]:
-    """Yield a finding's row, and below it its examples and how to fix it."""
-    from ktdeval.market.checks.findings import EXAMPLES, NOTHING
-
-    yield finding.severity, f"{finding.count:>8}", f"{finding.kind}: {finding.hint}"
-    if finding.examples:
-        examples = ", ".join(finding.examples)
-        if finding.count > len(finding.examples) == EXAMPLES:
-            examples += ", …"
-
-        yield "", "", examples
-
-    if not finding.fix.startswith(NOTHING):
-        yield "", "", f"fix: {finding.fix}"
+def _is_json(as_json: bool) -> bool:
+    """Whether a command, or the group before it, was given `--json`."""
+    return as_json or bool(inherit_option(click.get_current_context(), "as_json"))
 
 
 def report_facts(market: MarketSnapshot, as_json: bool) -> None:
@@ -81,7 +51,7 @@ def report_facts(market: MarketSnapshot, as_json: bool) -> None:
     for panel in panels_of(market):
         facts += stylised_facts(panel)
 
-    if as_json or inherit_option(click.get_current_context(), "as_json"):
+    if _is_json(as_json):
         report: dict[str, JsonValue] = {
             "market": market.meta.name,
             "snapshot": market.id,
@@ -131,20 +101,6 @@ def report_form(form: DataForm, folder: Path, as_json: bool) -> int:
     there are errors.
     """
     findings = form.check(folder)
-    errors = sum(severity == "error" for severity, _, _ in findings)
-    if as_json or inherit_option(click.get_current_context(), "as_json"):
-        rows: list[JsonValue] = []
-        for severity, where, message in findings:
-            rows.append({"severity": severity, "where": where, "message": message})
-
-        report: dict[str, JsonValue] = {"form": form.name, "errors": errors, "findings": rows}
-        click.echo(dumps_pretty(report), nl=False)
-        return int(errors > 0)
-
-    for severity, where, message in findings:
-        click.echo(f"{severity}: {where}: {message}")
-
-    if not findings:
-        click.echo(f"{folder}: sound")
-
-    return int(errors > 0)
+    errors = count_level(findings, "error")
+    verdict = count(errors, "error") if findings else "sound"
+    return report_findings(findings, _is_json(as_json), f"{folder}: {verdict}", form=form.name)

@@ -25,7 +25,7 @@ from ktdeval.cli.options import (
     options_of,
     write_groups,
 )
-from ktdeval.cli.terminal_tables import params_of
+from ktdeval.cli.terminal_tables import params_of, print_findings
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.registry.task_files import merge_layers
@@ -349,11 +349,8 @@ def _warn(out: Path) -> None:
     from ktdeval.market.snapshots.storage import load_snapshot
 
     findings = check(raw_from_snapshot(load_snapshot(out)))
-    warnings = [finding for finding in findings if finding.severity == "warning"]
-    for finding in warnings:
-        first = f" (first: {finding.examples[0]})" if finding.examples else ""
-        click.echo(f"note: {finding.count} {finding.kind}{first}: {finding.hint}; {finding.fix}")
-
+    warnings = [finding for finding in findings if finding.level == "warning"]
+    print_findings(warnings)
     if warnings:
         click.echo(f"`ktdeval data check {out}` shows more")
 

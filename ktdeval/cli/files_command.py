@@ -114,8 +114,7 @@ def check(place: Path, options: JsonOptions) -> int:
     if not _is_cache(place):
         from ktdeval.cli.run_files import check_runs
 
-        check_runs(place, options.as_json)
-        return 0
+        return check_runs(place, options.as_json)
 
     from ktdeval.cli.cache_files import check_cache
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,11 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli.options import FilePath
-from ktdeval.cli.terminal_tables import print_first, print_json, print_table
-from ktdeval.errors import VerificationError
+from ktdeval.cli.terminal_tables import print_json, print_table, report_findings
+from ktdeval.values.findings import Finding, count_level
 
 if TYPE_CHECKING:
-    from ktdeval.runner.run_maintenance import EpisodeRow, RunFinding
+    from ktdeval.runner.run_maintenance import EpisodeRow
 
 _HEADER = ("EPISODE", "STATE", "TASK", "MODEL", "AGENT", "WINDOW", "SEED", "BYTES")
 
@@ -62,33 +62,24 @@ def _episode_cells(row: EpisodeRow) -> tuple[str, ...]:
     )
 
 
-def check_runs(place: Path, as_json: bool) -> None:
-    """Check the files of a run, or of all runs below a folder. Raises VerificationError: something
+def check_runs(place: Path, as_json: bool) -> int:
+    """Check the files of a run, or of all runs below a folder; return the exit code, 1 if something
     is missing or damaged.
     """
     from ktdeval.runner.plans.trial_count import run_folders
     from ktdeval.runner.run_maintenance import check_run
 
-    found: list[tuple[Path, RunFinding]] = []
+    found: list[Finding] = []
     for run in run_folders([place]):
-        found += [(run.path, finding) for finding in check_run(run)]
+        for finding in check_run(run):
+            found.append(replace(finding, path=f"{run.path}/{finding.path}"))
 
-    damaged = [finding for _, finding in found if finding.is_damage]
-    if as_json:
-        findings = [{"run": str(path), **asdict(finding)} for path, finding in found]
-        print_json({"place": str(place), "findings": findings, "damaged": len(damaged)})
-    elif found:
-        print_first(
-            f"{path}/{finding.key}: {finding.kind}: {finding.problem}" for path, finding in found
-        )
-    else:
-        click.echo(f"{place}: every file is as the records say")
+    damaged = count_level(found, "error")
+    verdict = "every file is as the records say"
+    if found:
+        verdict = f"{count(damaged, 'file')} missing or damaged, {len(found) - damaged} in the way"
 
-    if damaged:
-        raise VerificationError(
-            f"{place}: {count(len(damaged), 'file')} missing or damaged, the first is"
-            f" {damaged[0].key}: {damaged[0].problem}"
-        )
+    return report_findings(found, as_json, f"{place}: {verdict}", place=str(place))
 
 
 def compact_runs(place: str) -> None:

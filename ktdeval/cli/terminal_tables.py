@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.values.strict_json import plain
+from ktdeval.values.strict_json import JsonValue, plain
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
+    from ktdeval.values.findings import Finding
 
 _GAP = "  "
-_MAX_LINES = 100  # of findings
 _MIN_WIDTH = 16  # a wrapped column is never narrower
 
 
@@ -166,14 +166,34 @@ def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, 
     return zip_longest(*columns, fillvalue="")
 
 
-def print_first(lines: Iterable[str]) -> None:
-    """Print the first 100 lines, and how many there are more."""
-    every = list(lines)
-    for line in every[:_MAX_LINES]:
-        click.echo(line)
+def report_findings(
+    findings: Sequence[Finding], as_json: bool, summary: str, **facts: JsonValue
+) -> int:
+    """Print findings and a line that sums them up, or both with `facts` as JSON; return the exit
+    code of the check.
+    """
+    from ktdeval.values.findings import exit_code, findings_json
 
-    if len(every) > _MAX_LINES:
-        click.echo(f"… and {len(every) - _MAX_LINES:,} more; --json lists all")
+    if as_json:
+        print_json(findings_json(findings, **facts))
+    else:
+        print_findings(findings)
+        click.echo(summary)
+
+    return exit_code(findings)
+
+
+def print_findings(findings: Sequence[Finding], max_shown: int | None = 100) -> None:
+    """Print findings, and how many there are beyond `max_shown`; with None print all."""
+    from ktdeval.cards import clean
+    from ktdeval.values.findings import finding_lines
+
+    for finding in findings[:max_shown]:
+        for line in finding_lines(finding):
+            click.echo(clean(line))
+
+    if max_shown is not None and len(findings) > max_shown:
+        click.echo(f"… and {len(findings) - max_shown:,} more; --json lists all")
 
 
 def print_json(value: Any) -> None:

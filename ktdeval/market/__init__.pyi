@@ -2,7 +2,7 @@
 
 from ktdeval.market.assembly import assemble as assemble, listed_codes as listed_codes
 from ktdeval.market.checks.duplicates import place as place, with_places as with_places
-from ktdeval.market.checks.quality import Finding as Finding, RawMarket as RawMarket
+from ktdeval.market.checks.quality import RawMarket as RawMarket
 from ktdeval.market.checks.unit_inference import stored_volume as stored_volume
 from ktdeval.market.rules.calendar import (
     parse_day as parse_day,

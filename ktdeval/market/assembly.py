@@ -20,7 +20,6 @@ from ktdeval.market.checks.duplicates import drop_duplicates, keep_first, keep_l
 from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.checks.member_checks import ACCEPT_MEMBER_COUNT
 from ktdeval.market.checks.quality import (
-    Finding,
     check,
     is_impossible,
     is_incomplete,
@@ -60,6 +59,7 @@ from ktdeval.market.sources.raw_tables import (
     membership,
 )
 from ktdeval.values.config_options import near_matches
+from ktdeval.values.findings import Finding
 
 Repair = Callable[[RawMarket], tuple[RawMarket, int]]
 
@@ -211,7 +211,7 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
 def accept_member_count(raw: RawMarket) -> tuple[RawMarket, int]:
     """Accept a universe whose size is far from its index's; return on how many days it is."""
     for finding in check(raw):
-        if finding.kind == "member_count_far":
+        if finding.rule == "member_count_far":
             return raw, finding.count
 
     return raw, 0
@@ -416,11 +416,11 @@ def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[
     """Return findings that advise only repairs that work: each repair of an error is tried, and one
     that leaves the fault, or more of another than its alternatives do, is named with what it leaves.
     """
-    before = {finding.kind: finding for finding in findings}
+    before = {finding.rule: finding for finding in findings}
     judged = []
     for finding in findings:
         left = {}
-        if finding.severity == "error":
+        if finding.level == "error":
             left = {name: _faults_after(raw, name) for name in finding.repairs}
 
         for name, faults in left.items():
@@ -439,9 +439,9 @@ def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
     except DataError:  # there are no bars left
         return {"": finding_of("gaps", len(raw.bars), ["no bars"])}
     return {
-        finding.kind: finding
+        finding.rule: finding
         for finding in after
-        if finding.severity == "error" or finding.kind in _MADE_BY_REPAIRS
+        if finding.level == "error" or finding.rule in _MADE_BY_REPAIRS
     }
 
 
@@ -453,9 +453,9 @@ def _worse(
     """
     for kind, fault in faults.items():
         least = min(other[kind].count if kind in other else 0 for other in others)
-        if (kind == finding.kind and fault.count >= finding.count) or fault.count > least:
+        if (kind == finding.rule and fault.count >= finding.count) or fault.count > least:
             example = f" (first: {fault.examples[0]})" if fault.examples else ""
-            return f"{fault.count} {fault.kind}{example}"
+            return f"{fault.count} {fault.rule}{example}"
     return ""
 
 
@@ -469,20 +469,20 @@ def _without_repair(finding: Finding, name: str, left: str) -> Finding:
 
 
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
-    """Raise DataError on faults of severity `error`, each kind with its count, first example and
+    """Raise DataError on errors, each rule with its count, first example and
     the repairs that work.
     """
-    errors = [finding for finding in findings if finding.severity == "error"]
+    errors = [finding for finding in findings if finding.level == "error"]
     if not errors:
         return
 
     parts = []
     for finding in with_repairs_that_work(raw, findings):
-        if finding.severity != "error":
+        if finding.level != "error":
             continue
 
         example = f" (first: {finding.examples[0]})" if finding.examples else ""
-        parts.append(f"{finding.count} {finding.kind}{example}: {finding.fix}")
+        parts.append(f"{finding.count} {finding.rule}{example}: {finding.fix}")
 
     raise DataError(
         f"market {raw.name}: {'; '.join(parts)}; `ktdeval data make … --check-only` tells more"

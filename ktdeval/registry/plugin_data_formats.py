@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ktdeval.values.findings import Finding
+
 
 @dataclass(frozen=True)
 class DataForm:
@@ -18,13 +20,13 @@ class DataForm:
     Attributes:
         name: what messages call it, such as `QFinZero dataset`.
         holds: `holds(folder)`: whether a folder has this form, whatever else is wrong with it.
-        check: `check(folder)` returns findings, each a severity (`error` or `warning`), a file or
-            table, and a message.
+        check: `check(folder)` returns findings, the most severe first, each with the file or table
+            as its path.
         facts: `facts(folder)` returns what the folder holds, by name, in JSON's types. Raises
             DataError: it can't be read.
     """
 
     name: str
     holds: Callable[[Path], bool]
-    check: Callable[[Path], Sequence[tuple[str, str, str]]]
+    check: Callable[[Path], Sequence[Finding]]
     facts: Callable[[Path], Mapping[str, Any]]

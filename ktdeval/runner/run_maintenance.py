@@ -33,17 +33,19 @@ from ktdeval.runner.scoring.call_log_checks import log_problems
 from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.store import MissingKey, Stat, Store, open_store
 from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.values.findings import Finding, Level
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.typed_json import Value, decode_json
 
 State = Literal["complete", "unfinished", "planned"]
-FindingKind = Literal["missing", "damaged", "half-written", "orphan"]
 
 _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
 #: SQLite keeps two files next to a database that is in use, or whose process was killed
 _FILES_OF_CALLS = (LOG_FILE, f"{LOG_FILE}-wal", f"{LOG_FILE}-shm", BATCHES)
 _OWN_FILES = (*RUN_FILES, *_FILES_OF_CALLS)
 _OWN_FOLDERS = (*RUN_FOLDERS, LOG_FOLDER, LOCK_FOLDER)
+_DAMAGE = ("missing", "damaged")  #: Rules under which something of a run is lost
+_COMPACT = "`ktdeval files compact` deletes it"
 _BATCH = 64  #: Episodes whose files are read together
 
 
@@ -59,20 +61,6 @@ class EpisodeRow(Value):
     seed: int
     state: State
     bytes: int  #: of its files
-
-
-@dataclass(frozen=True, slots=True)
-class RunFinding:
-    """A file of a run that is not as the run's records say."""
-
-    key: str  #: the file, relative to the run
-    kind: FindingKind
-    problem: str  #: what is wrong, and what to do
-
-    @property
-    def is_damage(self) -> bool:
-        """Whether something of the run is lost or changed; if not, the file is only in the way."""
-        return self.kind in ("missing", "damaged")
 
 
 @dataclass(frozen=True)
@@ -124,9 +112,10 @@ def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]
         )
 
 
-def check_run(run: RunFolder) -> Iterator[RunFinding]:
-    """Yield what is wrong with the files of a run: content that is not what an episode ended with,
-    files that are missing, half-written or of no episode, and calls that are not recorded.
+def check_run(run: RunFolder) -> Iterator[Finding]:
+    """Yield what is wrong with the files of a run. Errors: content that is not what an episode ended
+    with, files that are missing, and calls that are not recorded. Warnings: files that are only in
+    the way, half-written or of no episode.
     """
     store, prefix = _place_of(run)
     stats = {stat.key.removeprefix(prefix): stat for stat in store.list(prefix.rstrip("/"))}
@@ -146,7 +135,7 @@ def check_run(run: RunFolder) -> Iterator[RunFinding]:
             complete.append(spec)
         yield from _leftovers(spec, own)
 
-    def findings(spec: EpisodeSpec) -> list[RunFinding]:
+    def findings(spec: EpisodeSpec) -> list[Finding]:
         folder = f"{prefix}{EPISODES}/{spec.id}"
         return list(_content_findings(store, folder, prefix, spec, episodes[spec.id]))
 
@@ -224,93 +213,100 @@ def _episode_size(files: EpisodeFiles) -> int:
 
 def _foreign_files(
     stats: Mapping[str, Stat], planned: Mapping[str, EpisodeSpec]
-) -> Iterator[RunFinding]:
+) -> Iterator[Finding]:
     """Yield the files that no run of this plan writes."""
     for key in stats:
         top, _, rest = key.partition("/")
         is_own = top in _OWN_FOLDERS if rest else top in _OWN_FILES
         if not is_own:
-            yield RunFinding(key, "orphan", "is not a file of a run")
+            yield _finding(key, "orphan", "is not a file of a run")
         elif top == EPISODES and rest.partition("/")[0] not in planned:
-            yield RunFinding(key, "orphan", "its episode is not in the plan")
+            yield _finding(key, "orphan", "its episode is not in the plan")
 
 
-def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[RunFinding]:
+def _finding(key: str, rule: str, message: str, fix: str = "") -> Finding:
+    """Return a finding on a file, which is an error where something of the run is lost or changed.
+
+    `key`: path in the run; `rule`: `missing`, `damaged`, `half-written` or `orphan`.
+    """
+    level: Level = "error" if rule in _DAMAGE else "warning"
+    return Finding(path=key, rule=rule, message=message, level=level, fix=fix)
+
+
+def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
     """Yield files of an episode that are in the way, and steps that are missing in a journal."""
     folder = f"{EPISODES}/{spec.id}"
     for key in files.foreign:
-        yield RunFinding(
-            f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is not a record"
-        )
+        yield _finding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is not a record")
 
     for name in files.files:
         if name not in (*_CONTENT, MARK, JOURNAL):
-            yield RunFinding(f"{folder}/{name}", "orphan", "is not a record")
+            yield _finding(f"{folder}/{name}", "orphan", "is not a record")
         elif name in _CONTENT and not files.is_complete:
-            problem = "its episode has not ended; the run's command again writes it anew"
-            yield RunFinding(f"{folder}/{name}", "half-written", problem)
+            problem = "its episode has not ended"
+            fix = "give the run's command again, which writes it anew"
+            yield _finding(f"{folder}/{name}", "half-written", problem, fix)
 
     is_left = files.is_complete and (files.journal or JOURNAL in files.files)
     if is_left:
         name = JOURNAL_FOLDER if files.journal else JOURNAL
-        problem = "its episode has ended; `ktdeval files compact` deletes it"
-        yield RunFinding(f"{folder}/{name}", "half-written", problem)
+        yield _finding(f"{folder}/{name}", "half-written", "its episode has ended", _COMPACT)
         return
 
     for number, part in enumerate(files.journal, 1):
         if part.number != number:
             problem = f"step {number} is missing, though later ones are there"
-            yield RunFinding(f"{folder}/{JOURNAL_FOLDER}", "missing", problem)
+            yield _finding(f"{folder}/{JOURNAL_FOLDER}", "missing", problem)
             return
 
 
 def _content_findings(
     store: Store, folder: str, prefix: str, spec: EpisodeSpec, files: EpisodeFiles
-) -> Iterator[RunFinding]:
+) -> Iterator[Finding]:
     """Yield how the files of a complete episode differ from what its mark says."""
     key = f"{folder}/{MARK}".removeprefix(prefix)
     try:
         mark = decode_json(store.read(f"{folder}/{MARK}"), EpisodeMark, key)
     except StoreError as error:
-        yield RunFinding(key, "damaged", f"is not readable ({error})")
+        yield _finding(key, "damaged", f"is not readable ({error})")
         return
 
     if mark.spec != spec.to_json():
-        yield RunFinding(key, "damaged", "is the mark of another episode than the plan's")
+        yield _finding(key, "damaged", "is the mark of another episode than the plan's")
 
     for name, recorded in mark.sha256.items():
         key = f"{folder}/{name}".removeprefix(prefix)
         if name not in files.files:
-            yield RunFinding(key, "missing", f"is missing, though {MARK} says that it was written")
+            yield _finding(key, "missing", f"is missing, though {MARK} says that it was written")
             continue
         try:
             data = store.read(f"{folder}/{name}")
         except MissingKey:
-            yield RunFinding(key, "missing", "was deleted during the check")
+            yield _finding(key, "missing", "was deleted during the check")
             continue
 
         if sha256_hex(data) != recorded:
-            yield RunFinding(key, "damaged", "is not the file that the episode ended with")
+            yield _finding(key, "damaged", "is not the file that the episode ended with")
 
 
-def _call_findings(run: RunFolder) -> Iterator[RunFinding]:
+def _call_findings(run: RunFolder) -> Iterator[Finding]:
     """Yield what is wrong with the record of calls."""
     remote = remote_run_at(run.path)
     if remote is not None:
         problems = list(remote.calls.check())
         for problem in problems:
-            yield RunFinding(LOG_FOLDER, "damaged", problem)
+            yield _finding(LOG_FOLDER, "damaged", problem)
         if problems:
             return
 
         for key in remote.calls.leftovers():
-            problem = "a compacted file holds it, too; `ktdeval files compact` deletes it"
-            yield RunFinding(key.removeprefix(remote.prefix), "half-written", problem)
+            problem = "a compacted file holds it, too"
+            yield _finding(key.removeprefix(remote.prefix), "half-written", problem, _COMPACT)
 
     if run.manifest.request_settings is None:
         return
     try:
         for problem in log_problems(run, run.manifest.specs):
-            yield RunFinding(LOG_FILE, "damaged", problem)
+            yield _finding(LOG_FILE, "damaged", problem)
     except StoreError as error:
-        yield RunFinding(LOG_FILE, "damaged", str(error))
+        yield _finding(LOG_FILE, "damaged", str(error))

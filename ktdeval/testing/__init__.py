@@ -14,7 +14,6 @@ from ktdeval.testing.conformance import (
 )
 from ktdeval.testing.findings import (
     ConformanceError as ConformanceError,
-    Finding as Finding,
     Report as Report,
 )
 from ktdeval.testing.ledger_fixtures import ledger_of as ledger_of, step_record as step_record
@@ -26,3 +25,4 @@ from ktdeval.testing.plugin_check import (
     check_parts as check_parts,
     check_plugin as check_plugin,
 )
+from ktdeval.values.findings import Finding as Finding

@@ -16,7 +16,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_boundary import one_line
 from ktdeval.registry.plugin_error_location import CodePlace, place_of
-from ktdeval.values.typed_json import Value
+from ktdeval.values.findings import Finding
 
 _OURS = Path(__file__).parents[1]
 _IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file and name in it
@@ -30,33 +30,14 @@ class ConformanceError(AssertionError):
     """A plugin does not keep the contract."""
 
 
-class Finding(Value):
-    """One fault of a plugin.
-
-    Example:
-        # misspelled.py has `@hookimpl` on line 3, above a function `ktdeval_model`
-        found = check_parts("misspelled.py").findings[0]
-        (found.line, found.reason)  # (3, "plugin misspelled: there is no hook 'ktdeval_model'")
-    """
-
-    plugin: str  #: its module
-    part: str  #: such as `model mine/echo`; `manifest` for the module itself
-    file: str  #: path of the author's file; empty where it is not known
-    line: int  #: from 1; 0 where it is not known
-    reason: str  #: what is wrong, on one line
-    fix: str  #: what to do about it
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}: " if self.file else ""
-        return f"{place}{self.part}: {self.reason}; {self.fix}"
-
-
 @dataclass
 class Report:
     """Result of the check of one plugin.
 
     Example:
-        check_parts("mine.py").checked  # ['model mine/parrot']
+        # misspelled.py has `@hookimpl` on line 3, above a function `ktdeval_model`
+        found = check_parts("misspelled.py").findings[0]
+        (found.line, found.message)  # (3, "plugin misspelled: there is no hook 'ktdeval_model'")
     """
 
     plugin: str
@@ -142,11 +123,11 @@ def finding_of(plugin: str, part: str, error: BaseException, source: CodePlace) 
         fix = ""
 
     return Finding(
-        plugin=plugin,
-        part=part,
-        file=source.path,
+        path=source.path,
         line=source.line,
-        reason=reason,
+        part=part,
+        rule="raises" if place is not None else "contract",
+        message=reason,
         fix=fix or _GENERAL_FIX[place is not None],
     )
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
-
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, ProviderError, UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.plugin_boundary import hooks_of, raised_by
@@ -21,7 +19,6 @@ from ktdeval.registry.plugin_error_location import CodePlace
 from ktdeval.registry.plugin_registry import KINDS, Plugins, load_plugins
 from ktdeval.testing.findings import (
     ConformanceError,
-    Finding,
     NotCalled,
     Report,
     finding_of,
@@ -57,7 +54,8 @@ def check_plugin(module: str) -> Plugins:
     """
     report = check_parts(module)
     if report.findings:
-        raise ConformanceError("\n".join(map(str, report.findings)))
+        lines = [f"{finding}; {finding.fix}" for finding in report.findings]
+        raise ConformanceError("\n".join(lines))
 
     return load_plugins([module])
 
@@ -193,10 +191,10 @@ class _PluginCheck:
         self._add(part, error, source)
 
     def _add(self, part: str, error: BaseException, source: CodePlace) -> None:
-        finding: Finding = finding_of(self._module, part, error, source)
+        finding = finding_of(self._module, part, error, source)
         advice = advice_of(error)
         if advice:
-            finding = structs.replace(finding, fix=advice)
+            finding = dataclasses.replace(finding, fix=advice)
 
         self._report.findings.append(finding)
 

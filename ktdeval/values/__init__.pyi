@@ -40,6 +40,16 @@ from ktdeval.values.files import (
     sync_folder as sync_folder,
     write_atomic as write_atomic,
 )
+from ktdeval.values.findings import (
+    LEVELS as LEVELS,
+    Finding as Finding,
+    Level as Level,
+    count_level as count_level,
+    exit_code as exit_code,
+    finding_lines as finding_lines,
+    findings_json as findings_json,
+    sort_by_level as sort_by_level,
+)
 from ktdeval.values.folder_lock import lock_folder as lock_folder
 from ktdeval.values.format_versions import (
     check_stated as check_stated,

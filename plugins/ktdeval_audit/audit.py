@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.cards import clean
 from ktdeval.market import MarketSnapshot
+from ktdeval.values import Finding, sort_by_level
 from ktdeval_audit.decision_days import DatedLog, DatedText, date_log
-from ktdeval_audit.findings import LEVELS, RULES, Finding, Level, Rule
+from ktdeval_audit.findings import RULES, Rule
 from ktdeval_audit.later_documents import later_documents
 from ktdeval_audit.later_prices import LaterPrices
 from ktdeval_audit.log_rules import CutoffFacts, cutoff_facts, cutoff_findings, same_bar
@@ -48,15 +48,6 @@ class AuditReport:
     rules: tuple[Rule, ...]  #: rules that ran
     notes: tuple[str, ...]
 
-    def count(self, level: Level) -> int:
-        """Return how many findings have a level."""
-        return sum(finding.level == level for finding in self.findings)
-
-    def fails(self, least: Level) -> bool:
-        """Whether a finding has at least a level."""
-        severe = LEVELS[: LEVELS.index(least) + 1]
-        return any(finding.level in severe for finding in self.findings)
-
 
 def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings) -> AuditReport:
     """Return what the rules find in a log.
@@ -88,7 +79,7 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
         first_day=str(days[0]),
         last_day=str(days[-1]),
         undated=len(dated.undated),
-        findings=tuple(_sort_findings(_without_repeats(found))),
+        findings=tuple(sort_by_level(_without_repeats(found))),
         cutoffs=facts,
         rules=tuple(chosen),
         notes=(*log.notes, *_notes(dated, market, settings)),
@@ -144,12 +135,7 @@ def _log_finding(chance: float, hits: int, numbers: int, horizon: int) -> Findin
     return Finding(
         rule="price-after",
         level="error",
-        decision="",
-        place="",
-        line=None,
-        day="",
-        excerpt="",
-        why=(
+        message=(
             f"over all decisions {hits} of {numbers} numbers that were not known yet equal a value of"
             f" the next {horizon} trading days; chance of so many by accident at most {chance:.1g}"
         ),
@@ -169,17 +155,12 @@ def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield findings, of those that say the same of the same day the first: a log of requests
     repeats the messages before.
     """
-    seen: Counter[tuple[str, ...]] = Counter()
+    seen = set()
     for finding in findings:
-        key = (finding.file, finding.rule, finding.day, finding.excerpt, finding.why)
-        seen[key] += 1
-        if seen[key] == 1:
+        key = (finding.path, finding.rule, finding.day, finding.examples, finding.message)
+        if key not in seen:
+            seen.add(key)
             yield finding
-
-
-def _sort_findings(findings: Iterator[Finding]) -> list[Finding]:
-    """Return findings by level, then in the order of the log."""
-    return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
 
 
 def _notes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +23,14 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
-from ktdeval.values import dumps_pretty, near_matches, to_plain, write_atomic
+from ktdeval.values import (
+    dumps_pretty,
+    exit_code,
+    findings_json,
+    near_matches,
+    to_object,
+    write_atomic,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +123,7 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
         write_atomic(options.sarif, dumps_pretty(to_sarif(report, str(log))))
 
     if options.as_json:
-        counts = {f"{level}s": report.count(level) for level in ("error", "warning", "note")}
-        print_json({**counts, **to_plain(dataclasses.asdict(report))})  # type: ignore[dict-item]
+        print_json(findings_json(report.findings, **to_object(report)))
     elif options.github:
         for line in github_lines(report, str(log)):
             click.echo(line)
@@ -128,8 +133,7 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
 
     if report.unread:
         context.exit(2)
-    if report.fails(options.fail_on):
-        context.exit(1)
+    context.exit(exit_code(report.findings, options.fail_on))
 
 
 def _named_fields(options: AuditOptions) -> dict[str, str]:

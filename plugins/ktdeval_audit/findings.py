@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from ktdeval.cards import clean
 from ktdeval.secrets import REDACTED, hide_secrets, secret_forms, secrets_of
+from ktdeval.values import Finding
 from ktdeval_audit.log_types import LoggedDecision, LogText
 
 Rule = Literal[
@@ -21,10 +21,6 @@ Rule = Literal[
     "hindsight-words",
     "same-bar",
 ]
-Level = Literal["error", "warning", "note"]
-LEVELS: tuple[Level, ...] = ("error", "warning", "note")
-"""Levels, the most severe first; SARIF has the same."""
-
 RULES: Mapping[Rule, str] = {
     "date-after": "A prompt or tool result names a date after the day of the decision.",
     "price-after": "A prompt or tool result holds prices that were not known on the day.",
@@ -39,25 +35,9 @@ _WIDE = 400  # characters in which a secret is searched
 _LONGEST = 60
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that a decision could not have known, or that a mask hides."""
-
-    rule: Rule
-    level: Level
-    decision: str  #: name of the decision; empty of a finding on the whole log
-    place: str  #: message or span, and path in it
-    line: int | None
-    file: str = ""  #: path in the folder of logs; empty where one file is the log
-    day: str  #: ISO day on whose knowledge it was decided; empty of the whole log
-    excerpt: str  #: short, without secrets
-    why: str
-    fix: str
-
-
 def path_of(finding: Finding, log: str) -> str:
     """Return the path of the file that a finding stands in. `log`: path of the audited log."""
-    return f"{log.rstrip('/')}/{finding.file}" if finding.file else log
+    return f"{log.rstrip('/')}/{finding.path}" if finding.path else log
 
 
 def excerpt(text: str, start: int, end: int) -> str:

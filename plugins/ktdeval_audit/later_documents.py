@@ -12,8 +12,8 @@ import numpy as np
 
 from ktdeval.cards import clean
 from ktdeval.market import MarketSnapshot
+from ktdeval.values import Finding
 from ktdeval_audit.decision_days import DatedText
-from ktdeval_audit.findings import Finding
 from ktdeval_audit.text_rules import finding_at
 
 WORDS = 8  #: words in a row that are a quotation

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from scipy import stats as distributions
 
 from ktdeval.market import MarketSnapshot, bar_rows
+from ktdeval.values import Finding, Level
 from ktdeval_audit.decision_days import DatedText
-from ktdeval_audit.findings import Finding, Level
 from ktdeval_audit.printed_numbers import AssetNames, PrintedNumber, numbers_in
 from ktdeval_audit.text_rules import finding_at
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ktdeval.cards import CutoffEntry, clean, listed_cutoff, parse_cutoff_or_state
 from ktdeval.market import MarketSnapshot
+from ktdeval.values import Finding, Level
 from ktdeval_audit.decision_days import DatedLog, DatedText
-from ktdeval_audit.findings import Finding, Level
 from ktdeval_audit.log_types import LogFill, LoggedDecision
 
 _SLACK = 1e-9
@@ -74,12 +74,7 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
         yield Finding(
             rule="cutoff",
             level=level,
-            decision="",
-            place="",
-            line=None,
-            day="",
-            excerpt="",
-            why=(
+            message=(
                 f"{each.before} of {each.total} decisions ({share:.0%}) lie before the end of"
                 f" {each.model}'s training data, {each.cutoff}: it may remember the outcomes"
             ),
@@ -148,12 +143,12 @@ def _fill_finding(decision: LoggedDecision, fill: LogFill, day: date, why: str) 
     return Finding(
         rule="same-bar",
         level="error",
-        decision=clean(decision.name),
+        path=clean(decision.file),
+        line=fill.line or 0,
+        part=clean(decision.name),
         place=clean(fill.place),
-        line=fill.line,
-        file=clean(decision.file),
         day=str(day),
-        excerpt=clean(f"{fill.code[:40]} {fill.price:g}").strip(),
-        why=why,
+        examples=(clean(f"{fill.code[:40]} {fill.price:g}").strip(),),
+        message=why,
         fix="fill at the next bar's open",
     )

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ktdeval.cards import count
+from ktdeval.values import LEVELS, count_level, finding_lines
 from ktdeval_audit.audit import AuditReport
-from ktdeval_audit.findings import LEVELS, RULES, Finding, path_of
+from ktdeval_audit.findings import RULES, path_of
 from ktdeval_audit.log_rules import CutoffFacts
 
 _MAX_SHOWN = 20
@@ -26,7 +27,7 @@ def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
     shown = report.findings if every else report.findings[:_MAX_SHOWN]
     for finding in shown:
         yield ""
-        yield from _finding_lines(finding)
+        yield from finding_lines(finding)
 
     left_out = len(report.findings) - len(shown)
     if left_out:
@@ -39,12 +40,12 @@ def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
 
 
 def _verdict(report: AuditReport) -> str:
-    counts = [(report.count(level), level) for level in LEVELS]
+    counts = [(count_level(report.findings, level), level) for level in LEVELS]
     parts = [f"{number} {level}{'s' if number > 1 else ''}" for number, level in counts if number]
     if not parts:
         read = " in the logs that could be read" if report.unread else ""
         return f"Nothing was found that the agent could not have known{read}."
-    if not report.count("error"):
+    if not count_level(report.findings, "error"):
         return f"No error, but {' and '.join(parts)}."
     return f"The agent was shown what it could not have known: {', '.join(parts)}."
 
@@ -102,19 +103,6 @@ def _cutoff_lines(facts: tuple[CutoffFacts, ...]) -> Iterator[str]:
             yield f"{line}; {each.before} of {each.total} decisions before it"
 
 
-def _finding_lines(finding: Finding) -> Iterator[str]:
-    where = [finding.file]
-    if finding.line is not None:
-        where.append(f"line {finding.line}")
-    where += [finding.decision, finding.place]
-    place = ", ".join(filter(None, where)) or "the whole log"
-    yield f"{finding.level} [{finding.rule}] {place}"
-    yield f"  {finding.why}"
-    if finding.excerpt:
-        yield f"  » {finding.excerpt}"
-    yield f"  fix: {finding.fix}"
-
-
 # ---- annotations of a hosted CI
 
 
@@ -127,12 +115,12 @@ def github_lines(report: AuditReport, path: str) -> Iterator[str]:
         yield f"::error title={_property('ktdeval audit: not read')}::{_data(reason)}"
     for finding in report.findings:
         properties = [f"file={_property(path_of(finding, path))}"]
-        if finding.line is not None:
+        if finding.line:
             properties.append(f"line={finding.line}")
         properties.append(f"title={_property(f'ktdeval audit: {finding.rule}')}")
 
-        where = ", ".join(filter(None, (finding.decision, finding.place)))
-        message = f"{where}: {finding.why}. Fix: {finding.fix}" if where else finding.why
+        where = ", ".join(filter(None, (finding.part, finding.place)))
+        message = f"{where}: {finding.message}. Fix: {finding.fix}" if where else finding.message
         command = _COMMANDS[finding.level]
         yield f"::{command} {','.join(properties)}::{_data(message)}"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from ktdeval import __version__
-from ktdeval.values import JsonObject, JsonValue, sha256_hex
+from ktdeval.values import Finding, JsonObject, JsonValue, sha256_hex
 from ktdeval_audit.audit import AuditReport
-from ktdeval_audit.findings import RULES, Finding, path_of
+from ktdeval_audit.findings import RULES, path_of
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -46,18 +46,18 @@ def _incomplete(report: AuditReport) -> JsonObject:
 
 def _fingerprint(finding: Finding) -> str:
     """Return what stays equal from one audit to the next, so that a host knows a finding again."""
-    parts = [finding.rule, finding.decision, finding.place, finding.day, finding.why]
-    if finding.file:
-        parts.insert(0, finding.file)
+    parts = [finding.rule, finding.part, finding.place, finding.day, finding.message]
+    if finding.path:
+        parts.insert(0, finding.path)
     return sha256_hex("\n".join(parts).encode())
 
 
 def _result(finding: Finding, path: str) -> JsonValue:
-    text = f"{finding.why}. Fix: {finding.fix}."
-    if finding.excerpt:
-        text = f"{text} Text: {finding.excerpt}"
+    text = f"{finding.message}. Fix: {finding.fix}."
+    if finding.examples:
+        text = f"{text} Text: {finding.examples[0]}"
 
-    names = ".".join(filter(None, (finding.decision, finding.place)))
+    names = ".".join(filter(None, (finding.part, finding.place)))
     location: dict[str, JsonValue] = {
         "physicalLocation": {
             "artifactLocation": {"uri": quote(path_of(finding, path))},

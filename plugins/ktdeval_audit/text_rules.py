@@ -16,9 +16,10 @@ from typing import Literal
 from ktdeval.cards import clean
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import IdentityIndex, identities_of, normalise
+from ktdeval.values import LEVELS, Finding, Level
 from ktdeval_audit.date_evidence import REACH, Evidence, evidence_of, is_completed
 from ktdeval_audit.decision_days import DatedText
-from ktdeval_audit.findings import LEVELS, Finding, Level, excerpt, place_of
+from ktdeval_audit.findings import excerpt, place_of
 from ktdeval_audit.log_types import Role
 from ktdeval_audit.named_dates import DayOfYear, Unit, days_of_year, named_dates
 
@@ -163,15 +164,15 @@ def finding_at(
 ) -> Finding:
     """Return a finding on a span of a text. `kind`: rule and level; `words`: why and fix."""
     return Finding(
-        rule=kind[0],  # type: ignore[arg-type]  # callers name a rule
+        rule=kind[0],
         level=kind[1],
-        decision=clean(dated.decision.name),
+        path=clean(dated.decision.file),
+        line=dated.text.line or 0,
+        part=clean(dated.decision.name),
         place=clean(place_of(dated.decision, dated.text)),
-        line=dated.text.line,
-        file=clean(dated.decision.file),
         day=str(dated.day),
-        excerpt=excerpt(dated.text.text, *span),
-        why=words[0],
+        examples=(excerpt(dated.text.text, *span),),
+        message=words[0],
         fix=words[1],
     )
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import click
 
-from ktdeval.cli import JsonOptions, OutputPath, example, flag, options_of, print_json
+from ktdeval.cli import (
+    JsonOptions,
+    OutputPath,
+    example,
+    flag,
+    options_of,
+    print_findings,
+    print_json,
+)
 from ktdeval.testing import Report, check_parts
-from ktdeval.values import to_plain
+from ktdeval.values import JsonValue, exit_code, findings_json, to_plain
 from ktdeval_authoring.checked_plugins import plugins_of
 from ktdeval_authoring.plugin_templates import (
     check_name,
@@ -66,7 +75,7 @@ def new(name: str, options: NewOptions) -> None:
 @plugin.command()
 @click.argument("target", required=False)
 @options_of(JsonOptions)
-def check(target: str | None, options: JsonOptions) -> None:
+def check(target: str | None, options: JsonOptions) -> int:
     """Make and call each part of a plugin with small inputs, and report every fault.
 
     TARGET is an installed plugin, a .py file, a package folder, or a project with a pyproject.toml;
@@ -80,27 +89,22 @@ def check(target: str | None, options: JsonOptions) -> None:
         for report in reports:
             _print_report(report)
 
-    if any(report.findings for report in reports):
-        click.get_current_context().exit(1)
+    found = chain.from_iterable(report.findings for report in reports)
+    return exit_code(found)
 
 
-def _plain_report(report: Report) -> dict[str, object]:
-    return {
-        "plugin": report.plugin,
-        "findings": [to_plain(finding) for finding in report.findings],
-        "checked": report.checked,
-        "notes": report.notes,
-    }
+def _plain_report(report: Report) -> dict[str, JsonValue]:
+    return findings_json(
+        report.findings,
+        plugin=report.plugin,
+        checked=to_plain(report.checked),
+        notes=to_plain(report.notes),
+    )
 
 
 def _print_report(report: Report) -> None:
     faults = len(report.findings)
     click.echo(f"{report.plugin}: {len(report.checked)} parts called, {faults} faults")
-    for finding in report.findings:
-        place = f"{finding.file}:{finding.line}" if finding.file else "(no file known)"
-        click.echo(f"  {place}")
-        click.echo(f"    {finding.part}: {finding.reason}")
-        click.echo(f"    fix: {finding.fix}")
-
+    print_findings(report.findings, max_shown=None)
     for part, reason in report.notes.items():
         click.echo(f"  note: {part} was not called: {reason}")

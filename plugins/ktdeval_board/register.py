@@ -28,11 +28,17 @@ from ktdeval.runner import (
     load_config,
     registered_system,
 )
-from ktdeval.values import dumps_pretty, from_plain, temporary_folder, to_plain, write_atomic
+from ktdeval.values import (
+    Finding,
+    dumps_pretty,
+    from_plain,
+    temporary_folder,
+    to_plain,
+    write_atomic,
+)
 from ktdeval_board.baselines import baseline_args
 from ktdeval_board.board_entries import load_board, seeds_of
 from ktdeval_board.checking.content import registrations_of
-from ktdeval_board.checking.findings import Finding
 from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import KEYS, REGISTRATIONS, BoardFolder
 from ktdeval_board.redacted_records import Redactor

@@ -16,10 +16,9 @@ from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.registry import Plugins
 from ktdeval.runner import Registrant, RunFolder, check_call_log, verify_card
-from ktdeval.values import Value, near_matches
+from ktdeval.values import Finding, Value, near_matches
 from ktdeval_board.board_entries import nearest_division
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
-from ktdeval_board.checking.findings import Finding
 from ktdeval_board.document_types import Stored
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.redacted_records import Bundle, Leak, Redactor

@@ -20,6 +20,7 @@ from ktdeval.cli import (
     flag,
     open_plugins,
     options_of,
+    print_findings,
     print_json,
     warn,
 )
@@ -98,8 +99,7 @@ def export(runs: tuple[Path, ...], options: RunExportOptions, **changes: Any) ->
         made = make_export(runs, plugins, given, os.environ, chosen)
     except AuditError as error:
         if len(error.findings) > 1:
-            for finding in error.findings[:_MAX_SHOWN]:
-                click.echo(f"finding {finding}")
+            print_findings(error.findings[:_MAX_SHOWN])
         raise
 
     beside = metadata_path(options.out)

@@ -1,7 +1,7 @@
 """Leak audit: what keeps a recorded step from becoming training data.
 
-A finding says where and of which kind, and never quotes the text. `by_model`: the model wrote it in
-this step, so the step can be left out; any other finding means that the records are not what they
+A finding says where and of which kind, and never quotes the text. A warning: the model wrote it in
+this step, so the step can be left out; an error means that the records are not what they
 claim to be, or that an agent shows what it must not.
 """
 
@@ -19,7 +19,7 @@ from ktdeval.harness import Message, Reply
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import Lens, identities_of, normalise
 from ktdeval.secrets import hide_secrets, secret_forms, secrets_of
-from ktdeval.values import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values import Finding, JsonValue, Level, dumps_canonical, loads_strict
 from ktdeval_export.replayed_steps import TracedStep
 
 Scope = Literal["prompt", "answer"]
@@ -44,17 +44,12 @@ number, is in many texts by chance.
 _REMEMBERED = 1024  #: texts; prompts and descriptions of tools repeat
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One reason against exporting a step."""
-
-    where: str  #: run, episode and step
-    what: str
-    by_model: bool
-
-    def __str__(self) -> str:
-        """Return the finding on one line."""
-        return f"{self.where}: {self.what}"
+def make_finding(rule: str, where: str, message: str, by_model: bool) -> Finding:
+    """Return a reason against exporting a step, which `where` names by run, episode and step; a
+    warning where the model wrote it, as the step can then be left out.
+    """
+    level: Level = "warning" if by_model else "error"
+    return Finding(path=where, rule=rule, message=message, level=level)
 
 
 @dataclass
@@ -73,7 +68,9 @@ class Auditor:
     def findings(self, step: TracedStep) -> Iterator[Finding]:
         """Yield each finding of a step."""
         if step.difference:
-            yield Finding(step.where, f"is not as recorded: {step.difference}", by_model=False)
+            yield make_finding(
+                "replay", step.where, f"is not as recorded: {step.difference}", by_model=False
+            )
             return
 
         for number, call in enumerate(step.calls):
@@ -101,11 +98,11 @@ class Auditor:
         """Yield the findings of a text that a model was shown."""
         identity = self._identity(step.lens, text, "prompt")
         if identity:
-            yield Finding(step.where, f"{what} holds {identity}", by_model)
+            yield make_finding("identity", step.where, f"{what} holds {identity}", by_model)
 
         secret = self._secret_in(text)
         if secret:
-            yield Finding(step.where, f"{what} holds {secret}", by_model)
+            yield make_finding("secret", step.where, f"{what} holds {secret}", by_model)
 
     def _of_reply(self, step: TracedStep, call: int, reply: Reply) -> Iterator[Finding]:
         """Yield the findings of a text that a model wrote."""
@@ -113,13 +110,15 @@ class Auditor:
         for text in _texts_of(reply):
             identity = self._identity(step.lens, text, "answer")
             if identity:
-                yield Finding(step.where, f"{what} holds {identity}", by_model=True)
+                yield make_finding(
+                    "identity", step.where, f"{what} holds {identity}", by_model=True
+                )
                 return
 
         for text in _texts_of(reply):
             secret = self._secret_in(text)
             if secret:
-                yield Finding(step.where, f"{what} holds {secret}", by_model=True)
+                yield make_finding("secret", step.where, f"{what} holds {secret}", by_model=True)
                 return
 
     def _identity(self, lens: Lens, text: str, scope: Scope) -> str:
@@ -220,7 +219,7 @@ def _later_days(step: TracedStep) -> Iterator[Finding]:
         named = sorted(day for day in later if day > today)
         if named:
             what = f"the reply to call {number} names {named[0]}, after the step's day {today}"
-            yield Finding(step.where, what, by_model=True)
+            yield make_finding("later-day", step.where, what, by_model=True)
             return
 
 
@@ -258,7 +257,7 @@ def _gold_shown(step: TracedStep) -> Iterator[Finding]:
             for name, gold in golden:
                 if gold in text and gold not in written and gold not in question:
                     what = f"a {message.role} message of call {number} shows the gold fact {name!r}"
-                    yield Finding(step.where, what, by_model=False)
+                    yield make_finding("gold", step.where, what, by_model=False)
                     return
 
 

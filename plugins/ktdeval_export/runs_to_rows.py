@@ -12,9 +12,9 @@ from ktdeval import __version__
 from ktdeval.errors import UsageError, VerificationError
 from ktdeval.registry import Plugins
 from ktdeval.task_api import is_scoring
-from ktdeval.values import sha256_hex
+from ktdeval.values import Finding, count_level, sha256_hex
 from ktdeval_export.held_out_episodes import evaluation_use
-from ktdeval_export.leak_audit import CHECKS, Auditor, Finding
+from ktdeval_export.leak_audit import CHECKS, Auditor
 from ktdeval_export.metadata import (
     AuditEntry,
     MeasureEntry,
@@ -95,7 +95,7 @@ class AuditError(VerificationError):
     def __init__(self, findings: Sequence[Finding]) -> None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         advice = "nothing was written"
-        if all(finding.by_model for finding in findings):
+        if not count_level(findings, "error"):
             advice += "; --skip-leaks leaves such steps out"
 
         super().__init__(f"leak audit: {findings[0]}{more}; {advice}")
@@ -173,7 +173,7 @@ class _ExportState:
         for step in episode.steps:
             self.audited += 1
             findings = list(auditor.findings(step))
-            of_model = all(finding.by_model for finding in findings)
+            of_model = not count_level(findings, "error")
             if findings and not (of_model and self.options.skip_leaks):
                 self.findings += findings
                 continue

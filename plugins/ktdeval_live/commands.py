@@ -16,6 +16,7 @@ from ktdeval.cli import (
     flag,
     open_plugins,
     options_of,
+    print_findings,
     print_grid,
 )
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
@@ -277,9 +278,7 @@ def verify(folder: Path, options: LiveVerifyOptions) -> None:
     trust = NOBODY if options.trusted is None else load_trust(options.trusted)
     test = LiveFolder(folder)
     result = verify_test(test, open_plugins(options.plugin), SystemClock().now(), trust)
-    for finding in result.findings:
-        click.echo(finding.line())
-
+    print_findings(result.findings, max_shown=None)
     check_verified(result)
     click.echo(
         f"{result.entries} links hold; {result.decisions} decisions were made again from their"

@@ -51,7 +51,7 @@ def closes(test: LiveFolder) -> Iterator[tuple[str, str]]:
 
 def assert_sound(test: LiveFolder) -> None:
     """Everything that is on record holds."""
-    assert [finding.line() for finding in verify_test(test, plugins()).findings] == []
+    assert [str(finding) for finding in verify_test(test, plugins()).findings] == []
 
 
 # ---- days as they should come

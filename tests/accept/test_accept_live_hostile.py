@@ -84,7 +84,7 @@ def verified(path: Path, plugins: Plugins) -> list[str]:
     except KtdevalError as error:
         return [str(error)]
 
-    return [finding.line() for finding in result.findings]
+    return [f"{finding.rule} {finding}" for finding in result.findings]
 
 
 def kinds_of_places(value: Any) -> Iterator[Place]:

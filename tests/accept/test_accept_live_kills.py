@@ -117,7 +117,7 @@ def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_t
 
     assert len(killed) >= PER_DAY * len(DAYS) * 5 / 6, killed
     assert len(set(killed)) >= min(8, 5 * PER_DAY)
-    assert [finding.line() for finding in verify_test(drops.folder, plugins()).findings] == []
+    assert [str(finding) for finding in verify_test(drops.folder, plugins()).findings] == []
     assert ledger(drops.folder, "asked") == ledger(replay, "asked")
     assert len(ledger(replay, "asked")) == len(DAYS)
 

@@ -198,7 +198,7 @@ def test_workflow_takes_steps_in_a_fresh_checkout_each_time(tmp_path: Path) -> N
     seen = Drops(latest, drops.markets, drops.clock_file)
     result = verify_test(seen.folder, plugins())
 
-    assert [finding.line() for finding in result.findings] == []
+    assert [f"{finding.rule} {finding}" for finding in result.findings] == []
     assert (result.decisions, result.sealed) == (3, 0)
     assert all(one.pushed for one in publications(seen.folder))
     # one requirement, which names the repository since no index has ktdeval

@@ -77,7 +77,7 @@ def forged(
 
 
 def has(result: LiveVerification, found: Found | None) -> bool:
-    lines = "\n".join(finding.line() for finding in result.findings)
+    lines = "\n".join(map(str, result.findings))
     print(lines)
     return found in {(finding.rule, finding.day) for finding in result.findings}
 

@@ -129,7 +129,12 @@ def test_a_dataset_is_described_and_checked(
     assert printed(capsys, "data", "check", folder) == f"{folder}: sound\n"
 
     report = json.loads(printed(capsys, "data", "check", folder, "--json"))
-    assert report == {"form": "QFinZero dataset", "errors": 0, "findings": []}
+    assert report == {
+        "form": "QFinZero dataset",
+        "errors": 0,
+        "warnings": 0,
+        "findings": [],
+    }
 
 
 def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -141,11 +146,13 @@ def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_
     name = part.relative_to(folder).as_posix()
     changed = "its SHA-256 is not that of the manifest"
 
-    assert f"error: {name}: {changed}\n" in printed(capsys, "data", "check", folder, code=1)
+    assert f"error {name}: {changed}\n" in printed(capsys, "data", "check", folder, code=1)
 
     report = json.loads(printed(capsys, "data", "check", folder, "--json", code=1))
     assert report["errors"] == len(report["findings"]) >= 1
-    assert {"severity": "error", "where": name, "message": changed} in report["findings"]
+    assert (name, "error", changed) in {
+        (found["path"], found["level"], found["message"]) for found in report["findings"]
+    }
     assert "not a market snapshot" in refusal(capsys, "data", "info", tmp_path)
 
 

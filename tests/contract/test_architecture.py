@@ -374,7 +374,7 @@ def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
     with (resources.files("ktdeval.market.checks") / "findings.csv").open(
         encoding="utf-8"
     ) as stream:
-        kinds = {row["kind"] for row in csv.DictReader(stream)}
+        kinds = {row["rule"] for row in csv.DictReader(stream)}
 
     assert len(kinds) > 20
     assert {kind for kind in kinds if f"`{kind}`" not in text} == set()

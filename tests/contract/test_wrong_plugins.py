@@ -58,9 +58,9 @@ def test_a_wrong_plugin_is_refused_for_its_reason_with_file_and_line(
     (finding,) = check_parts(str(path)).findings
 
     assert finding.part == part
-    assert reason in finding.reason
+    assert reason in finding.message
     assert fix in finding.fix
-    assert (finding.file, finding.line) == (str(path), marked_line(path))
+    assert (finding.path, finding.line) == (str(path), marked_line(path))
 
 
 def test_there_are_enough_kinds_of_faults() -> None:
@@ -112,6 +112,6 @@ def test_a_manifest_that_imports_something_heavy_is_refused_as_a_package(folder:
     )
     (finding,) = check_parts(str(package)).findings
 
-    assert "listing imports" in finding.reason
-    assert "rich" in finding.reason
-    assert finding.file == str(package / "__init__.py")
+    assert "listing imports" in finding.message
+    assert "rich" in finding.message
+    assert finding.path == str(package / "__init__.py")

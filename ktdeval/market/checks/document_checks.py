@@ -11,13 +11,14 @@ from ktdeval.market.checks.duplicates import (
     minute_examples,
     minute_repeats,
 )
-from ktdeval.market.checks.findings import EXAMPLES, Finding, finding_of
+from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.sources import document_files
 from ktdeval.market.sources.raw_tables import (
     PRICE_FIELDS,
     PRICE_TOLERANCE,
     RawMarket,
 )
+from ktdeval.values.findings import MAX_EXAMPLES, Finding
 
 
 def check_documents(raw: RawMarket) -> Iterator[Finding]:
@@ -67,7 +68,7 @@ def check_minutes(raw: RawMarket) -> Iterator[Finding]:
     for kind, mask in masks.items():
         examples = (
             f"{raw.minutes.codes[row['asset']]} {row['ends_at']} UTC"
-            for row in rows[mask][:EXAMPLES]
+            for row in rows[mask][:MAX_EXAMPLES]
         )
         yield finding_of(kind, int(mask.sum()), examples)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ktdeval.market.checks.duplicates import index_examples, index_repeats
-from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.snapshots.snapshot import DayArray
 from ktdeval.market.sources.raw_tables import RawMarket, as_days
+from ktdeval.values.findings import Finding
 
 
 def check_indices(raw: RawMarket) -> Iterator[Finding]:

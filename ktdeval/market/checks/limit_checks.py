@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ktdeval.market.checks.findings import Finding, bars_finding, finding_of
+from ktdeval.market.checks.findings import bars_finding, finding_of
 from ktdeval.market.sources.raw_tables import RawMarket
+from ktdeval.values.findings import Finding
 
 _HALF_A_FEN = 0.0051  # a limit price is in fen, whatever a source rounds prices to
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.snapshots.snapshot import BoolArray, DayArray
 from ktdeval.market.sources.raw_tables import RawMarket, as_days, membership
+from ktdeval.values.findings import Finding
 
 LOOKBACK_DAYS = 252
 """Days of the longest factor window. The first year of data serves only look-backs: an asset that

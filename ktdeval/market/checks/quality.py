@@ -1,7 +1,7 @@
 """Find faults of market data: each check counts one kind of fault and gives the first examples.
 
 `check` takes tables as read from a source or, through `raw_from_snapshot`, a stored snapshot.
-Faults of severity `error` would change results silently, so `ktdeval.market.assembly` refuses them
+Errors would change results silently, so `ktdeval.market.assembly` refuses them
 unless the user names a repair that fixes them.
 """
 
@@ -24,7 +24,7 @@ from ktdeval.market.checks.duplicates import (
     bar_examples,
     bar_repeats,
 )
-from ktdeval.market.checks.findings import Finding, bars_finding, finding_of
+from ktdeval.market.checks.findings import bars_finding, finding_of
 from ktdeval.market.checks.index_checks import check_indices
 from ktdeval.market.checks.limit_checks import check_limit_prices, check_listings
 from ktdeval.market.checks.member_checks import check_member_intervals, check_members
@@ -53,9 +53,9 @@ from ktdeval.market.sources.raw_tables import (
     raw_from_snapshot,
 )
 from ktdeval.market.venues.venue import MAX_PRICE
+from ktdeval.values.findings import Finding, sort_by_level
 
 __all__ = [
-    "Finding",
     "RawMarket",
     "check",
     "raw_from_snapshot",
@@ -86,8 +86,7 @@ def check(raw: RawMarket) -> list[Finding]:
     for find in _CHECKS:
         findings += [finding for finding in find(raw) if finding.count]
 
-    order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(findings, key=lambda finding: order[finding.severity])
+    return sort_by_level(findings)
 
 
 def typical_price(table: BarTable) -> FloatArray:
@@ -175,7 +174,7 @@ def _unknown_codes(raw: RawMarket) -> Iterator[Finding]:
     for finding in findings:
         if len(unknown) == len(raw.codes):
             # The repair would drop all codes.
-            fix = _NO_CODES.get(finding.kind) or advice_on_codes(of_boards)
+            fix = _NO_CODES.get(finding.rule) or advice_on_codes(of_boards)
             yield dataclasses.replace(finding, repairs=(), fix=fix)
         else:
             yield finding

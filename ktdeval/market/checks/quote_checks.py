@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.market.checks.findings import Finding, bars_finding
+from ktdeval.market.checks.findings import bars_finding
 from ktdeval.market.snapshots.quotes import QUOTE_COLUMNS, impossible, two_sided
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import RawMarket
+from ktdeval.values.findings import Finding
 
 _OUTSIDE = 0.1  # part by which the close may lie outside of the quotes
 _FAR = 2.0  # times the close that a bid may be below it, or an ask above it

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.checks.unit_inference import average_price
 from ktdeval.market.snapshots.quotes import QUOTE_COLUMNS
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.column_units import Unit
 from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
+from ktdeval.values.findings import Finding
 
 ACCEPT_BREAKS = "accept_breaks"
 _LONG_GAP = 60  # sessions without a bar

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.checks.member_checks import LOOKBACK_DAYS
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray
 from ktdeval.market.sources.raw_tables import IntArray, RawMarket, as_days
+from ktdeval.values.findings import Finding
 
 _SHIFTS = (1, -1)  # days by which all may be late or early
 _MIN_OFF = 0.1  # part of a code's days that are no sessions

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval.market.checks.findings import Finding, finding_of
+from ktdeval.market.checks.findings import finding_of
 from ktdeval.market.snapshots.snapshot import BoolArray
 from ktdeval.market.sources.raw_tables import BarTable, RawMarket
 from ktdeval.values.files import csv_rows
+from ktdeval.values.findings import Finding
 
 _MIN_BARS = 5
 _NEARLY_ALL = 0.95  # part of a code's bars

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from audit_play import FILES, conversation, day, report_of, write_lines
 from ktdeval.cli.main import cli
-from ktdeval_audit.findings import LEVELS, RULES
+from ktdeval.values import LEVELS
+from ktdeval_audit.findings import RULES
 from ktdeval_audit.report import github_lines
 from ktdeval_audit.sarif import to_sarif
 

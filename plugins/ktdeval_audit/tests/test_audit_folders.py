@@ -71,7 +71,7 @@ def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
 
     report = json.loads(_run(folder, "--json").output)
     assert (report["errors"], report["files"], len(report["unread"])) == (1, 3, 2)
-    assert report["findings"][0]["file"] == "b/log/log.jsonl"
+    assert report["findings"][0]["path"] == "b/log/log.jsonl"
     assert "::error title=ktdeval audit%3A not read::" in _run(folder, "--github").output
 
 

@@ -34,7 +34,7 @@ def test_prices_of_the_next_days_are_an_error_and_those_of_past_days_are_none(
 
     (found,) = findings_of(tmp_path, conversation("", tool=f"{_code()}: {later}"), "price-after")
     assert found.level == "error"
-    assert "chance of so many by accident at most" in found.why
+    assert "chance of so many by accident at most" in found.message
     assert findings_of(tmp_path, conversation("", tool=f"{_code()}: {past}"), "price-after") == []
 
 
@@ -62,7 +62,7 @@ def test_one_price_a_day_is_found_over_the_log(tmp_path: Path) -> None:
 
     found = [each for each in report_of(tmp_path, records).findings if each.rule == "price-after"]
 
-    assert any(not each.decision and each.level == "error" for each in found)
+    assert any(not each.part and each.level == "error" for each in found)
 
 
 def test_random_prices_near_the_market_are_no_finding(tmp_path: Path) -> None:

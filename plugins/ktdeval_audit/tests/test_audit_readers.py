@@ -49,7 +49,7 @@ def test_the_leak_of_each_real_log_is_the_only_finding(name: str) -> None:
     assert [(each.rule, each.level, each.day) for each in report.findings] == [
         ("date-after", "error", "2024-03-06")
     ]
-    assert "2024-03-08" in report.findings[0].excerpt
+    assert "2024-03-08" in report.findings[0].examples[0]
 
 
 def _read(folder: Path, *records: object) -> AgentLog:

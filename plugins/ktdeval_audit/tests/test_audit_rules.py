@@ -69,7 +69,7 @@ def test_a_date_after_the_day_is_an_error_in_a_prompt_and_a_tool_result(tmp_path
 
         assert found.level == "error"
         assert found.line == 1
-        assert day(3) in found.excerpt
+        assert day(3) in found.examples[0]
 
 
 def test_the_day_itself_and_earlier_dates_are_no_findings(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_names_codes_and_dates_are_findings_only_under_a_claimed_mask(tmp_path: 
     record = conversation("", tool=f"{name} fell", reply="ok")
 
     assert findings_of(tmp_path, record, "identity") == []
-    kinds = [each.why for each in findings_of(tmp_path, record, "identity", masked="both")]
+    kinds = [each.message for each in findings_of(tmp_path, record, "identity", masked="both")]
     assert any("company" in why for why in kinds)
     assert any("calendar date" in why for why in kinds)
 
@@ -129,7 +129,7 @@ def test_a_name_in_base64_is_found_under_a_mask(tmp_path: Path) -> None:
 
     found = findings_of(tmp_path, conversation("", tool=hidden), "identity", masked="names")
 
-    assert [("encoded" in each.why, each.level) for each in found] == [(True, "error")]
+    assert [("encoded" in each.message, each.level) for each in found] == [(True, "error")]
 
 
 def test_reasons_of_hindsight_are_warnings_and_prompts_are_not_read(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_the_share_of_days_before_the_cutoff_is_a_warning(tmp_path: Path) -> Non
     assert report.cutoffs[0].share == 0.5
     (found,) = [each for each in report.findings if each.rule == "cutoff"]
     assert found.level == "warning"
-    assert "2 of 4 decisions (50%)" in found.why
+    assert "2 of 4 decisions (50%)" in found.message
 
 
 def test_an_unknown_cutoff_has_no_share(tmp_path: Path) -> None:
@@ -218,5 +218,5 @@ def test_an_excerpt_hides_a_secret(tmp_path: Path) -> None:
 
     (found,) = findings_of(tmp_path, record, "date-after")
 
-    assert key[:20] not in found.excerpt
-    assert day(3) in found.excerpt
+    assert key[:20] not in found.examples[0]
+    assert day(3) in found.examples[0]

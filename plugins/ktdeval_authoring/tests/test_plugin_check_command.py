@@ -44,9 +44,8 @@ def test_a_fault_is_printed_with_file_line_reason_and_fix(
     assert main(["plugin", "check", str(path)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "wrong_check: 0 parts called, 1 faults",
-        f"  {path}:6",
-        "    model wrong/one: ValueError: never",
-        "    fix: correct that line",
+        f"error [raises] {path}:6, model wrong/one: ValueError: never",
+        "  fix: correct that line",
     ]
 
 
@@ -58,12 +57,18 @@ def test_findings_are_given_as_json(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     ((finding,),) = [report["findings"] for report in json.loads(capsys.readouterr().out)]
     assert finding == {
-        "plugin": "wrong_json",
-        "part": "model wrong/one",
-        "file": str(path),
+        "path": str(path),
         "line": 6,
-        "reason": "ValueError: never",
+        "part": "model wrong/one",
+        "place": "",
+        "day": "",
+        "rule": "raises",
+        "message": "ValueError: never",
+        "level": "error",
+        "count": 1,
+        "examples": [],
         "fix": "correct that line",
+        "repairs": [],
     }
 
 

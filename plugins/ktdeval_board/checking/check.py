@@ -14,7 +14,7 @@ from ktdeval.errors import CardError, DataError, KtdevalError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import describe_any, open_snapshot, unknown_model
-from ktdeval.values import Value, content_hash, encode_canonical, near_matches
+from ktdeval.values import Finding, Value, content_hash, encode_canonical, near_matches
 from ktdeval_board.board_entries import Candidate
 from ktdeval_board.checking.board_reruns import (
     OwnRun,
@@ -24,7 +24,7 @@ from ktdeval_board.checking.board_reruns import (
     with_rerun,
 )
 from ktdeval_board.checking.content import CheckContext, check_content, check_files
-from ktdeval_board.checking.findings import FileMessage, Finding
+from ktdeval_board.checking.findings import FileMessage, make_finding
 from ktdeval_board.checking.metric_definitions import definition_problems
 from ktdeval_board.checking.pull_request_rules import changes_since
 from ktdeval_board.checking.record_sandbox import CARD
@@ -338,7 +338,7 @@ class _RecordsChecker:
             try:
                 write_own(path, encode_canonical(self._markets.describe(rule, market)) + "\n")
             except DataError as error:
-                yield Finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
+                yield make_finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
 
 
 def _has_evidence(candidate: Candidate) -> bool:

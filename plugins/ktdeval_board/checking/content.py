@@ -13,7 +13,7 @@ from ktdeval.cards import ScoringCard, TradingCard, parse_card, signature_path
 from ktdeval.errors import CardError, KtdevalError, SignatureError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
-from ktdeval.values import JsonValue, file_sha256, from_plain
+from ktdeval.values import Finding, JsonValue, file_sha256, from_plain
 from ktdeval_board.board_entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.files import (
@@ -25,7 +25,7 @@ from ktdeval_board.checking.files import (
     records_folder,
     walk,
 )
-from ktdeval_board.checking.findings import FileMessage, Finding
+from ktdeval_board.checking.findings import FileMessage
 from ktdeval_board.checking.registrations import KeyInputs, RegistrationInputs
 from ktdeval_board.checking.rules import FileFaults, Stage, StageInputs, findings_of
 from ktdeval_board.checking.rules_across_cards import SoundCards

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from ktdeval.values import Finding
+
 _LONGEST_MESSAGE = 400
 _LONGEST_PATH = 300
 _UNPRINTED = ("C", "Z", "M")
@@ -27,29 +29,19 @@ class FileMessage:
     message: str
 
 
-@dataclass(frozen=True, order=True)
-class Finding:
-    """One reason to refuse.
+def make_finding(path: str, rule: str, message: str) -> Finding:
+    """Return a reason to refuse a file or folder, named relative to the board.
 
-    Both texts are made printable here, so that a submission can't colour a terminal, hide a finding
-    or command the machine that runs the check through them.
+    Both texts are made printable, so that a submission can't colour a terminal, hide a finding or
+    command the machine that runs the check through them. `rule`: id of a rule of the check;
+    `message`: what is wrong, found and expected, on one line.
     """
+    shown = printable(path, _LONGEST_PATH)
+    # `::name::` and `##[name]` at the start of a line are commands to hosted CI.
+    if not shown[:1].isalnum() and shown[:1] not in "._":
+        shown = f"./{shown}"
 
-    path: str  #: the file or folder, relative to the board
-    rule: str  #: id of a rule of the check
-    message: str  #: what is wrong, found and expected, on one line
-
-    def __post_init__(self) -> None:
-        path = printable(self.path, _LONGEST_PATH)
-        # `::name::` and `##[name]` at the start of a line are commands to hosted CI.
-        if not path[:1].isalnum() and path[:1] not in "._":
-            path = f"./{path}"
-
-        object.__setattr__(self, "path", path)
-        object.__setattr__(self, "message", printable(self.message, _LONGEST_MESSAGE))
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message} [{self.rule}]"
+    return Finding(path=shown, rule=rule, message=printable(message))
 
 
 def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:

@@ -26,6 +26,7 @@ import msgspec
 from ktdeval.errors import CardError
 from ktdeval.registry import Plugins
 from ktdeval.values import (
+    Finding,
     dumps_pretty,
     encode_canonical,
     open_plain,
@@ -34,7 +35,7 @@ from ktdeval.values import (
     write_atomic,
 )
 from ktdeval_board.board_entries import Card
-from ktdeval_board.checking.findings import FileMessage, Finding
+from ktdeval_board.checking.findings import FileMessage
 from ktdeval_board.checking.record_sandbox import (
     CARD,
     DECISIONS,

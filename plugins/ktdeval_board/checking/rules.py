@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from ktdeval.values import load_yaml
+from ktdeval.values import Finding, load_yaml
 from ktdeval_board.checking import (
     cards,  # noqa: F401
     files,  # noqa: F401
@@ -22,7 +22,7 @@ from ktdeval_board.checking import (
     rules_across_cards,  # noqa: F401 - their functions are registered by `rule`
     text_rules,  # noqa: F401
 )
-from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Finding, Stage, rule
+from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Stage, make_finding, rule
 
 __all__ = ["RULES", "FileFaults", "Rule", "Stage", "StageInputs", "findings_of", "rules_table"]
 
@@ -113,9 +113,9 @@ def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
 
         for reported in islice(each.checks[stage](inputs), MAX_FINDINGS):
             if isinstance(reported, FileMessage):
-                findings.append(Finding(reported.path, each.id, reported.message))
+                findings.append(make_finding(reported.path, each.id, reported.message))
             else:
-                findings.append(Finding(inputs.where, each.id, reported))
+                findings.append(make_finding(inputs.where, each.id, reported))
 
     return findings
 

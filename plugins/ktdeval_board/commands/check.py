@@ -15,10 +15,12 @@ from ktdeval.cli import (
     flag,
     open_plugins,
     options_of,
+    print_findings,
+    print_json,
     warn,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values import dumps_pretty, to_plain
+from ktdeval.values import exit_code, findings_json, to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.options import BoardMarketOptions, board_argument, recorded_day, say
 
@@ -80,11 +82,17 @@ def check(board: Path, options: CheckCommandOptions) -> int:
 
     report = check_board(board, open_plugins(options.plugin), checked, say)
     if options.as_json:
-        click.echo(dumps_pretty(to_plain(report)), nl=False)
+        checked_cards = to_plain(list(report.checked))
+        notes = to_plain(report.notes)
+        print_json(
+            findings_json(
+                report.findings, checked=checked_cards, skipped=report.skipped, notes=notes
+            )
+        )
     else:
         _print_report(report)
 
-    return 1 if report.findings else 0
+    return exit_code(report.findings)
 
 
 def _print_report(report: CheckReport) -> None:
@@ -96,9 +104,7 @@ def _print_report(report: CheckReport) -> None:
         for note in card.notes:
             click.echo(f"              {note}")
 
-    for finding in report.findings:
-        click.echo(str(finding))
-
+    print_findings(report.findings, max_shown=None)
     refused = len(report.findings)
     summary = (
         f"checked {len(report.checked)}, with a verdict before {report.skipped}, findings {refused}"

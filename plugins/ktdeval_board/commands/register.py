@@ -20,10 +20,12 @@ from ktdeval.cli import (
     open_plugins,
     options_of,
     passphrase_of_key,
+    print_findings,
+    print_json,
 )
 from ktdeval.errors import UsageError
 from ktdeval.runner import Registrant, load_config
-from ktdeval.values import dumps_pretty, load_yaml, to_plain
+from ktdeval.values import dumps_pretty, exit_code, findings_json, load_yaml, to_plain
 from ktdeval_board.layout import KEYS, REGISTRATIONS
 from ktdeval_board.options import (
     BoardOptions,
@@ -179,21 +181,18 @@ def draw(board: Path, options: JsonOptions) -> int:
     drawn = draw_keys(board, recorded_day())
     if options.as_json:
         keys = [{"id": each.id, "path": f"{KEYS}/{each.id}.json"} for each in drawn.drawn]
-        document = {"drawn": keys, "findings": to_plain(list(drawn.findings))}
-        click.echo(dumps_pretty(document), nl=False)
+        print_json(findings_json(drawn.findings, drawn=keys))
     else:
         _print_draw(drawn)
 
-    return 1 if drawn.findings else 0
+    return exit_code(drawn.findings)
 
 
 def _print_draw(drawn: KeyDraw) -> None:
     for each in drawn.drawn:
         click.echo(_registration_line(each))
 
-    for finding in drawn.findings:
-        click.echo(str(finding))
-
+    print_findings(drawn.findings, max_shown=None)
     if drawn.drawn:
         click.echo(f"{count(len(drawn.drawn), 'key')} drawn")
     else:

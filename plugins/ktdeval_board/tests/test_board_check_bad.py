@@ -27,10 +27,11 @@ from card_cases import typed
 from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
+from ktdeval.values import Finding
 from ktdeval_board.board_entries import identity, identity_words
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.files import FolderItem
-from ktdeval_board.checking.findings import CHECKS, Finding, printable
+from ktdeval_board.checking.findings import CHECKS, make_finding, printable
 from ktdeval_board.checking.rules import RULES, Stage, findings_of
 from ktdeval_board.checking.text_rules import DEEPEST, ReadDocument
 from ktdeval_board.read_documents import schema_of
@@ -302,13 +303,15 @@ def test_depth_is_measured_without_recursion() -> None:
 
 
 def test_a_finding_cannot_colour_a_terminal_or_send_ci_commands() -> None:
-    finding = Finding("::add-mask::x", "path", "a\x1b[31mred\n::error::b\u202ec\ud800" + "y" * 1000)
+    finding = make_finding(
+        "::add-mask::x", "path", "a\x1b[31mred\n::error::b\u202ec\ud800" + "y" * 1000
+    )
     assert str(finding).isprintable()
     assert str(finding).isascii() or "…" in str(finding)
     assert not str(finding).startswith("::")
     assert "\n" not in str(finding)
     assert len(finding.message) < 500
-    assert Finding("##[error]x", "path", "m").path.startswith("./")
+    assert make_finding("##[error]x", "path", "m").path.startswith("./")
     assert printable("日本 a") == "日本 a"
 
 

@@ -16,8 +16,9 @@ import pytest
 from board_bad import TODAY, BadBoard, Good, make_good
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
+from ktdeval.values import Finding
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
-from ktdeval_board.checking.findings import Finding
+from ktdeval_board.checking.findings import make_finding
 from ktdeval_board.layout import CardFiles
 
 pytestmark = pytest.mark.slow
@@ -143,7 +144,7 @@ def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
         target.write_text("theirs now\n")
 
     assert findings_on(board) == sorted(
-        (Finding(path, "", "").path, "foreign-file") for path in paths
+        (make_finding(path, "", "").path, "foreign-file") for path in paths
     )
 
     shutil.rmtree(board.folder / "cards")

@@ -112,9 +112,7 @@ def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path
         "rates not needed: GBP",
         "prices of 1 assets in EUR are converted to USD by the rates of each day: SAP",
     )
-    assert not [
-        finding for finding in check(raw_from_snapshot(market)) if finding.severity == "error"
-    ]
+    assert not [finding for finding in check(raw_from_snapshot(market)) if finding.level == "error"]
     assert read(tmp_path, fx=RATES.replace("1.1\n", "1.11\n")).id != market.id
 
 
@@ -189,7 +187,7 @@ def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Pat
     )
 
     assert not made.in_fen.any()
-    assert "prices_look_adjusted" not in {finding.kind for finding in check(made)}
+    assert "prices_look_adjusted" not in {finding.rule for finding in check(made)}
     assert assemble(made).close[1].tolist() == [236 * 1.06, 254 * 1.06]
 
 

@@ -218,7 +218,7 @@ def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
         "600519.SH",
     ), "zeros at the start of bare digits are kept"
     assert not {"membership_overlaps", "membership_reversed"} & {
-        finding.kind for finding in check(raw)
+        finding.rule for finding in check(raw)
     }
 
     member = assemble(raw).member
@@ -255,7 +255,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
     assert assemble(raw).member.tolist() == [[False, True], [True, True]]
     assert "every asset is a member" in raw.source
     assert "member_count" in {
-        finding.kind for finding in check(raw) if finding.severity == "warning"
+        finding.rule for finding in check(raw) if finding.level == "warning"
     }, "it claims to be no index"
 
     # Assets that were never members are left out unless asked for.
@@ -552,7 +552,7 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
     path = tmp_path / f"holes.{suffix}"
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
     findings = {
-        finding.kind: finding for finding in check(read(tmp_path, bars=str(path), assets="all"))
+        finding.rule: finding for finding in check(read(tmp_path, bars=str(path), assets="all"))
     }
 
     assert findings["unknown_codes"].examples == ("no code",)
@@ -560,7 +560,7 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
     table["code"] = ["TSLA", "TSLA", "AAPL", None]  # where codes are symbols, NAN would be one
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
     findings = {
-        finding.kind: finding
+        finding.rule: finding
         for finding in check(read_long(LongParams(bars=str(path), venue="us_equity")))
     }
 
@@ -652,9 +652,7 @@ def test_documents_are_imported_with_the_bars(tmp_path: Path, terminal: Terminal
     assert "1 known by 16:00 Asia/Shanghai, 1 entities" in terminal.out(
         "data", "info", tmp_path / "m"
     )
-    assert "documents: news, filings and other dated items" in terminal.out(
-        "data", "check", tmp_path / "m"
-    )
+    assert "news, filings and other dated items" in terminal.out("data", "check", tmp_path / "m")
 
     rows.write_text('{"published_at": "2024-01-02 14:00"}\n')
     assert "line 1: published_at: '2024-01-02 14:00' has no time zone" in terminal.error(
@@ -769,7 +767,7 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(
     for words in (["--json", str(tmp_path / "m")], [str(tmp_path / "m"), "--json"]):
         report = json.loads(terminal.out("data", "check", *words))
         assert report["errors"] == 0
-        assert [(entry["kind"], entry["count"]) for entry in report["findings"]] == [
+        assert [(entry["rule"], entry["count"]) for entry in report["findings"]] == [
             ("short_history", 5),
             ("suspended_rows", 1),
         ]

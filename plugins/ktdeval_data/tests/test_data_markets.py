@@ -18,8 +18,9 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble, load_snapshot
-from ktdeval.market.checks.quality import Finding, check, raw_from_snapshot
+from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
@@ -52,7 +53,7 @@ def read(
 
 
 def by_kind(raw: RawMarket) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in check(raw)}
+    return {finding.rule: finding for finding in check(raw)}
 
 
 @pytest.mark.exhaustive
@@ -183,7 +184,7 @@ def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path
 
     assert (len(market.codes), len(market.days), market.days_a_year) == (102, 106, 252)
     assert np.isfinite(market.close).all()
-    assert {finding.kind for finding in findings.values() if finding.severity == "error"} == set()
+    assert {finding.rule for finding in findings.values() if finding.level == "error"} == set()
     assert {"calendar_mismatch", "gaps"}.isdisjoint(findings)
     assert findings["split_like_moves"].examples == ("ORLY 2025-06-10",)  # and neither SNPS nor TTD
 
@@ -447,7 +448,7 @@ def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
         != snapshot_id(market)
     )
     assert [
-        one.count for one in check(raw_from_snapshot(market)) if one.kind.startswith("minutes")
+        one.count for one in check(raw_from_snapshot(market)) if one.rule.startswith("minutes")
     ] == [len(market.minutes.rows)]
 
     end = len(market.days) - 1

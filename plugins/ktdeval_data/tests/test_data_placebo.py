@@ -172,9 +172,7 @@ def test_bars_and_amounts_are_sound(
     assert 0 < free[bars[1:]].mean() < 0.2
     assert (moved <= limit + 1e-9)[bars[1:] & ~free & np.isfinite(there)].all()
     assert (moved <= reached + 1e-9)[bars[1:] & free & np.isfinite(there)].all()
-    assert not [
-        finding for finding in check(raw_from_snapshot(made)) if finding.severity == "error"
-    ]
+    assert not [finding for finding in check(raw_from_snapshot(made)) if finding.level == "error"]
 
     # Amounts follow prices and stay inside the bar.
     average = made.amount[bars] / made.volume[bars]
@@ -603,9 +601,7 @@ def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(
 
 
 def kinds_of_problems(market: MarketSnapshot) -> set[str]:
-    return {
-        finding.kind for finding in check(raw_from_snapshot(market)) if finding.severity != "info"
-    }
+    return {finding.rule for finding in check(raw_from_snapshot(market)) if finding.level != "note"}
 
 
 # ---- bad input, docs

@@ -118,7 +118,7 @@ def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_c
     (note,) = (
         finding
         for finding in check(raw_from_snapshot(assemble(raw)))
-        if finding.kind == "import_notes"
+        if finding.rule == "import_notes"
     )
 
     assert ("divided by the factor" in note.examples[0]) == (stored == "divided")
@@ -182,7 +182,7 @@ def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
 def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None:
     universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
-    (unpriced,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
+    (unpriced,) = [finding for finding in check(raw) if finding.rule == "unpriced_members"]
     assert unpriced.examples == ("600837.SH member 2024-01-02…2024-01-08",)
 
 

@@ -14,10 +14,11 @@ from accept_runs import REAL
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import Finding, RawMarket, check, raw_from_snapshot
+from ktdeval.market.checks.quality import RawMarket, check, raw_from_snapshot
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
+from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from qlib_writer import write_qlib
@@ -43,7 +44,7 @@ def snapshot(raw: RawMarket) -> MarketSnapshot:
 
 
 def by_kind(raw: RawMarket) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in check(raw)}
+    return {finding.rule: finding for finding in check(raw)}
 
 
 def test_the_check_finds_what_the_notes_list_also_when_stored(
@@ -60,7 +61,7 @@ def test_the_check_finds_what_the_notes_list_also_when_stored(
 
     counts = {"unpriced_members": 2, "codes_without_amount": 22, "suspended_rows": 380}
     assert {kind: found[kind].count for kind in counts} == counts
-    assert not [finding for finding in findings if finding.severity == "error"]
+    assert not [finding for finding in findings if finding.level == "error"]
 
     # The stored snapshot gives the same findings.
     save_snapshot(snapshot, tmp_path / "m")

@@ -174,7 +174,7 @@ def test_another_company_under_a_ticker_is_found_by_its_gap_and_its_price(
     after = walk("TWTR", later, 8, DAYS[60 + gap :])
     both = pd.concat([before, after], ignore_index=True)
     raw = read_long(LongParams(bars=str(written(both, tmp_path)), venue="us_equity"))
-    found = {finding.kind: finding for finding in check(raw)}
+    found = {finding.rule: finding for finding in check(raw)}
 
     assert ("reused_tickers" in found) is is_found
 
@@ -246,7 +246,7 @@ def test_prices_that_often_move_by_ten_times_are_not_misplaced(seed: int, tmp_pa
     wild = wild.assign(open=close, high=close * 1.01, low=close * 0.99, close=close)
     raw = read_long(LongParams(bars=str(written(wild, tmp_path)), venue="us_equity"))
 
-    assert "misplaced_prices" not in {finding.kind for finding in check(raw)}
+    assert "misplaced_prices" not in {finding.rule for finding in check(raw)}
 
 
 @pytest.mark.slow
@@ -462,7 +462,7 @@ SERIES = {
 )
 def test_generated_markets_have_no_such_finding(name: str) -> None:
     raw = raw_from_snapshot(load_plugins().make_snapshot(name, {}))
-    assert {finding.kind for finding in check(raw)} & SERIES == set()
+    assert {finding.rule for finding in check(raw)} & SERIES == set()
 
 
 @pytest.mark.exhaustive
@@ -499,7 +499,7 @@ def test_real_markets_have_no_such_finding(
     if not has_amount:
         raw.bars["amount"] = np.nan
 
-    assert {finding.kind for finding in check(raw)} & SERIES == set()
+    assert {finding.rule for finding in check(raw)} & SERIES == set()
 
 
 @pytest.mark.shared_data

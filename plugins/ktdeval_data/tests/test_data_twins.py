@@ -84,7 +84,7 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     coins = np.array(twin.market.kinds) == "crypto"
 
     # both are infos
-    assert {finding.kind for finding in check(raw_from_snapshot(market))} == {
+    assert {finding.rule for finding in check(raw_from_snapshot(market))} == {
         "documents",
         "suspended_rows",
     }

@@ -11,7 +11,7 @@ from export_steps import ASKED, MARKET, SYSTEM, model_call, traced
 from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval_export.conversations import ModelCall
-from ktdeval_export.leak_audit import Auditor, Finding, decoded_texts
+from ktdeval_export.leak_audit import Auditor, decoded_texts, make_finding
 from ktdeval_export.replayed_steps import TracedStep
 from ktdeval_export.runs_to_rows import AuditError
 from scoring_cases import record
@@ -26,7 +26,7 @@ def findings(step: TracedStep) -> list[tuple[str, bool]]:
     """What is found in a step, and whether the model wrote it."""
     found = list(Auditor(MARKET, {"SOME_API_KEY": SECRET}).findings(step))
     assert {each.where for each in found} <= {step.where}
-    return [(each.what, each.by_model) for each in found]
+    return [(each.message, each.level == "warning") for each in found]
 
 
 def masked(*calls: ModelCall, kind: Any = "blinded") -> TracedStep:
@@ -42,7 +42,7 @@ def replied(text: str, *calls: ToolCall) -> ModelCall:
 
 
 def test_a_finding_is_one_line() -> None:
-    assert str(Finding(WHERE, "is odd", by_model=True)) == f"{WHERE}: is odd"
+    assert str(make_finding("secret", WHERE, "is odd", by_model=True)) == f"{WHERE}: is odd"
 
 
 def test_a_step_without_fault_has_no_finding() -> None:
@@ -277,8 +277,8 @@ def test_what_the_question_itself_says_is_no_answer() -> None:
 
 
 def test_the_error_counts_the_findings_and_names_the_way_out() -> None:
-    by_model = Finding(WHERE, "is odd", by_model=True)
-    by_agent = Finding(WHERE, "is leaky", by_model=False)
+    by_model = make_finding("secret", WHERE, "is odd", by_model=True)
+    by_agent = make_finding("secret", WHERE, "is leaky", by_model=False)
 
     alone = AuditError([by_model])
     more = AuditError([by_model, by_agent, by_model])

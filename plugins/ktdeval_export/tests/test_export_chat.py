@@ -241,10 +241,11 @@ def test_what_a_model_wrote_is_found_and_can_be_left_out(runs: Path) -> None:
     assert len(findings) == len(WRITTEN)
 
     for step, found in enumerate(WRITTEN.values(), 1):
-        assert findings[step - 1].startswith(f"finding {out}: ")
+        assert findings[step - 1].startswith("warning [")
+        assert f"] {out}: " in findings[step - 1]
         assert f"step {step}: the reply to call 1 holds {found}" in findings[step - 1]
 
-    assert findings[0].removeprefix("finding ") in line
+    assert findings[0].partition("] ")[2] in line
     assert f"and {len(WRITTEN) - 1} more" in line
     assert not any(text in done.out + done.err for text in WRITTEN)
     assert not (runs / "rows.jsonl").exists()

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values import content_hash, dumps_pretty, read_plain, to_plain
+from ktdeval.values import Finding, content_hash, dumps_pretty, read_plain, to_plain
 from ktdeval_live.checks.chain_coverage import begun_files
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.market_sessions import Schedule, plan_schedule
 from ktdeval_live.plan import check_plan
 from ktdeval_live.record.chain import Begun, Chain, Entry as Link, Joined
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import PLAN
 
 _RULES = {PLAN: "plan", "schedules": "schedule", "base": "base"}
@@ -23,23 +23,23 @@ def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
     """Compare plan, sessions, markets and systems with the first link, and each other."""
     first = checked.chain.entries[0].body
     if not isinstance(first, Begun):
-        yield Finding("begun", "", "the chain does not begin with its plan")
+        yield make_finding("begun", "", "the chain does not begin with its plan")
         return
 
     plan = checked.folder.begun_plan
     text = read_plain(checked.folder.path / PLAN)
     if first.plan != plan.id or text != dumps_pretty(to_plain(plan)).encode():
-        yield Finding("plan", "", "plan.json is not the plan that the chain began with")
+        yield make_finding("plan", "", "plan.json is not the plan that the chain began with")
         return
     try:
         check_plan(checked.folder.plan, PLAN)
     except KtdevalError as error:
-        yield Finding("plan", "", str(error))
+        yield make_finding("plan", "", str(error))
         return
 
     for name in (first.schedules, first.base):
         if set(name) != set(plan.markets):
-            yield Finding("plan", "", "the chain began with other markets than the plan has")
+            yield make_finding("plan", "", "the chain began with other markets than the plan has")
             return
 
     found = False
@@ -61,11 +61,11 @@ def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
         rule = _RULES.get(name.split("/")[0], "file")
         shown = repr(name[:90])
         if name not in present:
-            yield Finding(rule, "", f"{shown}: is missing; the test began with it")
+            yield make_finding(rule, "", f"{shown}: is missing; the test began with it")
         elif name not in first.files:
-            yield Finding(rule, "", f"{shown}: was added after the test began")
+            yield make_finding(rule, "", f"{shown}: was added after the test began")
         elif present[name] != first.files[name]:
-            yield Finding(rule, "", f"{shown}: was changed after the test began")
+            yield make_finding(rule, "", f"{shown}: was changed after the test began")
 
 
 def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Finding]:
@@ -76,27 +76,27 @@ def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Findi
         stored = checked.folder.schedule(market)
         base = checked.folder.base(market)
     except KtdevalError as error:
-        yield Finding("base", "", str(error))
+        yield make_finding("base", "", str(error))
         return
 
     if first.schedules[market] != content_hash(to_plain(stored)) or stored.market != market:
-        yield Finding("schedule", "", f"{market}: the sessions were changed")
+        yield make_finding("schedule", "", f"{market}: the sessions were changed")
         return
     if first.base[market] != base.id:
-        yield Finding("base", "", f"{market}: the market before the test was changed")
+        yield make_finding("base", "", f"{market}: the market before the test was changed")
         return
 
     began = of_text(checked.chain.entries[0].at)
     for session in stored.sessions[:1]:
         if session.cutoff is not None and began >= session.cutoff:
-            yield Finding("begun", session.day, f"{market}: began after its first cutoff")
+            yield make_finding("begun", session.day, f"{market}: began after its first cutoff")
 
     plan = checked.folder.begun_plan
     try:
         task = checked.plugins.make_task(plan.markets[market].task)
         expected = plan_schedule(plan, market, base, task.trading)
     except KtdevalError as error:
-        yield Finding("schedule", "", f"{market}: {error}")
+        yield make_finding("schedule", "", f"{market}: {error}")
         return
     yield from calendar_findings(checked.chain, stored, expected)
 
@@ -109,23 +109,25 @@ def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Ite
     market = stored.market
     own = {one.day: one for one in stored.sessions}
     if list(stored.days) != sorted(own):
-        yield Finding("schedule", "", f"{market}: its sessions are not in order")
+        yield make_finding("schedule", "", f"{market}: its sessions are not in order")
         return
 
     for one in expected.sessions:
         found = own.get(one.day)
         if found is None:
-            yield Finding("schedule", one.day, f"{market}: lacks a session of the exchange")
+            yield make_finding("schedule", one.day, f"{market}: lacks a session of the exchange")
             continue
         if found.complete_at < one.complete_at:
-            yield Finding("schedule", one.day, f"{market}: ends before the exchange closes")
+            yield make_finding("schedule", one.day, f"{market}: ends before the exchange closes")
         if one.cutoff is not None and (found.cutoff is None or found.cutoff > one.cutoff):
-            yield Finding("schedule", one.day, f"{market}: its cutoff lies after the next fills")
+            yield make_finding(
+                "schedule", one.day, f"{market}: its cutoff lies after the next fills"
+            )
 
     traded = chain.list_frozen_days(market)
     for day in own:
         if day not in expected.days and day in traded:
-            yield Finding("schedule", day, f"{market}: the exchange has no such session")
+            yield make_finding("schedule", day, f"{market}: the exchange has no such session")
 
 
 def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
@@ -133,7 +135,7 @@ def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     systems = dict(first.systems)
     for link, body in checked.chain.find_links(Joined):
         for name in systems.keys() & body.systems.keys():
-            yield Finding("joined", "", f"{name}: was in the test before")
+            yield make_finding("joined", "", f"{name}: was in the test before")
         systems.update(body.systems)
         yield from _joined_findings(checked, link, body)
 
@@ -142,15 +144,15 @@ def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
             base = checked.folder.base(entry.market)
             identity = entry.spec(base, entry.config(), checked.plugins).id
         except KtdevalError as error:
-            yield Finding("system", "", f"{entry.name}: {error}")
+            yield make_finding("system", "", f"{entry.name}: {error}")
             continue
         if systems.pop(entry.name, None) != identity:
-            yield Finding(
+            yield make_finding(
                 "system", "", f"{entry.name}: task, model or agent differ from the chain's"
             )
 
     for name in systems:
-        yield Finding("system", "", f"{name[:90]!r}: is in the chain and not in the plan")
+        yield make_finding("system", "", f"{name[:90]!r}: is in the chain and not in the plan")
 
 
 def _joined_findings(checked: CheckedFolder, link: Link, body: Joined) -> Iterator[Finding]:
@@ -161,6 +163,6 @@ def _joined_findings(checked: CheckedFolder, link: Link, body: Joined) -> Iterat
         for session, fill in pairwise(checked.folder.schedule(market).sessions):
             is_late = session.cutoff is not None and of_text(link.at) >= session.cutoff
             if fill.day >= first and is_late:
-                yield Finding(
+                yield make_finding(
                     "joined", session.day, f"{entrant.name}/{market}: joined after its cutoff"
                 )

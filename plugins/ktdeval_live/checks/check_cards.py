@@ -11,12 +11,12 @@ import msgspec
 from ktdeval.cards import load_card, value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
-from ktdeval.values import dumps_pretty, to_plain
+from ktdeval.values import Finding, dumps_pretty, to_plain
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.record.entrant_episode import Entry
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import CARDS
 from ktdeval_live.results.card_types import LiveCard
 from ktdeval_live.results.daily_results import entry_result
@@ -44,7 +44,7 @@ class CardCheck:
             except KtdevalError as error:
                 problem = str(error)
             if problem is not None:
-                yield Finding(_RULE, "", f"{CARDS}/{path.name}: {problem}")
+                yield make_finding(_RULE, "", f"{CARDS}/{path.name}: {problem}")
 
     def _problem(self, path: Path) -> str | None:
         """Return what is wrong with a card. Raises KtdevalError: it can't be read or made again."""

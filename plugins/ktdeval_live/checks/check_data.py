@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.errors import KtdevalError
+from ktdeval.values import Finding
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.days.market_increments import Increment
 from ktdeval_live.record.chain import Entry as Link, Frozen
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 
 _RULE = "data"
 
@@ -20,14 +21,16 @@ def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
     for link, body in checked.chain.find_links(Frozen):
         session = checked.sessions.get((body.market, body.day))
         if session is None:
-            yield Finding(_RULE, body.day, f"{body.market} has no such session")
+            yield make_finding(_RULE, body.day, f"{body.market} has no such session")
             continue
         if of_text(link.at) < session.complete_at:
-            yield Finding(_RULE, body.day, f"{body.market}: frozen before the day was over")
+            yield make_finding(_RULE, body.day, f"{body.market}: frozen before the day was over")
 
         number, before = latest.get((body.market, body.day), (0, ""))
         if body.number != number:
-            yield Finding(_RULE, body.day, f"{body.market}: increment {body.number} out of order")
+            yield make_finding(
+                _RULE, body.day, f"{body.market}: increment {body.number} out of order"
+            )
         latest[body.market, body.day] = (body.number + 1, body.increment)
         yield from _increment(checked, link, body, before or None)
 
@@ -39,13 +42,13 @@ def _increment(
     try:
         increment = checked.folder.increment(body)
     except KtdevalError as error:
-        yield Finding(_RULE, body.day, str(error))
+        yield make_finding(_RULE, body.day, str(error))
         return
 
     if increment.revises != before:
-        yield Finding(_RULE, body.day, f"{body.market}: revises another increment")
+        yield make_finding(_RULE, body.day, f"{body.market}: revises another increment")
     if _is_after(increment, link):
-        yield Finding(_RULE, body.day, f"{body.market}: known only after it was frozen")
+        yield make_finding(_RULE, body.day, f"{body.market}: known only after it was frozen")
 
 
 def _is_after(increment: Increment, link: Link) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ktdeval.errors import KtdevalError
 from ktdeval.trading import DECIDED
-from ktdeval.values import encode_canonical, read_plain
+from ktdeval.values import Finding, encode_canonical, read_plain
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.days.clock import in_text, of_text
@@ -22,7 +22,7 @@ from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.record.chain import Decided, Entry as Link, Frozen, Gap
 from ktdeval_live.record.decision_records import DecisionRecord
 from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 
 
 class DecisionCheck:
@@ -60,16 +60,16 @@ class DecisionCheck:
 
             name = body.entry
             if name not in known:
-                yield Finding("entrant", body.day, f"{name} is not in the plan")
+                yield make_finding("entrant", body.day, f"{name} is not in the plan")
                 continue
 
             kind = type(body).__name__.lower()
             if (name, body.day, kind) in seen:
-                yield Finding("twice", body.day, f"{name}: the day has two of {kind}")
+                yield make_finding("twice", body.day, f"{name}: the day has two of {kind}")
             if kind == "decided" and (name, body.day, "gap") in seen:
-                yield Finding("order", body.day, f"{name}: decided after its gap")
+                yield make_finding("order", body.day, f"{name}: decided after its gap")
             if body.day < latest.get(name, ""):
-                yield Finding("order", body.day, f"{name}: comes after {latest[name]}")
+                yield make_finding("order", body.day, f"{name}: comes after {latest[name]}")
 
             seen.add((name, body.day, kind))
             latest[name] = max(body.day, latest.get(name, ""))
@@ -83,14 +83,14 @@ class DecisionCheck:
         if session is None or session.cutoff is None:
             return  # the session has its own finding
         if of_text(link.at) < session.cutoff:
-            yield Finding("gap", gap.day, f"{name}: recorded before its cutoff")
+            yield make_finding("gap", gap.day, f"{name}: recorded before its cutoff")
         if is_decided and gap.cause != "unpublished":
-            yield Finding("gap", gap.day, f"{name}: {gap.cause} contradicts the chain")
+            yield make_finding("gap", gap.day, f"{name}: {gap.cause} contradicts the chain")
 
         # Where no step ran, the data may have come or not.
         frozen = was_frozen(self._checked.chain, gap.market, gap.day, session.cutoff)
         if gap.cause != "missed" and frozen == (gap.cause == "no_data"):
-            yield Finding("gap", gap.day, f"{name}: {gap.cause} contradicts the data")
+            yield make_finding("gap", gap.day, f"{name}: {gap.cause} contradicts the data")
         if gap.cause == "unpublished":
             yield from self._check_published(gap, is_decided, session.cutoff)
 
@@ -101,9 +101,9 @@ class DecisionCheck:
         name = gap.entry
         checked = self._checked
         if is_decided and self._was_public(gap, cutoff):
-            yield Finding("gap", gap.day, f"{name}: the decision was public before its cutoff")
+            yield make_finding("gap", gap.day, f"{name}: the decision was public before its cutoff")
         if not is_decided and was_all_public(checked.folder, checked.chain, self._public, cutoff):
-            yield Finding("gap", gap.day, f"{name}: the data were public before its cutoff")
+            yield make_finding("gap", gap.day, f"{name}: the data were public before its cutoff")
 
     def _was_public(self, gap: Gap, cutoff: datetime) -> bool:
         for link, body in self._checked.chain.find_links(Decided):
@@ -130,16 +130,20 @@ class DecisionCheck:
             joined = schedule.days[number + 1] >= first
             is_past = session.cutoff is not None and session.cutoff <= self._checked.due_until
             if joined and is_past and answer == DayAnswer():
-                yield Finding("omitted", session.day, f"{entry.name}: neither a decision nor a gap")
+                yield make_finding(
+                    "omitted", session.day, f"{entry.name}: neither a decision nor a gap"
+                )
             if not joined and answer != DayAnswer():
-                yield Finding("backfill", session.day, f"{entry.name}: decided before it joined")
+                yield make_finding(
+                    "backfill", session.day, f"{entry.name}: decided before it joined"
+                )
             if session.day in links:
                 yield from self._check_decided(entry, number, links[session.day], answer, retracer)
 
         deciding = {session.day for session in schedule.deciding}
         for day in ended:
             if day not in deciding:
-                yield Finding("session", day, f"{entry.name}: is not a session to decide on")
+                yield make_finding("session", day, f"{entry.name}: is not a session to decide on")
 
     def _decided_links(self, entry: Entry) -> Mapping[str, tuple[Link, Decided]]:
         links: dict[str, tuple[Link, Decided]] = {}
@@ -164,7 +168,9 @@ class DecisionCheck:
 
         data = self._data_link(entry.market, link.seq, body)
         if data is None or not self._frozen_before(entry.market, day, data.seq + 1):
-            yield Finding("shown", day, f"{entry.name}: names data that were not frozen before it")
+            yield make_finding(
+                "shown", day, f"{entry.name}: names data that were not frozen before it"
+            )
             retracer.broken = True
             return
 
@@ -183,7 +189,7 @@ class DecisionCheck:
         problem = retracer.retrace(record, data.seq + 1, answer)
         self.decisions += 1
         if problem:
-            yield Finding("replies", day, f"{entry.name}: {problem}")
+            yield make_finding("replies", day, f"{entry.name}: {problem}")
 
     def _record(
         self, entry: Entry, session: Session, link: Link
@@ -194,7 +200,7 @@ class DecisionCheck:
         try:
             record = self._checked.folder.record(entry.key(session.day))
         except KtdevalError as error:
-            yield Finding("record", session.day, str(error))
+            yield make_finding("record", session.day, str(error))
             return None
 
         yield from self._check_unpublished(entry, session, link, record)
@@ -208,22 +214,22 @@ class DecisionCheck:
         if path.is_file():
             if record is not None and read_plain(path) != encode_canonical(record).encode():
                 text = f"{entry.name}: the file is not as it was committed to, byte by byte"
-                yield Finding("record", session.day, text)
+                yield make_finding("record", session.day, text)
             return
 
         if record is None and self._was_published(path):
             text = f"{entry.name}: the record was published, and is missing"
-            yield Finding("record", session.day, text)
+            yield make_finding("record", session.day, text)
             return
 
         self.sealed += 1
         if session.cutoff is not None and self._is_left(entry.market, link, session.cutoff):
             if record is None:
-                yield Finding(
+                yield make_finding(
                     "record", session.day, f"{entry.name}: the record of the decision is missing"
                 )
             else:
-                yield Finding(
+                yield make_finding(
                     "sealed", session.day, f"{entry.name}: should have been published by now"
                 )
 
@@ -261,9 +267,9 @@ class DecisionCheck:
         asked = of_text(in_text(record.asked_at))
         answered = of_text(in_text(record.answered_at))
         if not of_text(data.at) <= asked <= answered <= of_text(link.at):
-            yield Finding("times", day, f"{entry.name}: asked or answered at another time")
+            yield make_finding("times", day, f"{entry.name}: asked or answered at another time")
         if not any(one.seq >= data.seq and one.at <= record.asked_at for one in self._public):
-            yield Finding("shown", day, f"{entry.name}: asked before its data were public")
+            yield make_finding("shown", day, f"{entry.name}: asked before its data were public")
 
     def _same_record(
         self, entry: Entry, record: DecisionRecord, body: Decided, number: int
@@ -272,25 +278,27 @@ class DecisionCheck:
         day = body.day
         asked = record.question
         if (asked.key, asked.step) != (entry.key(day), number):
-            yield Finding("record", day, f"{entry.name}: the record is of another decision")
+            yield make_finding("record", day, f"{entry.name}: the record is of another decision")
             return
 
         found = record.commitment()
         for part in ("data", "orders", "prompts", "replies", "memory", "record"):
             if getattr(found, part) != getattr(body, part):
-                yield Finding(
+                yield make_finding(
                     "record", day, f"{entry.name}: {part} differ from what was committed to"
                 )
                 return
 
         if record.provenance not in DECIDED:
-            yield Finding("record", day, f"{entry.name}: is not a decision ({record.provenance})")
+            yield make_finding(
+                "record", day, f"{entry.name}: is not a decision ({record.provenance})"
+            )
 
 
 def _late_or_early(entry: Entry, session: Session, link: Link) -> Iterator[Finding]:
     """Find a decision that was committed outside of its time."""
     at = of_text(link.at)
     if at < session.complete_at:
-        yield Finding("early", session.day, f"{entry.name}: committed before the day was over")
+        yield make_finding("early", session.day, f"{entry.name}: committed before the day was over")
     if session.cutoff is not None and at >= session.cutoff:
-        yield Finding("late", session.day, f"{entry.name}: committed after its cutoff")
+        yield make_finding("late", session.day, f"{entry.name}: committed after its cutoff")

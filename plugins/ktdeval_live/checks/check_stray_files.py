@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ktdeval.errors import KtdevalError
+from ktdeval.values import Finding
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.append_only_file import MAX_BYTES
 from ktdeval_live.record.chain import Chain, Decided, Frozen
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import STAMPS, LiveFolder
 
 _RULE = "file"
@@ -26,7 +27,7 @@ def unsafe_files(path: Path) -> Iterator[Finding]:
     for entry in sorted(path.iterdir()):
         if entry.name == _GIT:
             if not stat.S_ISDIR(entry.lstat().st_mode):
-                yield Finding(_RULE, "", f"{_GIT}: is not a folder")
+                yield make_finding(_RULE, "", f"{_GIT}: is not a folder")
             continue
         yield from _unsafe(entry, entry.name, is_large=entry.name == _BASE)
 
@@ -37,11 +38,11 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
         for inner in sorted(entry.iterdir()):
             yield from _unsafe(inner, f"{name}/{inner.name}", is_large)
     elif stat.S_ISLNK(status.st_mode):
-        yield Finding(_RULE, "", f"{name}: is a link; put the file itself there")
+        yield make_finding(_RULE, "", f"{name}: is a link; put the file itself there")
     elif not stat.S_ISREG(status.st_mode):
-        yield Finding(_RULE, "", f"{name}: is not a plain file")
+        yield make_finding(_RULE, "", f"{name}: is not a plain file")
     elif status.st_size > MAX_BYTES and not is_large:
-        yield Finding(_RULE, "", f"{name}: has more than {MAX_BYTES >> 20} MiB")
+        yield make_finding(_RULE, "", f"{name}: has more than {MAX_BYTES >> 20} MiB")
 
 
 def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
@@ -52,7 +53,7 @@ def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
     for above in ("data", "records", STAMPS):
         for name in _files_below(folder.path, above):
             if name not in known:
-                yield Finding(_RULE, _day_of(name), f"{name}: is not in the chain")
+                yield make_finding(_RULE, _day_of(name), f"{name}: is not in the chain")
 
 
 def _known_files(folder: LiveFolder, chain: Chain) -> Iterator[str]:

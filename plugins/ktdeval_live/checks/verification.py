@@ -15,6 +15,7 @@ from datetime import datetime
 from ktdeval.errors import KtdevalError, VerificationError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.values import Finding
 from ktdeval_live.checks.chain_coverage import UncoveredPart, list_uncovered
 from ktdeval_live.checks.check_beginning import beginning_findings
 from ktdeval_live.checks.check_cards import CardCheck
@@ -37,7 +38,7 @@ from ktdeval_live.publication.time_authorities import (
 )
 from ktdeval_live.record.chain import Chain, read_chain
 from ktdeval_live.record.entrant_episode import answers
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import CHAIN, LiveFolder
 from ktdeval_live.results.card_labels import has_wide_bounds, wide_words
 from ktdeval_live.results.daily_results import entry_result
@@ -78,9 +79,9 @@ def verify_test(
         chain = Chain(folder.path / CHAIN, read_chain(folder.path / CHAIN))
         folder.plan  # noqa: B018 - with those that joined
     except KtdevalError as error:
-        return LiveVerification((Finding("chain", "", str(error)),))
+        return LiveVerification((make_finding("chain", "", str(error)),))
     if not chain.entries:
-        return LiveVerification((Finding("chain", "", "is empty"),))
+        return LiveVerification((make_finding("chain", "", "is empty"),))
 
     checked = CheckedFolder(folder, chain, plugins, now)
     decisions = DecisionCheck(checked)

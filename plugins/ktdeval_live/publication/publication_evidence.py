@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values import read_plain
+from ktdeval.values import Finding, read_plain
 from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.publication.git_history import commit_order, read_committed
 from ktdeval_live.publication.publish_chain import Publication, publication_problems, publications
@@ -18,7 +18,7 @@ from ktdeval_live.publication.time_stamps import stamp_sha256, stamp_time
 from ktdeval_live.record.append_only_file import MAX_BYTES
 from ktdeval_live.record.chain import Chain, Decided, Entry, Gap
 from ktdeval_live.record.entrant_episode import Entry as LiveEntry
-from ktdeval_live.record.findings import Finding
+from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import CHAIN, PUBLISHED, LiveFolder
 
 RULE = "published"
@@ -48,27 +48,27 @@ def publication_findings(
         public = publications(folder)
         yield from _history_findings(folder, public)
     except KtdevalError as error:
-        yield Finding(RULE, "", str(error))
+        yield make_finding(RULE, "", str(error))
         return
 
     for broken in publication_problems(folder, public):
-        yield Finding(RULE, "", broken)
+        yield make_finding(RULE, "", broken)
 
     for one in public:
         problem = _publication_problem(folder, chain, one) or stamp_problem(folder, one)
         if problem is not None:
-            yield Finding(RULE, "", problem)
+            yield make_finding(RULE, "", problem)
 
     for before, after in pairwise(public):
         if after.at < before.at or after.seq < before.seq:
-            yield Finding(RULE, "", f"the publication of entry {after.seq} is out of order")
+            yield make_finding(RULE, "", f"the publication of entry {after.seq} is out of order")
 
     cutoffs = folder.cutoffs()
     for link, body in standing(chain):
         cutoff = cutoffs.get((body.market, body.day))
         is_due = cutoff is None or cutoff <= due_until or any(one.seq >= link.seq for one in public)
         if is_due and not (cutoff and was_public(folder, public, link.seq, cutoff)):
-            yield Finding(RULE, body.day, f"{body.entry}: was not public before its cutoff")
+            yield make_finding(RULE, body.day, f"{body.entry}: was not public before its cutoff")
 
 
 def was_public(
@@ -187,11 +187,11 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
     for one, lines in zip(public, chains, strict=True):
         where = f"commit {one.commit[:12]}"
         if lines is None or one.commit not in order:
-            yield Finding(RULE, "", f"{where} is not in the history of this test")
+            yield make_finding(RULE, "", f"{where} is not in the history of this test")
         elif one.seq >= len(ends) or lines != own[: ends[one.seq]]:
-            yield Finding(RULE, "", f"{where} holds another chain than this one")
+            yield make_finding(RULE, "", f"{where} holds another chain than this one")
         elif order[one.commit] < place:
-            yield Finding(RULE, "", f"{where} does not continue the one before it")
+            yield make_finding(RULE, "", f"{where} does not continue the one before it")
         else:
             place = order[one.commit]
 
@@ -204,7 +204,7 @@ def _lost_publications(folder: LiveFolder, commits: Iterable[str]) -> Iterator[F
     for commit, lines in zip(commits, read_committed(folder.path, commits, PUBLISHED), strict=True):
         if lines is not None and not own.startswith(lines):
             where = f"commit {commit[:12]}"
-            yield Finding(RULE, "", f"{where} has lines of {PUBLISHED} that are not here now")
+            yield make_finding(RULE, "", f"{where} has lines of {PUBLISHED} that are not here now")
             return
 
 

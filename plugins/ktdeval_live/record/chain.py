@@ -61,6 +61,7 @@ class Frozen(Value, tag="frozen", tag_field="kind"):
     number: Count  #: 0 of a day's first, then of its revisions
 
 
+# a tuple: its fields become those of entries and questions, by `_asdict`
 class DecisionKey(NamedTuple):
     """Which decision of a test: whose, on which market, on the close of which ISO day."""
 

@@ -1,21 +1,10 @@
-"""What a verification finds."""
+"""Findings of a verification."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ktdeval.cards import clean
+from ktdeval.values import Finding
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong."""
-
-    rule: str  #: short name of the rule that it breaks
-    day: str  #: ISO day that it concerns; empty of the whole test
-    text: str  #: one line
-
-    def line(self) -> str:
-        """Return the finding as it is printed: names in it may come from a stranger's files."""
-        where = f" {self.day}" if self.day else ""
-        return clean(f"{self.rule}{where}: {self.text}")
+def make_finding(rule: str, day: str, message: str) -> Finding:
+    """Return the finding that a rule is broken on an ISO day; an empty day: in the whole test."""
+    return Finding(rule=rule, day=day, message=message)

@@ -73,7 +73,7 @@ def folder(kept: LiveFolder, tmp_path: Path) -> LiveFolder:
 
 def problems(folder: LiveFolder, plugins: Plugins) -> list[str]:
     check = CardCheck(CheckedFolder(folder, folder.chain(), plugins))
-    return [finding.line() for finding in check.findings()]
+    return [f"{finding.rule}: {finding}" for finding in check.findings()]
 
 
 def card_file(folder: LiveFolder) -> Path:

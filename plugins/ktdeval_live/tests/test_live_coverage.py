@@ -66,7 +66,7 @@ def copy(kept: Path, tmp_path: Path) -> Path:
 def verified(path: Path, plugins: Plugins) -> LiveVerification:
     result = verify_test(LiveFolder(path), plugins, of_text(AFTER))
     for finding in result.findings:
-        print(finding.line())
+        print(finding)
 
     return result
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.values import file_sha256
+from ktdeval.values import Finding, file_sha256, sort_by_level
 from ktdeval_qfinzero.data.contents import (
     BarBlock,
     bar_blocks,
@@ -46,43 +46,31 @@ _TABLES_OF = """SELECT table_name, list((column_name, data_type) ORDER BY column
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetFinding:
-    """Error or warning about a dataset."""
-
-    severity: Literal["error", "warning"]  #: errors make answers wrong; warnings may be intended
-    where: str  #: file, part or table
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.where}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
 class _DatasetCheck:
     manifest: DatasetManifest
     hours: TradingHours
     parts: dict[str, Part] = field(default_factory=dict)
-    findings: list[DatasetFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     #: last start of the bars of each stock and coin, by class and symbol
     lasts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def error(self, where: str, message: str) -> None:
-        """Add an error."""
-        self.findings.append(DatasetFinding("error", where, message))
+        """Add an error, which makes answers wrong."""
+        self.findings.append(Finding(path=where, message=message))
 
     def warn(self, where: str, message: str) -> None:
-        """Add a warning."""
-        self.findings.append(DatasetFinding("warning", where, message))
+        """Add a warning, on what may be intended."""
+        self.findings.append(Finding(path=where, message=message, level="warning"))
 
 
-def check_dataset(folder: Path) -> tuple[DatasetFinding, ...]:
-    """Read all of a dataset and return its findings, errors first; of each part and table, at most
-    the first hundred.
+def check_dataset(folder: Path) -> tuple[Finding, ...]:
+    """Read all of a dataset (hashes, order, prices, moments, and whether its tables fit each other)
+    and return its findings, errors first; of each part and table, at most the first hundred.
     """
     try:
         manifest = load_manifest(folder)
     except DataError as error:
-        return (DatasetFinding("error", MANIFEST, str(error)),)
+        return (Finding(path=MANIFEST, message=str(error)),)
 
     check = _DatasetCheck(manifest, manifest.info.hours)
     _check_file(check, folder)
@@ -93,7 +81,7 @@ def check_dataset(folder: Path) -> tuple[DatasetFinding, ...]:
                 name, "is left over from an update that did not end; the next one removes it"
             )
 
-    return tuple(sorted(check.findings, key=lambda finding: finding.severity))
+    return tuple(sort_by_level(check.findings))
 
 
 def _check_file(check: _DatasetCheck, folder: Path) -> None:
@@ -132,7 +120,7 @@ def _check_content(check: _DatasetCheck, connection: duckdb.DuckDBPyConnection) 
         _check_rows(check, connection, table, tables_rows[table.name])
 
     _check_recorded(check)
-    if not any(finding.severity == "error" for finding in check.findings):
+    if not any(finding.level == "error" for finding in check.findings):
         for (line,) in connection.execute(CONSISTENCY).fetchmany(SHOWN):
             check.error("tables", line)
 

@@ -12,7 +12,6 @@ import click
 
 from ktdeval.errors import UsageError
 from ktdeval.values import loads_untrusted, read_plain
-from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.manifest import (
@@ -95,13 +94,6 @@ def is_dataset(folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
-
-
-def check_folder(folder: Path) -> list[tuple[str, str, str]]:
-    """Read a whole dataset: hashes, order, prices, moments, and whether its tables fit each other.
-    Return severity, file or table, and message of each finding.
-    """
-    return [(each.severity, each.where, each.message) for each in check_dataset(folder)]
 
 
 def facts_of_folder(folder: Path) -> dict[str, Any]:

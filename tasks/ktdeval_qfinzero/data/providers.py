@@ -15,7 +15,7 @@ _FORM = "ktdeval_qfinzero.data.make_and_check"
 DATASET = DataForm(
     name="QFinZero dataset",
     holds=maker(f"{_FORM}:is_dataset"),
-    check=maker(f"{_FORM}:check_folder"),
+    check=maker("ktdeval_qfinzero.data.check:check_dataset"),
     facts=maker(f"{_FORM}:facts_of_folder"),
 )
 """Form of the data that the services read."""

@@ -376,7 +376,7 @@ def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(
         folder = shutil.copytree(saved, tmp_path / str(step))
         died = killed_at(step, partial(update_dataset, folder, later()))
         states.append(open_dataset(folder).info.content_id)
-        assert [finding for finding in check_dataset(folder) if finding.severity == "error"] == []
+        assert [finding for finding in check_dataset(folder) if finding.level == "error"] == []
         if not died:
             break
 
@@ -398,7 +398,7 @@ def test_leftovers_of_a_killed_update_are_reported_and_removed_by_the_next(tiny:
 
     (tiny / "notes.txt").write_text("the user's own")
 
-    assert [finding.severity for finding in check_dataset(tiny)] == ["warning"] * 3
+    assert [finding.level for finding in check_dataset(tiny)] == ["warning"] * 3
 
     update_dataset(tiny, addition())
     assert check_dataset(tiny) == ()

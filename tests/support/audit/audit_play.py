@@ -10,8 +10,8 @@ from typing import Any
 
 from ktdeval.market import MarketSnapshot
 from ktdeval.testing import random_snapshot
+from ktdeval.values import Finding
 from ktdeval_audit.audit import AuditReport, AuditSettings, audit_log
-from ktdeval_audit.findings import Finding
 from ktdeval_audit.readers import read_log
 
 FILES = Path(__file__).with_name("files")

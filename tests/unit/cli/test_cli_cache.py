@@ -168,13 +168,14 @@ def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
     *findings, verdict = problems(terminal).splitlines()
 
     assert sorted(findings) == sorted(
-        f"reply {sha256_hex(f'opus-7 {age}')[:16]}: its checksum does not match" for age in (2, 50)
+        f"error [damaged] {sha256_hex(f'opus-7 {age}')}: its checksum does not match"
+        for age in (2, 50)
     )
     assert verdict == f"{shared}: 5 replies checked, 2 problems"
 
     report = json.loads(problems(terminal, "--json"))
     assert (report["replies"], len(report["findings"])) == (5, 2)
-    assert report["findings"][0]["problem"] == "its checksum does not match"
+    assert report["findings"][0]["message"] == "its checksum does not match"
 
     with sqlite3.connect(shared) as connection:
         connection.execute(
@@ -204,11 +205,9 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     shared.write_bytes(data)
     out = problems(terminal)
 
-    assert "the file: " in out
-    assert out.endswith(
-        "the file itself is damaged: delete it; replies that are asked for again are then paid"
-        " again\n"
-    )
+    assert "error [damaged] " in out
+    advice = "delete the file; replies that are asked for again are then paid again"
+    assert f"  fix: {advice}\n" in out
 
 
 @pytest.mark.parametrize(

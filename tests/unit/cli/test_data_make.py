@@ -20,7 +20,7 @@ NOTES = '''
 from dataclasses import dataclass
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import DataForm
-from ktdeval.values import option
+from ktdeval.values import Finding, option
 
 
 def write(params, folder):
@@ -32,7 +32,10 @@ def write(params, folder):
 NOTES = DataForm(
     "notebook",
     lambda folder: (folder / "notes.txt").exists(),
-    lambda folder: [("error", "notes.txt", "is dull"), ("warning", "notes.txt", "is short")],
+    lambda folder: [
+        Finding(path="notes.txt", message="is dull"),
+        Finding(path="notes.txt", message="is short", level="warning"),
+    ],
     lambda folder: {"letters": len((folder / "notes.txt").read_text())},
 )
 
@@ -121,18 +124,19 @@ def test_data_of_another_form_are_made_checked_and_described(
     assert printed == f"{folder}: 4 letters\n"
 
     code, out, _ = terminal.call(*group, "check", folder)
-    assert (code, out) == (1, "error: notes.txt: is dull\nwarning: notes.txt: is short\n")
+    assert (code, out.splitlines()) == (
+        1,
+        ["error notes.txt: is dull", "warning notes.txt: is short", f"{folder}: 1 error"],
+    )
 
     code, out, _ = terminal.call(*group, "check", folder, "--json")
     assert code == 1
-    assert json.loads(out) == {
-        "form": "notebook",
-        "errors": 1,
-        "findings": [
-            {"severity": "error", "where": "notes.txt", "message": "is dull"},
-            {"severity": "warning", "where": "notes.txt", "message": "is short"},
-        ],
-    }
+    report = json.loads(out)
+    assert [(each["path"], each["level"], each["message"]) for each in report.pop("findings")] == [
+        ("notes.txt", "error", "is dull"),
+        ("notes.txt", "warning", "is short"),
+    ]
+    assert report == {"form": "notebook", "errors": 1, "warnings": 1}
     assert json.loads(terminal.text(*group, "info", folder, "--json")) == {"letters": 4}
 
 

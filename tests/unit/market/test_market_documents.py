@@ -435,7 +435,7 @@ def test_faults_are_found_in_sources_and_snapshots(plain: MarketSnapshot) -> Non
     ]
     raw = raw_from_snapshot(with_documents(plain, *items))
     findings = {
-        finding.kind: finding for finding in check(raw) if finding.kind.startswith("documents")
+        finding.rule: finding for finding in check(raw) if finding.rule.startswith("documents")
     }
 
     assert {kind: finding.count for kind, finding in findings.items()} == {
@@ -445,7 +445,7 @@ def test_faults_are_found_in_sources_and_snapshots(plain: MarketSnapshot) -> Non
         "documents_repeated": 1,
         "documents_of_unknown_assets": 1,
     }
-    assert findings["documents_known_early"].severity == "error"
+    assert findings["documents_known_early"].level == "error"
     assert findings["documents_of_unknown_assets"].examples == ("600000.SH 1",)
 
     with pytest.raises(
@@ -453,7 +453,7 @@ def test_faults_are_found_in_sources_and_snapshots(plain: MarketSnapshot) -> Non
     ):
         assemble(raw)
 
-    assert not [one for one in check(raw_from_snapshot(plain)) if one.kind.startswith("documents")]
+    assert not [one for one in check(raw_from_snapshot(plain)) if one.rule.startswith("documents")]
 
 
 # ---- bars within days
@@ -680,9 +680,9 @@ def test_a_fault_is_found_and_named(
     # as the minutes add up
     daily = replace(coin_and_stock(rows), volume=np.array([[4.0, 407.0], [0.5, 0.0], [1.0, 59.0]]))
     findings = {
-        finding.kind: finding
+        finding.rule: finding
         for finding in check(raw_from_snapshot(daily))
-        if finding.kind.startswith("minutes")
+        if finding.rule.startswith("minutes")
     }
 
     assert findings.pop("minutes").count == 9
@@ -698,6 +698,6 @@ def test_a_fault_is_found_and_named(
             1,
             example.removesuffix(" UTC"),
         )
-        assert findings[kind].severity == (
+        assert findings[kind].level == (
             "warning" if kind in ("minutes_outside_bar", "minutes_volume") else "error"
         )

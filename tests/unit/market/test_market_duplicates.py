@@ -12,8 +12,9 @@ import pytest
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.checks.quality import Finding, RawMarket, check
+from ktdeval.market.checks.quality import RawMarket, check
 from ktdeval.market.snapshots.minutes import MinuteBars
+from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import DAYS, bars, market
@@ -25,7 +26,7 @@ REPEATED = {
 
 
 def found(raw: RawMarket) -> dict[str, Finding]:
-    return {each.kind: each for each in check(raw) if each.kind in REPEATED}
+    return {each.rule: each for each in check(raw) if each.rule in REPEATED}
 
 
 def with_bars(*changes: dict[str, object]) -> pd.DataFrame:
@@ -70,7 +71,7 @@ def test_rows_that_differ_are_no_duplicates(
 ) -> None:
     raw = market(with_bars(*changes))
     assert counts(raw) == expected
-    assert {finding.severity for finding in found(raw).values()} == {"error"}
+    assert {finding.level for finding in found(raw).values()} == {"error"}
 
 
 def test_equal_rows_with_missing_values_are_duplicates() -> None:

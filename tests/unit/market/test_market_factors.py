@@ -13,8 +13,9 @@ from hypothesis import given, strategies as st
 from accept_runs import REAL
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.checks.quality import Finding, RawMarket, check
+from ktdeval.market.checks.quality import RawMarket, check
 from ktdeval.market.snapshots.snapshot import Instrument
+from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import market
@@ -27,7 +28,7 @@ DAYS = pd.bdate_range("2023-01-02", periods=120)
 
 
 def found(raw: RawMarket) -> dict[str, Finding]:
-    return {each.kind: each for each in check(raw) if each.kind in FACTOR_KINDS}
+    return {each.rule: each for each in check(raw) if each.rule in FACTOR_KINDS}
 
 
 def history(
@@ -87,7 +88,7 @@ def test_a_factor_that_restarts_after_a_halt_is_an_error_that_a_repair_fixes() -
     raw = as_market(halted)
     fault = found(raw)["factor_jumps"]
 
-    assert (fault.severity, fault.count, fault.repairs) == ("error", 1, ("chain_factor",))
+    assert (fault.level, fault.count, fault.repairs) == ("error", 1, ("chain_factor",))
     assert fault.examples[0].startswith(f"600519.SH {DAYS[60]:%Y-%m-%d}: factor 1.12 to 1, close ")
 
     with pytest.raises(DataError, match=r"1 factor_jumps .*--repair chain_factor"):
@@ -228,7 +229,7 @@ def test_a_factor_that_moves_with_the_price_is_to_be_divided_by() -> None:
     raw = as_market(right.assign(factor=1 / right["factor"]), history("000001.SZ", {50: 1.8}))
     fault = found(raw)["factor_inverse"]
 
-    assert (fault.severity, fault.examples, fault.repairs) == (
+    assert (fault.level, fault.examples, fault.repairs) == (
         "error",
         ("600519.SH",),
         ("invert_factor",),

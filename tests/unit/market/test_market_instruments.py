@@ -87,7 +87,7 @@ def snapshot() -> MarketSnapshot:
 
 
 def kinds(raw: RawMarket) -> dict[str, int]:
-    return {finding.kind: finding.count for finding in check(raw)}
+    return {finding.rule: finding.count for finding in check(raw)}
 
 
 def test_the_days_of_a_mixed_market_are_those_of_all_calendars(

@@ -9,10 +9,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
-from ktdeval.market.checks.findings import EXAMPLES
 from ktdeval.market.checks.member_checks import LOOKBACK_DAYS
 from ktdeval.market.checks.quality import (
-    Finding,
     RawMarket,
     check,
     raw_from_snapshot,
@@ -27,17 +25,18 @@ from ktdeval.market.sources.raw_tables import (
     members_by_bars,
     membership,
 )
+from ktdeval.values.findings import MAX_EXAMPLES, Finding
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 from searching import examples
 
 
 def finding(raw: RawMarket, kind: str) -> Finding:
-    (only,) = [entry for entry in check(raw) if entry.kind == kind]
+    (only,) = [entry for entry in check(raw) if entry.rule == kind]
     return only
 
 
 def kinds(raw: RawMarket) -> set[str]:
-    return {entry.kind for entry in check(raw)} - {"short_history"}  # five days are
+    return {entry.rule for entry in check(raw)} - {"short_history"}  # five days are
 
 
 def with_rows(*rows: dict[str, object]) -> pd.DataFrame:
@@ -185,8 +184,8 @@ def test_a_fault_is_counted_with_its_first_examples(
 ) -> None:
     fault = finding(raw, kind)
     assert (fault.count, fault.examples[: len(examples)]) == (count, examples)
-    assert len(fault.examples) in (len(examples), EXAMPLES)
-    assert (fault.severity == "info") == (kind == "calendar_unknown"), fault.severity
+    assert len(fault.examples) in (len(examples), MAX_EXAMPLES)
+    assert (fault.level == "note") == (kind == "calendar_unknown"), fault.level
     assert "drop_duplicates" in fault.repairs or kind != "duplicate_rows"
 
 
@@ -273,7 +272,7 @@ def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted()
         raw = market(bars(codes), members=members, indices=levels, benchmark="000016.SH")
         assert kinds(raw) == expected, count
 
-    assert (finding(raw, "member_count_far").severity, finding(raw, "member_count_far").count) == (
+    assert (finding(raw, "member_count_far").level, finding(raw, "member_count_far").count) == (
         "error",
         5,
     )
@@ -285,9 +284,9 @@ def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted()
 
     assert accepted.meta.repairs == ("accept_member_count: 5 days",)
     assert {
-        entry.severity
+        entry.level
         for entry in check(raw_from_snapshot(accepted))
-        if entry.kind.startswith("member_count")
+        if entry.rule.startswith("member_count")
     } == {"warning"}
 
 
@@ -298,7 +297,7 @@ def test_a_history_shorter_than_the_longest_factor_window_is_named(days, expecte
         days=tuple(sessions("2022-01-04", "2023-12-29")[:days].astype(str)),
     )
 
-    assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
+    assert ("short_history" in {entry.rule for entry in check(market(table))}) == expected
 
 
 def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
@@ -306,7 +305,7 @@ def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
     for name in ("open", "high", "low", "close"):
         table[name] *= 1.2345
 
-    assert finding(market(table), "prices_look_adjusted").severity == "error"
+    assert finding(market(table), "prices_look_adjusted").level == "error"
     assert "prices_look_adjusted" not in kinds(market(bars().assign(factor=1.2345)))
     assert "no_factor" in kinds(market(table, has_factor=False))
     assert "average_price_outside_bar" not in kinds(
@@ -318,9 +317,9 @@ def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() ->
     raw = market(
         changed("600519.SH", "2024-01-04", high=1.0).assign(amount=np.nan), has_factor=False
     )
-    severities = [entry.severity for entry in check(raw)]
+    severities = [entry.level for entry in check(raw)]
 
-    assert severities == sorted(severities, key=["error", "warning", "info"].index)
+    assert severities == sorted(severities, key=["error", "warning", "note"].index)
     assert severities[0] == "error"
 
     with pytest.raises(DataError, match="table bars lacks column 'open'"):
@@ -564,7 +563,7 @@ def test_a_bar_beyond_the_limit_prices_of_its_source_is_counted(
     for name, value in row.items():
         table.loc[is_changed, name] = value
 
-    fault = [each for each in check(market(table)) if each.kind == "bar_beyond_limit_prices"]
+    fault = [each for each in check(market(table)) if each.rule == "bar_beyond_limit_prices"]
 
     assert sum(each.count for each in fault) == count
     assert [each.examples for each in fault] == [("600519.SH 2024-01-04",)] * count
@@ -584,7 +583,7 @@ def test_an_a_share_that_comes_later_is_taken_to_be_listed_with_its_first_bar(
 ) -> None:
     raw = market(without("600519.SH", DAYS[0]), listed=listed, synthetic=False)
 
-    found = [each for each in check(raw) if each.kind == "listings_assumed"]
+    found = [each for each in check(raw) if each.rule == "listings_assumed"]
 
     assert [each.examples for each in found] == [assumed] * bool(assumed)
     assert sum(each.count for each in found) == len(assumed)
@@ -632,7 +631,7 @@ def test_days_without_a_level_are_named_with_the_option_that_helps(
     gaps = finding(market(indices=levels), "benchmark_gaps")
 
     assert gaps.count == len(missing)
-    assert gaps.examples == tuple(DAYS[row] for row in missing)[:EXAMPLES]
+    assert gaps.examples == tuple(DAYS[row] for row in missing)[:MAX_EXAMPLES]
     assert fix in gaps.fix
     assert (FILL in gaps.fix) is (FILL in fix)
     assert (LATER in gaps.fix) is (LATER in fix)

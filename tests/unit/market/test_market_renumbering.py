@@ -52,9 +52,9 @@ def test_a_code_that_continues_under_another_one_is_named(
 
     assert [(each.former, each.code) for each in found] == [(former[0], code[0])] * expected
 
-    warned = [finding for finding in check(raw) if finding.kind == "renumbered_codes"]
+    warned = [finding for finding in check(raw) if finding.rule == "renumbered_codes"]
     assert len(warned) == expected
-    assert all(f"{code[0]},NAME,," in finding.hint for finding in warned)
+    assert all(f"{code[0]},NAME,," in finding.message for finding in warned)
 
 
 def test_codes_that_may_go_on_under_several_are_not_named() -> None:

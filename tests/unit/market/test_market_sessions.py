@@ -10,11 +10,11 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import apply_repairs, assemble, with_repairs_that_work
-from ktdeval.market.checks.findings import Finding
 from ktdeval.market.checks.quality import check
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.market.sources.raw_tables import RawMarket
+from ktdeval.values.findings import Finding
 from raw_market import market
 
 DAYS = pd.DatetimeIndex(sessions("2024-01-02", "2024-03-28", "XNYS"))
@@ -42,7 +42,7 @@ def raw(table: pd.DataFrame, has_factor: bool = False) -> RawMarket:
 
 def errors(source: RawMarket) -> dict[str, Finding]:
     found = with_repairs_that_work(source, check(source))
-    return {each.kind: each for each in found if each.severity == "error"}
+    return {each.rule: each for each in found if each.level == "error"}
 
 
 # ---- frozen bars (yfinance #2966)
@@ -97,7 +97,7 @@ def test_days_that_are_all_off_by_one_are_moved_not_dropped(shift: int, words: s
     table = stock()
     moved = table.assign(date=table["date"] + pd.Timedelta(days=shift))
     source = raw(moved)
-    found = {each.kind: each for each in check(source)}
+    found = {each.rule: each for each in check(source)}
 
     assert found["shifted_days"].examples[0].endswith(words)
     assert "calendar_mismatch" not in found
@@ -123,7 +123,7 @@ def test_one_code_that_is_late_among_others_is_moved_alone() -> None:
 def test_single_days_beside_the_sessions_are_no_shift() -> None:
     table = stock()
     table.loc[[10, 30], "date"] = [pd.Timestamp("2024-01-20"), pd.Timestamp("2024-02-17")]
-    found = {each.kind for each in check(raw(table))}
+    found = {each.rule for each in check(raw(table))}
 
     assert "calendar_mismatch" in found
     assert "shifted_days" not in found

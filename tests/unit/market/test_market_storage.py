@@ -549,16 +549,16 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_data_known_for_one_day_only_is_named() -> None:
-    counts = {finding.kind: (finding.severity, finding.count) for finding in check(dated([]))}
+    counts = {finding.rule: (finding.level, finding.count) for finding in check(dated([]))}
     assert counts["names_of_one_day"] == ("warning", 3)
     assert counts["industries_of_one_day"] == ("info", 3)
-    assert "names_of_one_day" not in {finding.kind for finding in check(dated())}
+    assert "names_of_one_day" not in {finding.rule for finding in check(dated())}
 
     early = bars(CODES, days=("2020-08-20", "2020-08-21", "2020-08-24"))
     (limits,) = (
         finding
         for finding in check(dataclasses.replace(dated(), bars=early))
-        if finding.kind == "limits_of_later_years"
+        if finding.rule == "limits_of_later_years"
     )
 
     assert limits.count == 2
@@ -569,12 +569,12 @@ def test_data_known_for_one_day_only_is_named() -> None:
     (left,) = (
         finding
         for finding in check(dataclasses.replace(dated([]), assets=lost))
-        if finding.kind == "assets_without_industry"
+        if finding.rule == "assets_without_industry"
     )
 
-    assert (left.severity, left.examples) == ("warning", (dated([]).assets["code"].iloc[0],))
+    assert (left.level, left.examples) == ("warning", (dated([]).assets["code"].iloc[0],))
     assert not {"names_of_one_day", "industries_of_one_day"} & {
-        finding.kind for finding in check(market())
+        finding.rule for finding in check(market())
     }, "a synthetic one"
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import apply_repairs, assemble
-from ktdeval.market.checks.quality import Finding, RawMarket, check
+from ktdeval.market.checks.quality import RawMarket, check
 from ktdeval.market.checks.unit_checks import given_scales
 from ktdeval.market.checks.unit_inference import stored_volume
 from ktdeval.market.sources.column_units import (
@@ -21,6 +21,7 @@ from ktdeval.market.sources.column_units import (
     Unit,
     UnitScope,
 )
+from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from raw_market import CODES, DAYS, bars, changed, market
@@ -33,7 +34,7 @@ UNITS = {
 
 
 def found(raw: RawMarket) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in check(raw) if finding.kind in UNITS}
+    return {finding.rule: finding for finding in check(raw) if finding.rule in UNITS}
 
 
 def read_by(volume: str = "share", amount: str = "CNY", **others: str) -> Conventions:
@@ -305,7 +306,7 @@ def test_an_odd_row_is_a_warning(has_factor: bool) -> None:
 
 def test_numbers_that_no_unit_explains_are_an_error_without_an_option() -> None:
     fault = found(market(bars().assign(amount=bars()["amount"] * 37)))["unknown_units"]
-    assert (fault.severity, fault.count, fault.repairs) == ("error", 15, ())
+    assert (fault.level, fault.count, fault.repairs) == ("error", 15, ())
     assert fault.fix.startswith("correct the columns in the file")
 
 
@@ -321,7 +322,7 @@ def test_adjusted_prices_without_a_factor_give_no_finding_on_units(anchor: str) 
     raw = market(table.assign(factor=np.nan), has_factor=False)
 
     assert found(raw).keys() == {"units_not_judged"}
-    assert found(raw)["units_not_judged"].severity == "warning"
+    assert found(raw)["units_not_judged"].level == "warning"
 
 
 def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() -> None:
@@ -550,12 +551,12 @@ def test_a_unit_of_a_code_or_board_that_is_none_is_refused(name: str, tmp_path: 
 
 def test_volumes_that_are_no_counts_of_shares_are_named_where_no_amount_shows_more() -> None:
     bare = bars().assign(amount=np.nan, volume=1234.5678)
-    (fault,) = (each for each in check(market(bare)) if each.kind == "volume_not_whole")
+    (fault,) = (each for each in check(market(bare)) if each.rule == "volume_not_whole")
 
-    assert "lots with decimals" in fault.hint
+    assert "lots with decimals" in fault.message
 
     one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
-    (fault,) = (each for each in check(market(one)) if each.kind == "volume_not_whole")
+    (fault,) = (each for each in check(market(one)) if each.rule == "volume_not_whole")
 
     assert fault.count == len(DAYS), "one code of many"
 

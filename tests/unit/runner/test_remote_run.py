@@ -343,10 +343,12 @@ def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran:
     ran.store.replace("episodes/feed/ledger.parquet", b"")
     ran.store.replace("notes.txt", b"")
     done = ran.call("admin", "files", "check", ran.url, "--json")
-    found = {entry["key"]: entry["kind"] for entry in json.loads(done.out)["findings"]}
+    report = json.loads(done.out)
+    found = {entry["path"].removeprefix(f"{ran.url}/"): entry for entry in report["findings"]}
 
     assert done.code == 1
-    assert found == {
+    assert (report["errors"], report["warnings"]) == (2, 3)
+    assert {key: entry["rule"] for key, entry in found.items()} == {
         ledger: "damaged",
         transcript: "missing",
         left.rpartition("/")[0]: "half-written",

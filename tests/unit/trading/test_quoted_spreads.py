@@ -321,9 +321,9 @@ def test_each_fault_of_quotes_is_one_finding(bid: float, ask: float, kind: str |
     one.bid[2, 0] = bid
     one.ask[2, 0] = ask
 
-    found = [each for each in check(raw_from_snapshot(market(one))) if "quotes" in each.kind]
+    found = [each for each in check(raw_from_snapshot(market(one))) if "quotes" in each.rule]
 
-    assert [(each.kind, each.count) for each in found] == ([(kind, 1)] if kind else [])
+    assert [(each.rule, each.count) for each in found] == ([(kind, 1)] if kind else [])
     assert all(each.examples == ("600001.SH 1970-01-03",) for each in found)
 
 
@@ -331,7 +331,7 @@ def test_rows_that_differ_in_their_quotes_are_no_repeats(tmp_path: Path) -> None
     other = ROWS[1].replace("10.08", "10.07")
     read = read_long(LongParams(bars=bars_file(tmp_path, *ROWS, other)[4]))
 
-    kinds = {finding.kind for finding in check(read)}
+    kinds = {finding.rule for finding in check(read)}
     assert "conflicting_rows" in kinds
     assert "duplicate_rows" not in kinds
 

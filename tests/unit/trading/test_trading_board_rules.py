@@ -605,9 +605,9 @@ def test_a_code_that_begins_late_is_named_as_an_assumed_listing() -> None:
         volume=[[1e6, None], [1e6, 1e6]],
     )
     snapshot_real = replace(snapshot, meta=replace(snapshot.meta, synthetic=False))
-    findings = {finding.kind: finding for finding in check(raw_from_snapshot(snapshot_real))}
+    findings = {finding.rule: finding for finding in check(raw_from_snapshot(snapshot_real))}
 
     assert findings["listings_assumed"].examples == ("603999.SH",)
 
     given = replace(snapshot_real, price_limits=PriceLimits(listed=("", "2020-01-02")))
-    assert "listings_assumed" not in {finding.kind for finding in check(raw_from_snapshot(given))}
+    assert "listings_assumed" not in {finding.rule for finding in check(raw_from_snapshot(given))}

@@ -16,8 +16,8 @@ from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.workspaces import Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
+from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
-from ktdeval_qfinzero.data.make_and_check import check_folder
 from ktdeval_qfinzero.data.rows import AssetClass, DayArray
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
@@ -105,8 +105,8 @@ class Health:
         if not folder.isdecimal() or int(folder) >= len(self._folders):
             raise invalid("folder", f"expected a number from 0 to {len(self._folders) - 1}")
 
-        found = check_folder(self._folders[int(folder)])
-        return [": ".join(finding) for finding in found[:_MAX_FINDINGS]]
+        found = check_dataset(self._folders[int(folder)])
+        return [f"{finding.level}: {finding}" for finding in found[:_MAX_FINDINGS]]
 
 
 def _watched_health(folder: Path) -> DataHealth:

@@ -1,0 +1,92 @@
+"""What checks find in files, records, market data, logs and plugins: one value for all of them, its
+text, its JSON and its exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.typed_json import to_plain
+
+Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")  #: The most severe first, as in SARIF
+MAX_EXAMPLES = 5  #: of a finding that stands for more rows or days
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Finding:
+    """One thing that is wrong, or worth knowing. Findings sort by where they are.
+
+    Example:
+        Finding(path="notes.csv", line=3, rule="dates", message="a day twice", fix="delete one")
+    """
+
+    path: str = ""  #: file, folder, record or table; empty of the whole
+    line: int = 0  #: from 1; 0 where there is none
+    part: str = ""  #: what it concerns in there, such as a decision or `model mine/echo`
+    place: str = ""  #: where in the part, such as the path of a field
+    day: str = ""  #: ISO day that it concerns; empty of all days
+    rule: str = ""  #: short name of the rule that is broken
+    message: str  #: what is wrong, on one line
+    level: Level = "error"  #: error: a result is wrong; warning: it may be; note: worth knowing
+    count: int = 1  #: how many rows, codes or days it stands for
+    examples: tuple[str, ...] = ()  #: the first few, or the text itself
+    fix: str = ""  #: what to do about it
+    repairs: tuple[str, ...] = ()  #: names of `--repair` that fix it
+
+    def __str__(self) -> str:
+        """Return where and what, on one line."""
+        return ": ".join(filter(None, (self.where, self.message)))
+
+    @property
+    def where(self) -> str:
+        """Path, line, part, place and day; empty of the whole."""
+        line = f"line {self.line}" if self.line else ""
+        file = f"{self.path}:{self.line}" if self.path and line else self.path or line
+        return ", ".join(filter(None, (file, self.part, self.place, self.day)))
+
+    @property
+    def head(self) -> str:
+        """Level and rule, with the number of rows or days where it stands for several."""
+        times = f" × {self.count:,}" if self.count > 1 else ""
+        return f"{self.level} [{self.rule}{times}]" if self.rule else f"{self.level}{times}"
+
+
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """Yield a finding as text: level, rule, where and what; then examples and how to fix it."""
+    yield f"{finding.head} {finding}"
+    if finding.examples:
+        is_cut = finding.count > len(finding.examples) == MAX_EXAMPLES
+        more = ", …" if is_cut else ""
+        yield f"  » {', '.join(finding.examples)}{more}"
+    if finding.fix:
+        yield f"  fix: {finding.fix}"
+
+
+def findings_json(findings: Sequence[Finding], **facts: JsonValue) -> dict[str, JsonValue]:
+    """Return findings with the facts of their check, as `--json` prints them."""
+    return {
+        **facts,
+        "errors": count_level(findings, "error"),
+        "warnings": count_level(findings, "warning"),
+        "findings": to_plain(list(findings)),
+    }
+
+
+def sort_by_level(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings, the most severe first, and otherwise in their order."""
+    return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
+
+
+def count_level(findings: Iterable[Finding], level: Level) -> int:
+    """Return how many findings have a level."""
+    return sum(finding.level == level for finding in findings)
+
+
+def exit_code(findings: Iterable[Finding], least: Level = "error") -> int:
+    """Return the exit code of a check: 1 where a finding has at least a level, or else 0."""
+    severe = LEVELS[: LEVELS.index(least) + 1]
+    return int(any(finding.level in severe for finding in findings))

@@ -11,6 +11,7 @@ from importlib.resources import files
 import msgspec
 
 from ktdeval_pages.colours import SERIES, TOKENS, css_variables
+from ktdeval_pages.marks import look_of
 from ktdeval_pages.page_words import WORDS
 
 _KIT = files("ktdeval_pages")
@@ -48,7 +49,10 @@ def charts_script() -> str:
     """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
     when a chart comes into view.
     """
-    return "\n".join(map(_script, _CHART_SCRIPTS)) + "\n"
+    look = msgspec.json.encode(look_of("page")).decode()
+    parts = [_script(name) for name in _CHART_SCRIPTS]
+    parts.append(f"kt.values.figures = {look};")
+    return "\n".join(parts) + "\n"
 
 
 def vendor_files() -> Iterator[tuple[str, str]]:

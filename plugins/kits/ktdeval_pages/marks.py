@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ktdeval.values import load_yaml
 from ktdeval_pages.colours import SERIES, TOKENS
@@ -49,10 +49,19 @@ def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
 
 @cache
 def settings() -> Spec:
-    """Return the look of axes, legends and titles."""
-    where = Path(__file__).with_name("figure_settings.yaml")
+    """Return the look of axes, legends and titles of a figure in a file."""
     colours = {name: colour.light for name, colour in TOKENS.items()}
-    look: Spec = _colour_tokens(load_yaml(where), colours)
+    look: Spec = _colour_tokens(look_of("file"), colours)
+    return look
+
+
+@cache
+def look_of(place: Literal["file", "page"]) -> Spec:
+    """Return the shared look of figures with that of a place; colours are tokens such as `$ink`."""
+    groups = load_yaml(Path(__file__).with_name("figure_settings.yaml"))
+    look: Spec = dict(groups["shared"])
+    for part, own in groups[place].items():
+        look[part] = {**look[part], **own} if part in look else own
     return look
 
 
@@ -60,6 +69,8 @@ def _colour_tokens(part: Any, colours: Mapping[str, str]) -> Any:
     """Return settings with the colour of each token in the place of its name."""
     if isinstance(part, dict):
         return {name: _colour_tokens(value, colours) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_colour_tokens(value, colours) for value in part]
     if isinstance(part, str) and part.startswith("$"):
         return colours[part[1:]]
     return part

@@ -18,7 +18,7 @@ kt.charts.drawdown(element, lines, {title, description})
 kt.charts.percentAxis(), kt.charts.percentAxis({signed: true})
     labels of an axis of fractions, with as many decimals as its ticks need: {format, labelExpr}
 kt.charts.dayAxis(days, {room, short})
-    x of days in order, [ISO day, …]: a label at most every day, and every `room` pixels; without
+    x of trading days, [ISO day, …]: labels at some of them, at most every `room` pixels; without
     the year where `short`, months where days are many: {field, type, scale, axis}
 kt.charts.colors()
     the eight colours of lines, in order, in the theme of the moment
@@ -37,8 +37,6 @@ kt.charts.print()
     "assets/vendor/vega-lite.min.js",
     "assets/vendor/vega-interpreter.js",
   ];
-  const FONT =
-    'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", sans-serif';
   const DASHES = [
     [1, 0],
     [6, 3],
@@ -85,64 +83,11 @@ kt.charts.print()
       ? Promise.resolve()
       : LIBRARIES.reduce((before, path) => before.then(() => script(path)), Promise.resolve());
 
-  function config({ink, muted, rule, colors}) {
-    const text = {
-      labelColor: muted,
-      titleColor: muted,
-      labelFont: FONT,
-      titleFont: FONT,
-      labelFontSize: 11,
-      titleFontSize: 11,
-      titleFontWeight: 400,
-    };
-    return {
-      background: null,
-      aria: false,
-      font: FONT,
-      padding: {left: 2, right: 6, top: 4, bottom: 2},
-      view: {stroke: null},
-      axis: {...text, gridColor: rule, domainColor: rule, tickColor: rule, labelPadding: 5},
-      axisY: {
-        titleAnchor: "end",
-        titleAngle: 0,
-        titleAlign: "left",
-        titleY: -9,
-        titleX: 0,
-        domain: false,
-        ticks: false,
-        minExtent: 42,
-        tickCount: 5,
-      },
-      axisX: {grid: false, labelOverlap: true},
-      legend: {
-        ...text,
-        labelColor: ink,
-        title: null,
-        orient: "top",
-        symbolType: "stroke",
-        symbolSize: 260,
-        symbolStrokeWidth: 2.5,
-        labelLimit: 240,
-        columnPadding: 16,
-        offset: 8,
-      },
-      header: {
-        ...text,
-        labelColor: ink,
-        labelFontSize: 12,
-        labelFontWeight: 600,
-        labelAnchor: "start",
-        title: null,
-      },
-      range: {category: colors},
-      line: {strokeWidth: 1.8, strokeJoin: "round"},
-      bar: {color: colors[0]},
-      point: {color: colors[0], filled: true, size: 50},
-      rule: {color: muted},
-      tick: {color: ink, thickness: 2},
-      text: {color: ink, font: FONT, fontSize: 11},
-    };
-  }
+  /** The kit's look of figures in the colours of a theme. */
+  const config = (theme) =>
+    JSON.parse(JSON.stringify(kt.values.figures), (name, value) =>
+      typeof value === "string" && value.startsWith("$") ? theme[value.slice(1)] : value,
+    );
 
   // -- a figure
 
@@ -357,6 +302,7 @@ kt.charts.print()
   const NOUGHT = "datum.value === 0 ? '0' : datum.label"; // not "+0%"
   const DAYS = {parse: {day: "utc:'%Y-%m-%d'"}};
   const ROOM = 110; // pixels a label of a day
+  const MAX_DATES = 12;
   const MANY_DAYS = 730; // of which the months are named
 
   const percentAxis = ({signed = false} = {}) => ({
@@ -364,9 +310,20 @@ kt.charts.print()
     labelExpr: NOUGHT,
   });
 
-  function dayAxis(days, {room = ROOM, short = false} = {}) {
+  /** So many of the days in order, evenly, the first and the last among them. */
+  function evenDays(days, count) {
+    const step = (days.length - 1) / (count - 1);
+    const places = Array.from({length: count}, (_, at) => Math.round(at * step));
+    return [...new Set(places)].map((place) => Date.parse(days[place]));
+  }
+
+  function dayAxis(given, {room = ROOM, short = false} = {}) {
+    const days = [...new Set(given)].sort();
     const span = (Date.parse(days.at(-1)) - Date.parse(days[0])) / 86_400_000;
-    const most = Math.max(1, Math.round(span)); // more ticks would be hours of one day
+    // of the days themselves: ticks of a calendar would fall on Sundays
+    const choices = [];
+    for (let count = 2; count <= MAX_DATES; count += 1) choices.push(evenDays(days, count));
+    const chosen = `min(${choices.length - 1}, max(0, floor(width / ${room}) - 2))`;
     const day = short ? "%-d %b" : "%-d %b %y";
     return {
       field: "day",
@@ -375,7 +332,7 @@ kt.charts.print()
       axis: {
         title: null,
         format: span > MANY_DAYS ? "%b %Y" : day,
-        tickCount: {expr: `min(${most}, max(2, width / ${room}))`},
+        values: {expr: `${JSON.stringify(choices)}[${chosen}]`},
       },
     };
   }

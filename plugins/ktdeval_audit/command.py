@@ -123,7 +123,9 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
         write_atomic(options.sarif, dumps_pretty(to_sarif(report, str(log))))
 
     if options.as_json:
-        print_json(findings_json(report.findings, **to_object(report)))
+        facts = to_object(report)
+        del facts["findings"]
+        print_json(findings_json(report.findings, **facts))
     elif options.github:
         for line in github_lines(report, str(log)):
             click.echo(line)

@@ -39,8 +39,8 @@ def ktdeval_tasks() -> Sequence[Spec]:
     make_session = task_maker("ktdeval_qfinzero.session.trading_task:SessionTask", live_config)
 
     def make(name: str, config: Mapping[str, Any], where: str) -> Any:
-        """Make a task of the suite, a turn of a chat where the config has a conversation, or a
-        session to trade where it has one.
+        """Make a task of the suite, the task of a chat turn if the config has a conversation, or
+        that of a trading session if it has one.
         """
         if "conversation" in config:
             return make_chat(name, config, where)

@@ -1,4 +1,4 @@
-"""Operations of PMB: reads, and commands with the answer made of what they brought about."""
+"""Operations of PMB: reads, and commands, whose answers are made from their outcomes."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ def _account_by_id(engine: Engine, account_id: str) -> Account:
 
 
 def _statuses(text: str | None) -> frozenset[str]:
-    """States that an argument names, all where it is absent. Raises ServiceError
+    """Return the states that an argument names; all if it is absent. Raises ServiceError
     `invalid_argument`.
     """
     names = get_args(OrderStatus)
@@ -368,8 +368,8 @@ def _page(
     given: arguments.AccountRows,
     key: Callable[[_Row], tuple[int]],
 ) -> tuple[Sequence[_Row], str | None]:
-    """(rows after the cursor's key, up to the limit; where to go on, None at the end). Rows come by
-    ascending key.
+    """Return the rows after the cursor's key, up to the limit, and the next cursor, None at the
+    end. Rows come by ascending key.
     """
     after = (-1,) if given.cursor is None else read_cursor(given.cursor, (int,))
     later = (row for row in rows if key(row) > after)
@@ -382,7 +382,7 @@ def _page(
 def _command(
     name: str, path: str, answer: Callable[[Engine, CommandOutcome], msgspec.Struct]
 ) -> Operation:
-    """An operation that carries out the command of its name and answers with what came of it."""
+    """Make an operation that carries out the command of its name and answers with its outcome."""
     command = name.removeprefix("PMB.")
 
     def handler(workspace: Workspace, given: Plain) -> msgspec.Struct:

@@ -1,5 +1,5 @@
-"""All operations of the three services: the catalogue that every way of access is made from, and
-tools in the process.
+"""All operations of the three services: the catalogue that HTTP and MCP are made from, and tools in
+the process.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def catalogue() -> Catalogue:
 def answer_call(
     operation: Operation, context: HasWorkspace, arguments: JsonValue
 ) -> Exact | Refusal:
-    """Call an operation as a tool: its answer, or a refusal that is the error envelope, counted by
-    its code.
+    """Call an operation as a tool: return its answer, or a refusal with the error envelope, counted
+    by its code.
     """
     try:
         return Exact(operation.call(context.workspace, arguments))
@@ -96,8 +96,8 @@ def answer_call(
 
 
 def service_tools(function: Callable[[Operation, Any, Any], Any] = answer_call) -> tuple[Tool, ...]:
-    """Each operation as a tool of a task, carried out by a function of it, of a context (with a
-    `workspace`) and of arguments.
+    """Return each operation as a tool of a task. `function`: (operation, context with a
+    `workspace`, arguments) -> result.
     """
     operations = catalogue().operations
     return tuple(

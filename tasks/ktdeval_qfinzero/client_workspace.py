@@ -11,8 +11,8 @@ from ktdeval_qfinzero.timestamps import Clock
 
 
 class Workspace:
-    """Clock, which starts at the dataset's default if no moment is given, and broker that the calls
-    of one client act on.
+    """Clock and broker that the calls of one client act on. The clock starts at the given moment,
+    or at the dataset's default.
     """
 
     def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:

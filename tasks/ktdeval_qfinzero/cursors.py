@@ -1,7 +1,7 @@
 """Cursors of pages.
 
-A cursor says where a page ended, as an opaque text. The next page begins after that key, so that
-pages lose and repeat no row.
+A cursor says where a page ended, as an opaque text. The next page begins after that key, so pages
+neither lose nor repeat a row.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def write_cursor(*key: str | int) -> str:
 
 
 def read_cursor(text: str, kinds: tuple[type, ...]) -> Key:
-    """Key of a cursor whose parts have these types. Raises ServiceError: `invalid_argument`: the
-    cursor is not of this operation.
+    """Return the key of a cursor whose parts have these types. Raises ServiceError
+    `invalid_argument` if the cursor was not made by this operation.
     """
     padding = b"=" * (-len(text) % 4)
     try:
         parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + padding))
-        # several texts decode to one key; only the one that was given out is taken
+        # several texts decode to one key; only the issued one is accepted
         if _is_key(parts, kinds) and write_cursor(*parts) == text:
             return tuple(parts)
     except ValueError:  # not ASCII, not base64, not UTF-8, not JSON
@@ -44,7 +44,9 @@ def read_cursor(text: str, kinds: tuple[type, ...]) -> Key:
 
 
 def _is_key(parts: JsonValue, kinds: tuple[type, ...]) -> TypeGuard[list[str | int]]:
-    """Whether a value is a list of parts of these types, whose numbers a store can compare."""
+    """Return whether a value is a list of parts of these types, with numbers that a store can
+    compare.
+    """
     if not isinstance(parts, list) or [type(part) for part in parts] != list(kinds):
         return False
     return all(0 <= part < _INT64 - 1 for part in parts if isinstance(part, int))
@@ -53,8 +55,8 @@ def _is_key(parts: JsonValue, kinds: tuple[type, ...]) -> TypeGuard[list[str | i
 def page_of(
     rows: Iterable[Row], limit: int, key: Callable[[Row], Key]
 ) -> tuple[list[Row], str | None]:
-    """First rows of a sorted stream, and the cursor of the next page (by the key of this page's
-    last row); None at the end.
+    """Return the first rows of a sorted stream and the cursor of the next page (the key of this
+    page's last row), None at the end.
     """
     first_rows = list(islice(rows, limit + 1))
     page = first_rows[:limit]

@@ -1,6 +1,4 @@
-"""Every failure of a service: one code, one message, one argument, whichever way the service was
-reached.
-"""
+"""Errors of the services: code, message and argument, the same for every transport."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ STATUS: dict[Code, int] = {
 
 
 class ServiceError(KtdevalError):
-    """A refused call; `field` is the path of the argument concerned (`order.limit_price`), empty
-    where there is none.
+    """A refused call; `field` is the path of the argument concerned (`order.limit_price`), empty if
+    no argument is.
     """
 
     def __init__(self, code: Code, message: str, field: str = "") -> None:
@@ -53,15 +51,15 @@ class ServiceError(KtdevalError):
 
 
 def invalid(field: str, message: str) -> ServiceError:
-    """An argument that can't be used."""
+    """Return the error of an argument that can't be used."""
     return ServiceError("invalid_argument", message, field)
 
 
 def not_found(field: str, message: str) -> ServiceError:
-    """Something that does not exist, or not yet as of the clock."""
+    """Return the error of something that does not exist, or not yet as of the clock."""
     return ServiceError("not_found", message, field)
 
 
 def conflict(message: str, field: str = "") -> ServiceError:
-    """A call that the present state does not allow."""
+    """Return the error of a call that the present state does not allow."""
     return ServiceError("conflict", message, field)

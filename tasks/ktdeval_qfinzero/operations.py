@@ -1,5 +1,5 @@
 """Operations: name, arguments and answer of each call. Tools, HTTP routes and MCP tools are made
-from these, and only these.
+only from these.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _TRUTH: Final = {"true": True, "false": False}
 
 
 def operation_endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
-    """Return what answers the requests for an operation."""
+    """Return the endpoint that answers requests for an operation."""
 
     async def endpoint(request: Request) -> Response:
         workspace_ids = request.headers.getlist(HEADER)
@@ -57,7 +57,7 @@ async def request_arguments(request: Request, operation: Operation) -> dict[str,
 
 
 def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
-    """Parameters of the query, of the types that their schemas say."""
+    """Parameters of the query, with the types of their schemas."""
     given: dict[str, JsonValue] = {}
     for name, text in request.query_params.multi_items():
         if name in given:
@@ -69,7 +69,7 @@ def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
 
 
 def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
-    """A query parameter as the JSON value that its schema wants."""
+    """Return a query parameter as a JSON value of its schema's type."""
     kind = schema.get("type", "string")
     if kind == "string":
         return text

@@ -1,5 +1,5 @@
-"""Who may call with which bodies, and one call of a client: its turn, the operation in a thread,
-and a bounded answer.
+"""Access rules and bounds of request bodies, and one call of a client: calls of a workspace run in
+turn, each operation in a thread, with a bounded answer.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ DEFECT: dict[str, JsonValue] = {
 class CallAnswer:
     """Outcome of a call."""
 
-    status: int  # as of HTTP: 200, or that of the error
-    payload: JsonValue  # what the operation gave, or the error envelope
+    status: int  # HTTP status: 200, or that of the error
+    payload: JsonValue  # answer of the operation, or the error envelope
     text: str  # the same as compact JSON
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
@@ -56,7 +56,7 @@ class CallAnswer:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error envelope."""
+        """True if it is an error envelope."""
         return self.status >= HTTPStatus.BAD_REQUEST
 
 
@@ -77,8 +77,8 @@ def error_answer(error: ServiceError) -> CallAnswer:
 async def dispatch(
     workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue
 ) -> CallAnswer:
-    """Run an operation for a client. Calls of one workspace go one after the other, those of
-    several side by side.
+    """Run an operation for a client. Calls of one workspace run one after the other; calls of
+    several workspaces run concurrently.
 
     A refusal is an error answer; an unexpected exception is an error answer without its details,
     and is logged.
@@ -191,14 +191,14 @@ def _check_token(headers: Headers, token: str) -> None:
 
 
 def is_json(headers: Headers) -> bool:
-    """Whether a request says that its body is JSON."""
+    """Return whether a request declares its body as JSON."""
     return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 class BoundedBodyReader:
-    """Middleware that reads a body before anything is done with it, for HTTP and MCP alike: bounded
-    in size and time, strict JSON. A client that breaks off is left alone. `limit_s`: seconds in
-    which a body has to come; `refusal`: path, body as far as it was read, and error -> answer.
+    """Middleware for HTTP and MCP that reads a body before anything else: bounded in size and time,
+    strict JSON. A client that disconnects gets no answer. `limit_s`: seconds in which the body has
+    to arrive; `refusal`: (path, body as far as it was read, error) -> answer.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class BoundedBodyReader:
         await self._app(scope, receive_read, send)
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
-        """The body; None where the client broke off."""
+        """Return the body; None if the client disconnected."""
         declared = headers.get("content-length", "")
         body = bytearray()
         is_more = True
@@ -266,13 +266,13 @@ class BoundedBodyReader:
 
 
 def check_size(count: int) -> None:
-    """Refuse a body that is too long; raises ServiceError `too_large`."""
+    """Raise ServiceError `too_large` if a body is too long."""
     if count > MAX_BODY_BYTES:
         raise ServiceError("too_large", f"a request's body has at most {MAX_BODY_BYTES} bytes")
 
 
 def check_json(body: bytes | str) -> None:
-    """Refuse what is not strict JSON; raises ServiceError `invalid_argument`."""
+    """Raise ServiceError `invalid_argument` if a body is not strict JSON."""
     try:
         loads_untrusted(body)
     except ValueError as error:

@@ -1,9 +1,9 @@
 """Server: a route for each operation, the OpenAPI 3.1 document made from the operations' own
-schemas, and the Model Context Protocol, behind one guard.
+schemas, and the Model Context Protocol, behind one access check.
 
-Starlette routes, and its handlers give whatever goes wrong one form. Arguments are not bound to
-parameters of functions, as frameworks above it do: an operation reads them itself, in one way for
-HTTP, MCP and calls in the process.
+Starlette provides the routes, and its exception handlers give all errors one form. Arguments are
+not bound to function parameters, as in frameworks on top of Starlette: an operation reads them
+itself, in the same way for HTTP, MCP and calls in the process.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def server_app(
     security: AccessRules,
     pages: PageSettings = DEFAULT_PAGES,
 ) -> Starlette:
-    """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their
-    number; `security`: who may call; `pages`: what the pages show and do. Its `state.chat_runs` are
-    the runs of chats, for `serve` to end.
+    """Make the application. `workspaces`: workspaces that calls act on, whose number HTTP and MCP
+    clients share; `security`: who may call; `pages`: settings of the pages. Its `state.chat_runs`
+    are the runs of chats, for `serve` to end.
     """
     mcp = McpEndpoint(catalogue, workspaces)
     document = answer_of(
@@ -104,7 +104,7 @@ def server_app(
 
 def _route(path: str, method: str, endpoint: Endpoint) -> Route:
     route = Route(path, endpoint, methods=[method])
-    route.methods = {method}  # without the HEAD that comes with GET, for the document declares none
+    route.methods = {method}  # without the HEAD that GET adds: the document has none
     return route
 
 
@@ -131,8 +131,8 @@ def _workspace_routes(workspaces: Workspaces) -> list[Route]:
 
 
 def _refusal(path: str, body: bytes, error: ServiceError) -> CallAnswer:
-    """Answer to a refused request in the form of what stands at its path. `body`: as far as it was
-    read.
+    """Return the answer to a refused request, in the form of the protocol at its path. `body`: as
+    far as it was read.
     """
     if path != MCP_PATH:
         return error_answer(error)
@@ -147,7 +147,7 @@ async def _on_service_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
-    """No such route, or not with this method."""
+    """Answer that there is no such route, or not with this method."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return error_answer(
@@ -278,7 +278,7 @@ def _parameter(operation: Operation, name: str, location: Literal["path", "query
 
 
 def _errors(is_guarded: bool) -> JsonObject:
-    """Every error that any call may answer with."""
+    """All errors that calls may answer with."""
     schema: JsonObject = {"$ref": "#/components/schemas/Error"}
     kinds = {
         code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"

@@ -58,8 +58,9 @@ def mcp_server(
     workspace_of: WorkspaceOf,
     versions_for: VersionsFor,
 ) -> Server:
-    """A server of the catalogue's tools. `workspaces`: what calls act on; `workspace_of`: gives the
-    workspace that a request acts on; `versions_for`: gives what `server/discover` answers.
+    """Make a server of the catalogue's tools. `workspaces`: workspaces that calls act on;
+    `workspace_of`: gives the workspace of a request; `versions_for`: gives the answer to
+    `server/discover`.
     """
     tools = [_mcp_tool(operation) for operation in catalogue.operations]
     schemas = {tool.name: tool.input_schema for tool in tools}
@@ -103,8 +104,8 @@ def mcp_server(
 async def serve_stdio(
     catalogue: Catalogue, dataset: Dataset, limits: WorkspaceLimits, logs: Path | None = None
 ) -> None:
-    """Serve one client over this process's stdin and stdout, until it closes one of them. It has
-    one workspace as long as it stays. Raises ServiceError if the clock can't start there.
+    """Serve one client over this process's stdin and stdout until it closes one of them. The client
+    has one workspace throughout. Raises ServiceError if the clock can't start at its moment.
     """
     workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0, logs)
     workspace_id = workspaces.open()
@@ -112,8 +113,8 @@ async def serve_stdio(
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
 
     async def strict_lines() -> AsyncIterator[str]:
-        """Lines that are messages in strict JSON. Others are answered here: the SDK takes the last
-        of doubled fields, and does not answer what is not a message.
+        """Yield lines that are messages in strict JSON. Others are answered here: the SDK takes the
+        last of duplicate fields, and does not answer lines that are not messages.
         """
         async for line in await anyio.open_file(
             sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False
@@ -126,14 +127,14 @@ async def serve_stdio(
                 yield line
 
     try:
-        async with stdio_server(strict_lines()) as (read, write):  # type: ignore[arg-type]  # it is iterated, and no more
+        async with stdio_server(strict_lines()) as (read, write):  # type: ignore[arg-type]  # only iterated
             await server.run(read, write, server.create_initialization_options())
     except* BrokenPipeError:
-        pass  # the client reads no more
+        pass  # the client has stopped reading
 
 
 def _check_message(line: str) -> None:
-    """Refuse a line that is too long, not strict JSON, or no message; raises ServiceError."""
+    """Raise ServiceError if a line is too long, not strict JSON or not a message."""
     check_size(len(line))
     check_json(line)
     try:
@@ -148,8 +149,8 @@ def _check_message(line: str) -> None:
 
 
 def make_refusal(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
-    """Answer to a message that is refused before it is carried out, with the id of its request
-    where that can be read.
+    """Return the answer to a message that is refused before it is carried out, with the id of its
+    request if that can be read.
     """
     try:
         request = json.loads(message)
@@ -203,13 +204,13 @@ _SESSIONS_A_WORKSPACE = 16
 class McpEndpoint:
     """Answers at one path.
 
-    Versions of the protocol up to 2025-11-25 have sessions, begun by a handshake. Later ones have
-    none: their requests must name a workspace themselves, in the header that HTTP calls use. A
-    client that asks and sends no such header is offered the former only.
+    Versions of the protocol up to 2025-11-25 have sessions, which begin with a handshake. Later
+    ones have none: their requests must name a workspace in the header that HTTP calls use. A client
+    that asks for the versions without that header is offered only those with sessions.
 
     Args:
         catalogue: the operations.
-        workspaces: what calls act on.
+        workspaces: workspaces that calls act on.
     """
 
     def __init__(self, catalogue: Catalogue, workspaces: Workspaces) -> None:
@@ -226,11 +227,11 @@ class McpEndpoint:
         )
 
     def run(self) -> AbstractAsyncContextManager[None]:
-        """Sessions live inside this context."""
+        """Context in which sessions live."""
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; raises ServiceError `unavailable`: there are too many workspaces to
+        """Answer a request. Raises ServiceError `unavailable` if there are too many workspaces to
         begin a session.
         """
         headers = Headers(scope=scope)
@@ -250,7 +251,9 @@ class McpEndpoint:
         await self._manager.handle_request(scope, receive, send)
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what may be the first request of a session; the workspace stays only if it is."""
+        """Answer a request that may be the first of a session; its new workspace is kept only if it
+        is.
+        """
         workspace_id = self._workspaces.open()
         has_begun = False
 
@@ -271,7 +274,7 @@ class McpEndpoint:
         try:
             await self._manager.handle_request(scope, receive, _at_start(send, settle))
         finally:
-            if not has_begun:  # nor was anything answered, maybe
+            if not has_begun:  # perhaps nothing was answered
                 self._workspaces.drop(workspace_id)
 
     def _end(self, session: str | None) -> None:

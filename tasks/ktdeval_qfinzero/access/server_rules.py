@@ -1,5 +1,5 @@
-"""Market as a server serves it: rules and sizes of accounts are the server's, and each workspace
-gives its broker's log.
+"""Market as a server offers it: the server sets the rules and the sizes of accounts, and each
+workspace gives its broker's log.
 """
 
 from __future__ import annotations

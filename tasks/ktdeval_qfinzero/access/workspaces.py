@@ -1,5 +1,5 @@
-"""Workspaces of a server: opened, found by their id, dropped, and forgotten when nobody has used
-them for long.
+"""Workspaces of a server: opened, found by id, dropped, and forgotten after a long time without
+calls.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _MAX_WAITING = 64
 
 @dataclass(frozen=True)
 class WorkspaceLimits:
-    """Limits of a server's workspaces. `as_of_ns`: where clocks start, and the latest that any may
-    start; None: at the dataset's default, and as late as its end.
+    """Limits of a server's workspaces. `as_of_ns`: start of clocks, and the latest start that a
+    client may ask for; None: the dataset's default, and its end.
     """
 
     most: int = 64  # workspaces at a time
     idle_s: float = 3600.0  # seconds without a call after which one is forgotten
-    yield_s: float = 300.0  # the same where all are taken and another is wanted
-    body_s: float = 30.0  # seconds in which the body of a request has to come
+    yield_s: float = 300.0  # the same if all are taken and another is wanted
+    body_s: float = 30.0  # seconds in which the body of a request has to arrive
     as_of_ns: int | None = None
 
 
 class HeldWorkspace:
-    """A workspace, and whose turn it is to use it. `log`: file that its broker's log goes to, made
-    with the first command.
+    """A workspace, and the lock that orders its calls. `log`: file of its broker's log, made with
+    the first command.
     """
 
     def __init__(self, workspace: Workspace, used_s: float, log: Path | None = None) -> None:
@@ -61,7 +61,7 @@ class HeldWorkspace:
             )
 
     def save_log(self) -> None:
-        """Write what is new in the broker's log to its file; raises ServiceError `unavailable`."""
+        """Append new lines of the broker's log to its file. Raises ServiceError `unavailable`."""
         log = self.workspace.broker.log
         if self._log is None or self._logged == len(log.entries) or len(log.entries) == 1:
             return
@@ -69,7 +69,7 @@ class HeldWorkspace:
         lines = "".join(f"{line}\n" for line in log.to_lines()[self._logged :]).encode()
         try:
             with self._log.open("ab") as stream:
-                # without the part of a line that a full disk left
+                # remove a partial line that a full disk left
                 stream.truncate(min(stream.tell(), self._logged_bytes))
                 stream.write(lines)
         except OSError as error:
@@ -81,9 +81,9 @@ class HeldWorkspace:
 
 
 class Workspaces:
-    """Workspaces by id. To be used from one event loop. `dataset`: what all of them read; `limits`:
-    how many, how long, and how late; `clock_s`: seconds of a clock that only goes forward; `logs`:
-    folder for the log of each, which `log_name` names; None: they are not kept.
+    """Workspaces by id, for use from one event loop. `dataset`: read by all of them; `limits`:
+    their number, idle time and latest start; `clock_s`: monotonic clock, in seconds; `logs`: folder
+    for their logs, named by `log_name` (None: logs are not kept).
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class Workspaces:
         return name in self._held
 
     def open(self, as_of_ts: str | None = None) -> str:
-        """A new workspace; gives its id, which only its owner knows. `as_of_ts`: where its clock
-        starts. Raises ServiceError `invalid_argument`: no such moment, or out of range;
-        `unavailable`: there are too many workspaces.
+        """Open a workspace and return its id, which only its owner knows. `as_of_ts`: start of its
+        clock. Raises ServiceError `invalid_argument` if the moment is malformed or out of range,
+        and `unavailable` if there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
         self._make_room()
@@ -120,9 +120,7 @@ class Workspaces:
         return name
 
     def _make_room(self) -> None:
-        """See to it that another workspace can be taken in. Raises ServiceError `unavailable`:
-        there are too many.
-        """
+        """Make room for another workspace. Raises ServiceError `unavailable` if there are too many."""
         self._forget_idle(self.limits.idle_s)
         if len(self._held) >= self.limits.most and not self._forget_idle(
             min(self.limits.idle_s, self.limits.yield_s), most=1
@@ -135,7 +133,7 @@ class Workspaces:
             )
 
     def find(self, name: str) -> HeldWorkspace:
-        """A workspace, which now is in use; raises ServiceError `not_found`."""
+        """Return a workspace and mark it as used. Raises ServiceError `not_found`."""
         self._forget_idle(self.limits.idle_s)
         held = self._held.get(name)
         if held is None:
@@ -150,16 +148,16 @@ class Workspaces:
         return held
 
     def touch(self, held: HeldWorkspace) -> None:
-        """Count a workspace's idle time from now."""
+        """Restart a workspace's idle time."""
         held.used_s = self._clock_s()
 
     def drop(self, name: str) -> bool:
-        """Forget a workspace; whether there was one."""
+        """Forget a workspace; return whether it existed."""
         return self._held.pop(name, None) is not None
 
     def _forget_idle(self, idle_s: float, most: int | None = None) -> int:
-        """Forget workspaces that were idle for longer, those of the longest time first; gives how
-        many.
+        """Forget workspaces idle for longer than `idle_s`, the longest idle first, at most `most`;
+        return their number.
         """
         latest = self._clock_s() - idle_s
         idle = [
@@ -174,12 +172,12 @@ class Workspaces:
 
 
 def log_name(name: str) -> str:
-    """Name of the file of a workspace's log, which does not give away the workspace's id."""
+    """Return the name of the file of a workspace's log, which does not reveal the workspace's id."""
     return f"{sha256_hex(name)[:32]}.jsonl"
 
 
 def first_moment(dataset: Dataset, limits: WorkspaceLimits, as_of_ts: str | None) -> int:
-    """Where a clock starts; raises ServiceError `invalid_argument`."""
+    """Return the start of a clock. Raises ServiceError `invalid_argument`."""
     info = dataset.info
     if as_of_ts is None:
         return info.default_as_of_ns if limits.as_of_ns is None else limits.as_of_ns

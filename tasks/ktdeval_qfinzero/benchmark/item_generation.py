@@ -54,7 +54,7 @@ def opening(
     facts: MomentFacts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0
 ) -> tuple[ItemCall, ...]:
     """Return the calls that open an account and a daily session with a universe. With `held`, they
-    also buy so many shares of each stock and step the session by a day.
+    also buy that number of shares of each stock and step the session by a day.
     """
     universe: dict[str, JsonValue] = {"stocks": list(stocks)}
     if options:
@@ -386,7 +386,7 @@ def _new_draft(
 
 
 def _finds_something(draft: ItemDraft, facts: MomentFacts) -> bool:
-    """Whether each expected call has a content in its answer, if it must have one."""
+    """Return whether the answer of each expected call has content, unless it may be empty."""
     if draft.setup:
         # These calls read what the setup has placed: nothing depends on the market.
         return True

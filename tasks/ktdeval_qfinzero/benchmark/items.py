@@ -299,7 +299,7 @@ def prove(item: BenchmarkItem, dataset: Dataset) -> EndState:
 
 
 def is_empty(answer: JsonValue) -> bool:
-    """Whether an answer has lists for its content, and all of them are empty."""
+    """Return whether an answer's content is lists and all of them are empty."""
     if not isinstance(answer, Mapping):
         return not answer
 

@@ -1,4 +1,4 @@
-"""Literals of an instruction: what another wording has to keep, so that the expected calls stay
+"""Literals of an instruction, which another wording has to keep so that the expected calls stay
 right.
 
 These are days in any way of writing them, moments, numbers, codes and symbols, quoted names, and
@@ -88,7 +88,7 @@ def literals_of(instruction: str) -> frozenset[str]:
 
 
 def _iso_day(match: re.Match[str]) -> str:
-    """Return a spoken day in ISO form; as it is where the calendar has no such day."""
+    """Return a spoken day in ISO form; unchanged if the calendar has no such day."""
     try:
         return date(int(match["year"]), _month_number(match), int(match["day"])).isoformat()
     except ValueError:
@@ -112,7 +112,7 @@ def _written_literals(text: str) -> Iterator[str]:
             literal = re.sub(r"[\s.]", "", literal)
         if kind == "number":
             literal = _plain_number(literal)
-            if literal == "1":  # "one", "a", "an" say it, too
+            if literal == "1":  # "one", "a" and "an" mean it, too
                 continue
 
         yield literal

@@ -124,7 +124,7 @@ class MomentFacts:
         return tuple(row for row in self.view.symbols() if row.asset_class == "crypto")
 
     def find_unlisted(self, names: Sequence[str]) -> list[str]:
-        """Return the names that are no symbol of the dataset."""
+        """Return the names that are not symbols of the dataset."""
         listed = {row.symbol for row in self.view.symbols()}
         return [name for name in names if name not in listed]
 
@@ -246,7 +246,7 @@ class SpreadContracts:
 
 
 def pick(chance: Random, values: Sequence[T]) -> T:
-    """Draw one of the values. Raises DataError if there are none."""
+    """Draw one of the values. Raises DataError if there is no value."""
     return require_enough(values)[int(chance.integers(len(values)))]
 
 

@@ -1,7 +1,7 @@
 """Instructions in other words, as data: a file of wordings that a model wrote and a run recorded.
 
-Each wording replaces the instruction of one item. Its clock, setup and expected calls stay, so an
-answer is held to the same gold.
+Each wording replaces the instruction of one item. Its clock, setup and expected calls stay, so
+answers are compared with the same expected calls.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def reword_items(
 ) -> list[BenchmarkItem]:
     """Return the items that have a wording, with it as their instruction, in the items' order.
 
-    Raises DataError: a wording is of another suite, of no item, of another instruction, or changes
-    what the expected calls depend on.
+    Raises DataError if a wording is of another suite, matches no item, replaces another
+    instruction, or changes a literal that the expected calls depend on.
     """
     if wordings.suite != suite:
         raise DataError(f"{where}: has wordings of the {wordings.suite} suite, not of {suite}")
@@ -95,7 +95,7 @@ def _with_wording(item: BenchmarkItem, wording: ItemWording, where: str) -> Benc
 
 
 def describe_wordings(wordings: Wordings, name: str, sha256: str) -> Mapping[str, JsonValue]:
-    """Return what a card says of a file of wordings."""
+    """Return the description of a file of wordings for a card."""
     return {
         "name": name,
         "sha256": sha256,

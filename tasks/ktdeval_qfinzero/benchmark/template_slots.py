@@ -62,7 +62,7 @@ def _listed_names(_: Random, names: Sequence[str]) -> str:
 
 
 def _dollars(_: Random, value: float) -> str:
-    """Write `$4.50`, or `$225` if there are no cents."""
+    """Write `$4.50`, or `$225` if the amount is a whole number of dollars."""
     if value == round(value):
         return f"${value:,.0f}"
     return f"${value:,.2f}"

@@ -1,1 +1,1 @@
-"""Chats: what a user writes is one question of a scoring task, so that each chat is a run."""
+"""Chats: each text of the user is one question of a scoring task, so each chat is a run."""

@@ -1,4 +1,6 @@
-"""Agent of a chat: tools are called as long as the model calls them, and its text is the answer."""
+"""Agent of a chat: it makes calls as long as the model asks for them; the model's text is the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,14 @@ _ENDED = "No further call can be made in this turn. Answer the user now."
 
 
 class ChatAgent:
-    """One loop: a reply with calls is answered with their results, a reply without a call is the
-    answer. A call of the form answers, too, for models that reply by calls alone. It has no memory:
-    earlier turns stand in the question.
+    """One loop: a reply with calls is answered with their results; a reply without calls is the
+    answer. So is a call of the form, for models that reply by calls only. It has no memory: the
+    question contains the earlier turns.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Answer one turn; a decision with provenance `fallback` without a valid answer. Raises
-        ModelError: the model call failed; ConfigError: the task is no chat.
+        """Answer one turn; the decision's provenance is `fallback` if no answer is valid. Raises
+        ModelError if the model call fails, and ConfigError if the task is not a chat.
         """
         if session.submit_tool.name != FORM.name:
             raise ConfigError(
@@ -69,7 +71,7 @@ def _provenance(failed: int) -> Provenance:
 def _request(
     messages: list[Message], tools: tuple[ToolSpec, ...], session: StepSession
 ) -> ModelRequest:
-    """Return the next request: any tool, or the form alone once the budget of calls is spent."""
+    """Return the next request: any tool, or only the form once the budget of calls is spent."""
     choice = None
     if session.tool_budget == 0:
         choice = session.submit_tool.name
@@ -77,7 +79,9 @@ def _request(
 
 
 def _answer_in(reply: Reply, session: StepSession) -> str | None:
-    """Return the arguments of the form that a reply gives; None where it gives no answer."""
+    """Return the arguments of the form in a reply or, if it has no calls, the submission in its
+    text; None if it has neither.
+    """
     for call in reply.tool_calls:
         if call.name == session.submit_tool.name:
             return call.arguments
@@ -96,7 +100,7 @@ def _make_calls(messages: list[Message], reply: Reply, session: StepSession) -> 
 
 
 def _refuse(messages: list[Message], reply: Reply, feedback: str, session: StepSession) -> None:
-    """Append what is wrong with a reply that is no answer, and count an empty one."""
+    """Append what is wrong with a reply that is not an answer; count it if it has no calls."""
     if not reply.tool_calls:
         session.count_failure("empty_reply")
         messages.append(Message("user", feedback))

@@ -1,4 +1,4 @@
-"""A turn of a chat as a question: its form, its words, and what is recorded of its answer."""
+"""A turn of a chat as a question: its form, its texts, and the record of its answer."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ChatTask(LiveTask):
 
     @cached_property
     def dataset(self) -> Dataset:
-        """Data that the chat is about. Raises DataError: they are not there, or have changed."""
+        """Data that the chat is about. Raises DataError if they are missing or have changed."""
         conversation = self._conversation
         if conversation.data is None:
             dataset = embedded_dataset(self._config.data_seed)
@@ -54,7 +54,7 @@ class ChatTask(LiveTask):
         return self._config.conversation
 
     def describe(self) -> dict[str, JsonValue]:
-        """As of `LiveTask`, without the dataset's folder."""
+        """Like `LiveTask.describe`, without the dataset's folder."""
         described = super().describe()
         conversation = described["conversation"]
         assert isinstance(conversation, dict)

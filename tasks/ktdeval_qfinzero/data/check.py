@@ -55,17 +55,17 @@ class _DatasetCheck:
     lasts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def error(self, where: str, message: str) -> None:
-        """Add an error, which makes answers wrong."""
+        """Add an error, which makes answers of the services wrong."""
         self.findings.append(Finding(path=where, message=message))
 
     def warn(self, where: str, message: str) -> None:
-        """Add a warning, on what may be intended."""
+        """Add a warning about something that may be intended."""
         self.findings.append(Finding(path=where, message=message, level="warning"))
 
 
 def check_dataset(folder: Path) -> tuple[Finding, ...]:
-    """Read all of a dataset (hashes, order, prices, moments, and whether its tables fit each other)
-    and return its findings, errors first; of each part and table, at most the first hundred.
+    """Read all of a dataset (hashes, order, prices, moments, and consistency of its tables) and
+    return its findings, errors first; at most the first hundred of each part and table.
     """
     try:
         manifest = load_manifest(folder)

@@ -1,4 +1,4 @@
-"""Contents of a market's file by part: what is hashed, and the hashes."""
+"""Contents of a market's file by part: the hashed rows, and their hashes."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _contract(value: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a cell is a text; numbers of JSON are texts of the class `WrittenNumber`."""
+    """Return whether a cell is a text; numbers of JSON are texts of the class `WrittenNumber`."""
     return isinstance(value, str) and not isinstance(value, WrittenNumber)
 
 
@@ -298,8 +298,8 @@ class RowReader:
         self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
 
     def read(self, name: TableName, spec: TableSource) -> None:
-        """Read the files of a source. Raises ConfigError if there is no such file, or if the user
-        maps an unknown field.
+        """Read the files of a source. Raises ConfigError if no file matches, or if the user maps an
+        unknown field.
         """
         form = self._forms[name]
         for file in files_of(self.base, spec.file):
@@ -319,7 +319,7 @@ class RowReader:
         return [row for row, _ in self._rows[name].values()]
 
     def _take(self, name: TableName, read: Sequence[tuple[Any, str]]) -> None:
-        """Add rows, each with where it is, unless one breaks a rule or repeats another one."""
+        """Add rows, each with its location, unless it breaks a rule or repeats another one."""
         table = TABLES[name]
         faults, _ = table.faults([row for row, _ in read])
         for fault in faults:

@@ -1,5 +1,5 @@
-"""From files of bars to bars by instrument: cells become numbers in DuckDB, by `ingest_bars.sql`;
-malformed ones are named; sorted, each bar once.
+"""From files of bars to bars by instrument: DuckDB turns cells into numbers (`ingest_bars.sql`);
+malformed cells are reported; bars are sorted, each once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval_qfinzero.timestamps import MINUTE, moment_text, parse_moment
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
 REQUIRED = FIELDS[:-1]
-MAX_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; more come as updates
+MAX_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; add more as updates
 
 BoolArray = npt.NDArray[np.bool_]
 #: Tables and views that read cells; `fill_words` completes it
@@ -65,8 +65,8 @@ _E4 = Decimal("0.0001")
 
 
 def price_e4(text: str, *, rounded: bool) -> int | None:
-    """Return one price in ten-thousandths of a dollar; None if the text is malformed: more decimals
-    are, or `rounded`, halves to even.
+    """Return one price in ten-thousandths of a dollar; None if the text is malformed. More than
+    four decimals are malformed or, if `rounded`, rounded half to even.
     """
     match = _PRICE.fullmatch(text)
     if match is None:
@@ -108,8 +108,8 @@ class BarReader:
         self._connection.execute(fill_words(STATEMENTS))
 
     def read(self, spec: BarSource) -> None:
-        """Read the files of a source. Raises ConfigError: no such file or time zone, or too many
-        rows for one ingestion.
+        """Read the files of a source. Raises ConfigError if there is no such file or time zone, or
+        if there are too many rows for one ingestion.
         """
         _check_zone("zone", spec.zone)
         _check_zone("day_zone", spec.day_zone)
@@ -135,8 +135,8 @@ class BarReader:
                     )
 
     def bar_table(self) -> dict[BarKey, Bars]:
-        """All bars that were read, by instrument, each once; bars of one instrument and moment that
-        differ become problems.
+        """Return all bars that were read, by instrument, each once; different bars of one
+        instrument and moment become problems.
         """
         self._report_repeated()
         names = self._connection.execute(
@@ -244,7 +244,7 @@ class BarReader:
                 )
 
     def _report_repeated(self) -> None:
-        """Count bars that repeat another one; those that differ from it become problems."""
+        """Count repeated bars; bars with equal keys and different values become problems."""
         for row in self._connection.execute("FROM repeated_bars").fetchall():
             symbol, start_ns, file, line, first_file, first_line, differs = row
             if not differs:
@@ -258,8 +258,8 @@ class BarReader:
 
 
 def _moments_of_clocks(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
-    """Moments of clocks in a time zone, read as if they were in UTC; a time that an autumn repeats or
-    a spring skips is malformed.
+    """Return the moments of local times in a time zone, which were read as if in UTC. A time that
+    occurs twice in autumn or never in spring is malformed.
     """
     local = pd.to_datetime(values).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     bad: BoolArray = np.asarray(local.isna())
@@ -268,8 +268,8 @@ def _moments_of_clocks(values: IntArray, zone: str) -> tuple[IntArray, BoolArray
 
 
 def _days_of_moments(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
-    """Midnights in UTC of the days that begin at these moments in a time zone, and which moments
-    begin none. In UTC all stay: a rule of bars names those that begin none.
+    """Return the midnights in UTC of the days that begin at these moments in a time zone, and which
+    moments begin a day. In UTC all are kept: a rule of bars reports those that begin no day.
     """
     if zone == "UTC":
         return values, np.zeros(len(values), bool)

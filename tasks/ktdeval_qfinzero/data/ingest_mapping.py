@@ -1,5 +1,5 @@
-"""Files of an ingestion: which there are, how their columns become fields, and what is wrong with
-them as problems.
+"""Files of an ingestion: find them, map their columns to fields, and report their faults as
+problems.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ADVICE = "map it under columns, or name it under ignore"
 def table_of(
     file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource
 ) -> TableFile:
-    """Return a file (path, name in messages) with its spec. Raises ConfigError: the user maps an
+    """Return a file (path, name in messages) with its spec. Raises ConfigError if the user maps an
     unknown field.
     """
     path, name = file
@@ -58,8 +58,8 @@ def table_of(
 
 
 def files_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
-    """Return the files of a pattern, with their names in messages. Raises ConfigError: there is
-    none, or one of another kind.
+    """Return the files of a pattern, with their names in messages. Raises ConfigError if no file
+    matches, or one is of another kind.
     """
     matches = glob(pattern, root_dir=base, recursive=True)  # noqa: PTH207 - Path.glob raises on absolute patterns and on `**.csv`
     if (base / pattern).is_file():  # a name with characters that a pattern would interpret
@@ -80,14 +80,14 @@ def files_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
 
 
 def _name_of(path: Path, base: Path) -> str:
-    """Return what a file is called in messages: its path from the base, where it lies in it."""
+    """Return the name of a file in messages: its path relative to the base if it is inside it."""
     if path.is_relative_to(base):
         return path.relative_to(base).as_posix()
     return str(path)
 
 
 def as_problem(name: str, problems: ProblemList) -> Report:
-    """Return what makes a problem of each fault of a file."""
+    """Return a function that turns each fault of a file into a problem."""
     return partial(_add, name, problems)
 
 
@@ -107,9 +107,7 @@ def quote_cell(text: str) -> str:
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value with its numbers as numbers. Raises ValueError: a number too large for
-    any.
-    """
+    """Return a JSON value with its numbers as numbers. Raises ValueError if a number is too large."""
     if isinstance(value, WrittenNumber):
         is_whole = not set(value) & set(".eE")
         number = int(value) if is_whole else float(value)

@@ -1,4 +1,6 @@
-"""Fields of `ingest.yaml`: which files hold what. No heavy imports here: help texts read these."""
+"""Fields of `ingest.yaml`: the files and their contents. No heavy imports here, since help texts
+read these.
+"""
 
 from __future__ import annotations
 
@@ -100,14 +102,14 @@ class IngestSpec:
 
 
 def load_spec(path: Path) -> IngestSpec:
-    """Read `ingest.yaml`, or the same as JSON. Raises ConfigError: unreadable, or a field is
-    unknown, missing or ill-typed.
+    """Read `ingest.yaml`, or the same as JSON. Raises ConfigError if the file is unreadable, or a
+    field is unknown, missing or ill-typed.
     """
     if path.suffix != ".json":
         return build(IngestSpec, load_yaml(path), str(path))
 
     try:
-        given: Any = loads_untrusted(read_plain(path))  # `build` refuses what is no object
+        given: Any = loads_untrusted(read_plain(path))  # `build` refuses other values than objects
         return build(IngestSpec, given, str(path))
     except OSError as error:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
@@ -116,7 +118,7 @@ def load_spec(path: Path) -> IngestSpec:
 
 
 def whole(spec: IngestSpec, source: BarSource) -> BarSource:
-    """Return a source of bars with what the spec says for all of them."""
+    """Return a source of bars completed with the spec's values for all sources."""
     zone = source.zone or spec.zone
     columns = {**spec.columns, **source.columns}
     if source.symbol is not None:

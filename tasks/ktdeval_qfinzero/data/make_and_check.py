@@ -1,4 +1,4 @@
-"""Datasets of the services as `ktdeval data` makes, checks and describes them."""
+"""Functions by which `ktdeval data` makes, checks and describes datasets of the services."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from ktdeval_qfinzero.timestamps import moment_text
 
 
 def generate_market(params: SyntheticParams, folder: Path) -> Iterator[str]:
-    """Write an invented market, all of it from one seed; yield lines that describe it.
+    """Write an invented market from one seed; yield lines that describe it.
 
-    The folder must be absent, empty, or hold this very dataset. Raises DataError: days are no
-    ranges; StoreError: it can't be written.
+    The folder must be absent, empty, or hold this same dataset. Raises DataError if days form no
+    range, and StoreError if the folder can't be written.
     """
     ranges_of(params)  # before the line that says that work begins
     click.echo("generating the market: some seconds", err=True)
@@ -44,7 +44,7 @@ def generate_market(params: SyntheticParams, folder: Path) -> Iterator[str]:
 
 
 def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
-    """Make a dataset of files, or update one; yield lines that say what was read and written.
+    """Make a dataset of files, or update one; yield lines about the rows read and written.
 
     Every row is checked, and nothing is written if one is wrong: the problems are yielded, each
     with its file and line, before DatasetRefused is raised.
@@ -71,7 +71,7 @@ def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
 
 
 def _update_dataset(params: FilesParams, folder: Path) -> Iterator[str]:
-    """Add files to a dataset. Services that have it open go on with what they opened."""
+    """Add files to a dataset. Services that have it open keep the version they opened."""
     spec = Path(params.ingest)
     done, report = ingest_update(load_spec(spec), spec.parent, folder, replace=params.replace)
     yield from _read_lines(report)
@@ -88,7 +88,7 @@ def _update_dataset(params: FilesParams, folder: Path) -> Iterator[str]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether a folder's manifest says that it is a dataset of the services."""
+    """Return whether a folder's manifest declares a dataset of the services."""
     try:
         manifest = loads_untrusted(read_plain(folder / MANIFEST))
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def facts_of_folder(folder: Path) -> dict[str, Any]:
-    """Return what a dataset holds, by name, from its manifest alone. Raises DataError."""
+    """Return facts about a dataset by name, read only from its manifest. Raises DataError."""
     manifest = load_manifest(folder)
     info = manifest.info
 

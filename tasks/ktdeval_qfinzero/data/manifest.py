@@ -65,7 +65,7 @@ class MarketFile(Value, frozen=True):
 
 
 def market_file(path: Path) -> MarketFile:
-    """Return a file as a manifest names it. Raises OSError: it can't be read."""
+    """Return a file as a manifest names it. Raises OSError if it can't be read."""
     return MarketFile(name=path.name, bytes=path.stat().st_size, sha256=file_sha256(path))
 
 
@@ -101,19 +101,19 @@ def kind_of(key: str) -> str:
 
 
 def _path_name(symbol: str) -> str:
-    """Return a ticker as a key has it: dots become underscores, and hyphens tildes, which no ticker
-    has.
+    """Return a ticker in the form used in keys: dots become underscores, and hyphens become tildes,
+    which no ticker contains.
     """
     return symbol.replace(".", "_").replace("-", "~")
 
 
 def file_name(generation: int) -> str:
-    """Return the name of the file that a generation writes."""
+    """Return the name of a generation's file."""
     return "market.duckdb" if generation == 1 else f"market-{generation:04d}.duckdb"
 
 
 def is_market(name: str) -> bool:
-    """Whether a file has the name of a market's."""
+    """Return whether a name is that of a market's file."""
     match = _FILE.fullmatch(name)
     return match is not None and not match[2]
 
@@ -130,13 +130,13 @@ def strays_of(folder: Path, manifest: DatasetManifest) -> tuple[str, ...]:
 
 
 def is_left_over(name: str, manifest: DatasetManifest) -> bool:
-    """Whether an update that did not end left this stray file, rather than one that did."""
+    """Return whether a stray file was left by an interrupted update rather than a completed one."""
     match = _FILE.fullmatch(name)
     return match is None or bool(match[2]) or int(match[1] or 1) > manifest.generation
 
 
 def file_problem(folder: Path, file: MarketFile) -> str:
-    """Return what is wrong with a dataset's file at a first look; empty where nothing is."""
+    """Return what is wrong with a dataset's file at a first look; empty if nothing is."""
     try:
         status = (folder / file.name).lstat()
     except OSError:
@@ -150,7 +150,9 @@ def file_problem(folder: Path, file: MarketFile) -> str:
 
 
 def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
-    """SHA-256 over a dataset's rows, its market, and the start of its clock; not over its name."""
+    """Return the SHA-256 over a dataset's rows, its market, and the start of its clock. Its name is
+    not covered.
+    """
     market: dict[str, JsonValue] = {"calendar": info.calendar, "currency": info.currency}
     if market == {"calendar": DEFAULT, "currency": "USD"}:
         # Omitted, so that datasets made before a manifest named its market keep their identity.
@@ -170,11 +172,11 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
 
 
 def complete_info(info: DatasetInfo, parts: Iterable[Part]) -> DatasetInfo:
-    """Return the description of parts: days and identity follow from them. Days are those of stocks
-    if there are stocks, else of all bars; without minute bars, their first day is set after their
+    """Return a description completed with the days and identity of the parts. Days are those of
+    stocks, or of all bars without stocks; without minute bars, their first day is set after their
     last.
 
-    Raises DataError if there are no daily bars, or if the clock starts before 1970 or after 2115.
+    Raises DataError if no bars are daily, or if the clock starts before 1970 or after 2115.
     """
     trading_hours(info.calendar)
     if not 0 <= info.default_as_of_ns < 2**62:
@@ -201,7 +203,9 @@ def complete_info(info: DatasetInfo, parts: Iterable[Part]) -> DatasetInfo:
 
 
 def _reach(parts: Iterable[Part], resolution: Resolution) -> tuple[date, date] | None:
-    """Return the first and last day of stocks' bars (of all bars if there are no stocks)."""
+    """Return the first and last day of stocks' bars (of all bars without stocks); None without
+    bars.
+    """
     of_all = [part for part in parts if kind_of(part.key).endswith(f" {resolution}")]
     of_stocks = [part for part in of_all if kind_of(part.key).startswith("stock ")]
     chosen = of_stocks or of_all

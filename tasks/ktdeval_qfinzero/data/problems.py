@@ -36,7 +36,7 @@ class ProblemList:
     count: int = 0
 
     def add(self, line: str) -> None:
-        """Add a problem. Raises DatasetRefused: there are too many to go on."""
+        """Add a problem. Raises DatasetRefused once `MAX_PROBLEMS` are counted."""
         self.count += 1
         if len(self.lines) < SHOWN:
             self.lines.append(line)

@@ -1,11 +1,11 @@
-"""Content of the stores: columns of bars, and rows of everything else; what stores are asked.
+"""Content of the stores: columns of bars, and rows of everything else; queries to stores.
 
-Each row knows from when on it may be seen. Every query takes `as_of_ns` and must give nothing that
-became known later; where a store can, it cuts in the query, so that limits count only what may be
-seen; services read through `ktdeval_qfinzero.point_in_time_view.DatasetView`.
+Each row has the moment from which it may be seen. Every query takes `as_of_ns` and must return
+nothing that became known later. Where a store can, it filters in the query, so that limits count
+only visible rows. Services read through `ktdeval_qfinzero.point_in_time_view.DatasetView`.
 
-Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments
-are nanoseconds in UTC. Stores are immutable while they are read.
+Prices and amounts are integers in ten-thousandths of a dollar (`_e4`), so that sums are exact;
+moments are nanoseconds in UTC. Stores are immutable while they are read.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text in order, as they are compared. A word is a run of letters and
-    digits; everything else only separates. Compatible forms of a letter are one (Unicode NFKC), and
-    case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
+    """Return the words of a text in order, normalised for comparison. A word is a run of letters
+    and digits; everything else only separates. Compatible forms of a letter become one (Unicode
+    NFKC), and case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
     """
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
@@ -97,7 +97,7 @@ BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume",
 
 
 def group_bars(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
-    """Longer bars: first open, highest high, …, sums. `first`: [m] rows with which they begin;
+    """Return longer bars: first open, highest high, …, sums. `first`: [m] first row of each;
     `start_ns`: [m] their starts.
     """
     return Bars(
@@ -130,14 +130,14 @@ def join(pieces: Sequence[Bars]) -> Bars:
 
 
 def immutable(bars: Bars) -> Bars:
-    """Return the bars, whose arrays can't be written from now on."""
+    """Return the bars after making their arrays read-only."""
     for column in bars.columns():
         column.flags.writeable = False
     return bars
 
 
 def within_int64(number: int) -> int:
-    """Return a number, as far as 64-bit integers go."""
+    """Return a number clipped to 64-bit integers."""
     return max(-(2**63 - 1), min(number, 2**63 - 1))
 
 
@@ -150,7 +150,7 @@ def cut(bars: Bars, span: MomentSpan) -> Bars:
 
 @dataclass(frozen=True, slots=True)
 class SymbolRow:
-    """A stock or coin. `listed_ns` is from when on it may be seen; a delisted one keeps its
+    """A stock or coin. `listed_ns`: moment from which it may be seen; a delisted one keeps its
     history.
     """
 
@@ -236,9 +236,9 @@ class SplitRow:
 
 @dataclass(frozen=True, slots=True)
 class DealRow:
-    """End of a stock: from the open of `day` it trades no more. A share becomes `cash_e4` and `new
-    / old` shares of `into` (none where it is empty); without either the terms are not known, and it
-    is worth its last price. Known from `announced_ns`.
+    """End of a stock: it stops trading at the open of `day`. A share becomes `cash_e4` and `new /
+    old` shares of `into` (none if it is empty). If both are absent, the terms are not known and a
+    share is worth its last price. Known from `announced_ns`.
     """
 
     symbol: str
@@ -251,7 +251,7 @@ class DealRow:
 
     @property
     def has_terms(self) -> bool:
-        """Whether it says what a share becomes."""
+        """True if the terms for a share are known."""
         return bool(self.cash_e4 or self.into)
 
 
@@ -283,7 +283,7 @@ class EventRow:
     event_type: EventType  #: one of `CALENDAR_TYPES`
     title: str
     time_ns: int  #: when it is due
-    announced_ns: int  #: from when on it stands in the calendar
+    announced_ns: int  #: when the calendar first shows it
     importance: Importance
     tickers: tuple[str, ...] = ()
     country: str = "US"
@@ -295,8 +295,8 @@ class EventRow:
 
 
 def known_moments(row: EventRow) -> tuple[int, ...]:
-    """Moments at which something about an event became known, ascending; earlier releases with its
-    announcement.
+    """Return the moments at which something about an event became known, ascending; releases before
+    its announcement count at the announcement.
     """
     return tuple(
         sorted(
@@ -338,7 +338,7 @@ class NewsRow:
 
 
 def row_key(row: EventRow | NewsRow) -> tuple[int, str]:
-    """Return what events and articles are sorted by, and pages are continued after."""
+    """Return the key by which events and articles are sorted and pages continue."""
     return (row.time_ns, row.event_id) if isinstance(row, EventRow) else (row.published_ns, row.id)
 
 
@@ -349,7 +349,7 @@ BarKey = tuple[AssetClass, str, Resolution]
 class PriceRows:
     """Prices and what belongs to them, as plain rows in any order."""
 
-    #: (asset class, symbol, resolution) -> bars; it may make them when asked
+    #: (asset class, symbol, resolution) -> bars; may compute them on access
     bar_table: Mapping[BarKey, Bars] = field(default_factory=dict)
     symbol_rows: Sequence[SymbolRow] = ()
     contract_rows: Sequence[ContractRow] = ()

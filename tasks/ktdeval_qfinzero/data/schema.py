@@ -49,7 +49,9 @@ _LONGEST_FACT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """Kind of a column. `to_cell` raises ValueError with what is expected; None: values are cells."""
+    """Kind of a column. `to_cell` raises ValueError with the expected form; None: values are
+    already cells.
+    """
 
     sql: str  #: type in DuckDB
     arrow: pa.DataType
@@ -177,7 +179,7 @@ class MarketTable:
 
     name: str
     columns: Mapping[str, ColumnKind]  #: fields of its rows, in order
-    search: Mapping[str, ColumnKind]  #: columns that are made of the fields
+    search: Mapping[str, ColumnKind]  #: columns computed from the fields
     key: tuple[str, ...]  #: columns that tell rows apart, and by which rows are sorted
     rules: tuple[Rule, ...]
 
@@ -187,7 +189,7 @@ class MarketTable:
         return _ROWS[self.name]  # type: ignore[index]
 
     def key_of(self, row: Any) -> tuple[Any, ...]:
-        """Return what tells a row apart."""
+        """Return the key of a row."""
         return tuple(getattr(row, name) for name in self.key)
 
     @property
@@ -207,7 +209,7 @@ class MarketTable:
 
     def arrow(self, rows: Sequence[Any]) -> pa.Table:
         """Return rows as a table of Arrow. Raises ValueError, TypeError, AttributeError or
-        pa.ArrowException: a value is of another kind.
+        pa.ArrowException if a value is of another kind.
         """
         cells: dict[str, pa.Array] = {}
         for name, kind in self.columns.items():
@@ -234,8 +236,8 @@ class MarketTable:
         return f"SELECT {names} FROM {schema}.{self.name} {clauses or f'ORDER BY {self.order}'}"  # noqa: S608 - constants
 
     def faults(self, rows: Sequence[Any]) -> tuple[list[Fault], pa.Table]:
-        """Return the rows that break a rule, each with the first one that it breaks, and the rows
-        that have a form at all, as a table with their numbers.
+        """Return the rows that break a rule, each with the first such rule, and a table of the
+        well-formed rows with their numbers.
         """
         try:
             table = self.arrow(rows)
@@ -267,7 +269,7 @@ class MarketTable:
         ]
 
     def _form(self, number: int, row: Any) -> Iterator[Fault]:
-        """Yield the first field of a row that has another kind of value than its column."""
+        """Yield the first field of a row whose value is of another kind than its column."""
         for name, kind in self.columns.items():
             try:
                 cell = getattr(row, name)
@@ -337,7 +339,9 @@ def _rules(declared: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
 
 
 def first_broken(rules: Iterable[Rule]) -> str:
-    """Return the expression for the number of the first rule that a row breaks; NULL if none is."""
+    """Return the expression for the number of the first rule that a row breaks; NULL if it breaks
+    no rule.
+    """
     cases: list[str] = []
     for place, rule in enumerate(rules):
         cases.append(f"WHEN NOT coalesce({rule.holds}, false) THEN {place}")
@@ -370,8 +374,8 @@ def create_tables(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
 
 
 def memory() -> duckdb.DuckDBPyConnection:
-    """Return a new database in memory, which can reach no file. One thread: a fork leaves no other
-    behind.
+    """Return a new database in memory that can't reach files. It has one thread, so that a fork
+    leaves no other behind.
     """
     return duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
 

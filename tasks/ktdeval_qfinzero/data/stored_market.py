@@ -1,7 +1,7 @@
 """Read prices, calendar events and articles from a market's file, as of a moment.
 
-What users ask for are parameters of queries, never part of a statement. The file is opened when
-first needed, read only, in a database that can reach no other file.
+Values from users are query parameters, never part of a statement. The file is opened at the first
+use, read only, in a database that can reach no other file.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class StoredMarket:
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor for one call. Raises ServiceError: `unavailable`: the file is gone or
+        """Give a cursor for one call. Raises ServiceError `unavailable` if the file is gone or
         damaged.
         """
         try:
@@ -100,12 +100,12 @@ class StoredMarket:
 
 
 def open_market(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a market's file, read only. Raises duckdb.Error: it can't be opened."""
+    """Open a market's file, read only. Raises duckdb.Error if it can't be opened."""
     connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
     connection.execute("SET enable_progress_bar = false")
     quoted = str(path).replace("'", "''")
     connection.execute(f"ATTACH '{quoted}' AS market (READ_ONLY)")
-    # A file from a stranger may have views in the place of tables, which would read others.
+    # A file from a stranger may have views instead of tables, which could read other files.
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -328,7 +328,9 @@ class StoredPrices:
         return [row for row in self._of("deals", symbol) if row.announced_ns <= as_of_ns]
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
-        """Last published supply of shares to borrow; None if there is none by then."""
+        """Return the last published supply of shares to borrow; None if nothing is published by
+        then.
+        """
         known = [row for row in self._of("borrow", symbol) if row.available_ns <= as_of_ns]
         return known[-1] if known else None
 
@@ -358,8 +360,8 @@ _FILTERS = {
 def _query(
     tags: TagFilters, page: PageBounds, order: tuple[str, str], **parameters: int
 ) -> tuple[str, dict[str, Any]]:
-    """Return the end of a query from its filters on, for rows by a key of two columns cut to a
-    page, and its parameters: those given, too.
+    """Return the end of a query (filters, order by a key of two columns, page limit) and its
+    parameters, including the given ones.
     """
     given: dict[str, Any] = {
         "types": list(tags.types),
@@ -390,16 +392,14 @@ def _query(
 
 @dataclass(frozen=True, slots=True)
 class StoredCalendars:
-    """Calendar events, each with what was released by then."""
+    """Calendar events, each with its releases known by then."""
 
     market: StoredMarket
 
     def events(
         self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
     ) -> Sequence[EventRow]:
-        """Return events due in the span that stood in the calendar by then, by (time_ns,
-        event_id).
-        """
+        """Return events due in the span and announced by then, by (time_ns, event_id)."""
         clauses, parameters = _query(
             tags,
             page,
@@ -415,7 +415,7 @@ class StoredCalendars:
     def updates(
         self, tags: TagFilters, page: PageBounds, as_of_ns: int
     ) -> Sequence[tuple[int, EventRow]]:
-        """Return what became known by then: the moment, and the event as it stood then; by (moment,
+        """Return what became known by then: the moment, and the event as known at it; by (moment,
         event_id), the key of pages.
         """
         table = TABLES["events"]
@@ -436,7 +436,7 @@ class StoredCalendars:
         ]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
-        """Return one event; None where there is none by then."""
+        """Return one event; None if it does not exist or is not announced by then."""
         clauses = "WHERE event_id = ? AND announced_ns <= ?"
         rows = self.market.rows("events", clauses, (event_id, within_int64(as_of_ns)))
         return as_known(rows[0], as_of_ns) if rows else None
@@ -464,7 +464,7 @@ class StoredNews:
         return self.market.rows("news", known + clauses, parameters)
 
     def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
-        """Return one article; None where there is none by then."""
+        """Return one article; None if it does not exist or is not published by then."""
         clauses = "WHERE id = ? AND published_ns <= ?"
         rows = self.market.rows("news", clauses, (news_id, within_int64(as_of_ns)))
         return rows[0] if rows else None

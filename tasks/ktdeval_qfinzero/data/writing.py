@@ -1,8 +1,8 @@
 """Write a market's file in one transaction: a new dataset, or one with rows added.
 
-A row that is added is new, equal to a stored one, or contradicts a stored one with the same key. An
-update writes a new file next to the old one and replaces the manifest last: at every moment the
-folder is either the old dataset or the new one. The old file stays until the next update.
+An added row is new, equal to a stored one, or contradicts a stored one with the same key. An update
+writes a new file next to the old one and replaces the manifest last: at every moment the folder is
+either the old dataset or the new one. The old file stays until the next update.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.timestamps import moment_text
 
 _LAST_NS = 2**62 - 1
-_STORAGE = "v1.5.0"  #: oldest DuckDB that ktdeval needs, which reads files of newer ones then
+_STORAGE = "v1.5.0"  #: oldest DuckDB that ktdeval supports: it must read all files
 _SERIES = pa.schema(
     {
         **dict.fromkeys(("asset_class", "resolution", "owner", "symbol"), pa.string()),
@@ -99,7 +99,7 @@ class AddedRows:
 
     @property
     def changes(self) -> bool:
-        """Whether the stored rows change."""
+        """True if the stored rows change."""
         return bool(self.new or self.grown or self.other)
 
 
@@ -131,9 +131,9 @@ def save_dataset(
     info: DatasetInfo,
 ) -> DatasetInfo:
     """Write a dataset as a folder, whole or not at all, and return its description with days and
-    identity found out. `folder` is absent or empty, or holds this same dataset, which then stays.
-    Raises DatasetRefused: rows that are wrong, all named; DataError: there are no day bars;
-    StoreError: the folder holds something else, or can't be written.
+    identity filled in. `folder` must be absent or empty, or hold this same dataset, which then
+    stays. Raises DatasetRefused, which lists the wrong rows; DataError without daily bars;
+    StoreError if the folder holds something else or can't be written.
     """
     held = _read_held_dataset(folder)
     try:
@@ -160,7 +160,9 @@ def save_dataset(
 
 
 def _read_held_dataset(folder: Path) -> DatasetManifest | None:
-    """Return the dataset that is there already; None where a new one can go."""
+    """Return the manifest of the dataset in a folder; None if the folder is absent or empty. Raises
+    StoreError if it holds something else.
+    """
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return None
@@ -184,8 +186,8 @@ def update_dataset(
     then that of a dataset made from all rows at once.
 
     Raises DatasetRefused for malformed rows and for rows that contradict each other or, without
-    `replace`, stored ones; DataError if there is no dataset or its file is damaged; StoreError if
-    another process writes the dataset, or if it can't be written.
+    `replace`, stored ones; DataError if the folder holds no dataset or its file is damaged;
+    StoreError if another process writes the dataset, or if it can't be written.
     """
     with lock_folder(folder):
         manifest = load_manifest(folder)
@@ -236,7 +238,7 @@ def _remove_strays(folder: Path, manifest: DatasetManifest) -> None:
 
 
 def _remove_unpublished(folder: Path, manifest: DatasetManifest) -> None:
-    """Remove the new file of an update, unless it is the dataset already: if the very last step
+    """Remove the new file of an update unless the manifest already names it: if the very last step
     fails, the manifest may have been replaced.
     """
     with suppress(OSError, DataError):
@@ -247,7 +249,7 @@ def _remove_unpublished(folder: Path, manifest: DatasetManifest) -> None:
 
 @dataclass(slots=True)
 class _WrittenMarket:
-    """What a file was made of."""
+    """A written file with its parts, tallies and replaced rows."""
 
     file: MarketFile
     parts: dict[str, Part]
@@ -283,10 +285,10 @@ def _write_market(
 
 @contextmanager
 def _new_database(path: Path, stored: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection to a new file, with the stored rows as `old`: without a file there are
-    none.
+    """Give a connection to a new file, with the stored rows as `old`, which is empty without a
+    file.
     """
-    # Of one thread the file is smaller, and its order is that of the rows.
+    # With one thread the file is smaller, and keeps the order of the rows.
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         temporary = _literal(f"{path}.tmp")
         connection.execute(f"SET temp_directory = {temporary}")
@@ -537,7 +539,7 @@ def _numbered_batches(
 
 
 def _series_problem(bars: Bars) -> str:
-    """Return the problem of an instrument's series as a whole; empty if there is none."""
+    """Return the problem of an instrument's series as a whole; empty if it has no problem."""
     for name in BAR_COLUMNS:
         dtype = np.dtype(np.float64 if name == "volume" else np.int64)
         column = getattr(bars, name)
@@ -555,7 +557,9 @@ def _series_problem(bars: Bars) -> str:
 
 
 def bar_problems(block: BarBlock) -> list[str]:
-    """Return a line for each rule that bars of a part break, with their number and the first."""
+    """Return a line for each rule that bars of a part break, with their number and the first such
+    bar.
+    """
     lines: list[str] = []
     for rule in broken_rules(block.bars, block.asset_class, block.resolution):
         rows = np.flatnonzero(rule.bad)
@@ -579,7 +583,7 @@ def key_text(table: MarketTable, row: Any) -> str:
 
 
 def gained_releases(before: EventRow, after: EventRow) -> bool:
-    """Whether an event only gained releases: its outcome became known, or was revised."""
+    """Return whether an event only gained releases: its outcome became known, or was revised."""
     count = len(before.releases)
     if after.releases[:count] != before.releases:
         return False

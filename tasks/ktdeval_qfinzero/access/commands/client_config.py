@@ -1,4 +1,4 @@
-"""What connects an agent to the services: a configuration of MCP, or a skill file."""
+"""Configuration that connects an agent to the services: JSON for MCP, or a skill file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`ktdeval paper qfinzero tools`, `items` and `replay`: what the services offer and ask, and what a
-broker did.
+"""`ktdeval paper qfinzero tools`, `items` and `replay`: list the tools and the benchmark's items,
+and verify a broker's log.
 """
 
 from __future__ import annotations

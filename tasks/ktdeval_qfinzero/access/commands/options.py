@@ -18,8 +18,8 @@ from ktdeval_qfinzero.errors import ServiceError
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
-    """Where the data come from. `folder`: a dataset's; None for the embedded one; `seed`: of the
-    embedded one.
+    """Source of the data. `folder`: dataset folder, None for the embedded dataset; `seed`: of the
+    embedded dataset.
     """
 
     folder: Path | None
@@ -45,7 +45,7 @@ class SourceOptions:
 
     @property
     def source(self) -> DatasetSource:
-        """Where the data come from. Raises UsageError: both options are given."""
+        """Source of the data. Raises UsageError if both options are given."""
         if self.folder is not None and self.seed is not None:
             raise UsageError(
                 "--data names a dataset and --seed picks an embedded one; give one of them"
@@ -129,8 +129,8 @@ def open_data(source: DatasetSource) -> Dataset:
 
 
 def start_at(dataset: Dataset, limits: WorkspaceLimits, as_of: str | None) -> WorkspaceLimits:
-    """Limits under which clocks start at a moment; raises UsageError if it is malformed, or outside
-    of the dataset.
+    """Return limits under which clocks start at a moment. Raises UsageError if it is malformed or
+    outside the dataset.
     """
     if as_of is None:
         return limits

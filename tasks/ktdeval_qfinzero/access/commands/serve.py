@@ -1,5 +1,5 @@
-"""`ktdeval paper qfinzero serve`: the services for agents that don't run inside ktdeval; on an address,
-with a token, until Ctrl-C.
+"""`ktdeval paper qfinzero serve`: serve agents that run outside ktdeval, on an address with a
+token, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ServeOptions(ClockOptions, PageOptions):
         return WorkspaceLimits(self.max_workspaces, self.idle_minutes * 60)
 
     def words(self) -> list[str]:
-        """Return the options of a server for one client that has the same market, with absolute
-        paths.
+        """Return the options that start a server for one client with the same market. Paths are
+        absolute.
         """
         source = self.source
         words = []

@@ -42,8 +42,8 @@ _LOOKS_S = 0.05  #: between two looks at whether chats have ended
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; port 0 is any that is free.
-    Raises UsageError if the port is in use, or this machine does not have the host's address.
+    """Return a socket bound to an address; port 0 is any free port. Raises UsageError if the port
+    is in use or the host's address does not belong to this machine.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(
@@ -67,12 +67,12 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(bound: socket.socket) -> bool:
-    """Whether only this machine can reach a socket."""
+    """Return whether only this machine can reach a socket."""
     return ipaddress.ip_address(str(bound.getsockname()[0]).partition("%")[0]).is_loopback
 
 
 def address_of(bound: socket.socket) -> str:
-    """Where a socket is, as a URL."""
+    """Return the address of a socket as a URL."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -83,10 +83,10 @@ def choose_security(
     environment: Mapping[str, str],
     show_token: Callable[[str], None] | None,
 ) -> AccessRules:
-    """Decide who may call: on loopback anybody, else any holder of the token. `token_variable`:
-    name of the environment variable that holds the token; `show_token`: shows a new token to the
-    one who started the server; None where nobody looks. Raises UsageError if a token is needed and
-    missing or malformed.
+    """Decide who may call: on loopback anybody, otherwise any holder of the token.
+    `token_variable`: name of the environment variable that holds the token; `show_token`: shows a
+    new token to the user who started the server, None without a terminal. Raises UsageError if a
+    token is needed and missing or malformed.
     """
     if token_variable is not None:
         token = environment.get(token_variable, "")
@@ -113,8 +113,8 @@ def choose_security(
 
 
 class _ChatServer(uvicorn.Server):
-    """Server that ends its chats before it ends, and logs no errors for streams that are cut off
-    after it has got a signal to end.
+    """Server that ends its chats before it ends. After a signal to end, it logs no errors for
+    streams that are cut off.
     """
 
     def __init__(self, config: uvicorn.Config, chats: ChatRuns) -> None:
@@ -122,14 +122,14 @@ class _ChatServer(uvicorn.Server):
         self._chats = chats
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal. After a second one, nothing is waited for."""
+        """Handle a signal. After a second one the server ends without waiting."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End chats, then connections. Replies under way are waited for and recorded, since they
-        are paid for; pages are answered meanwhile.
+        """End chats, then connections. Waits for replies under way and records them, since they are
+        paid for; pages are answered meanwhile.
         """
         self._chats.stop_all()
         waits_for = self._chats.under_way

@@ -70,8 +70,8 @@ _MAX_CHARS: Final = {
 
 
 def is_public(scope: Scope) -> bool:
-    """Whether a request is for the page, or for a style or script of it, which hold no data. A
-    browser can send no token with these; scripts send it with what they ask.
+    """Return whether a request is for the page, or for a style or script of it, which hold no data.
+    A browser can't send a token with these; the scripts send it with their own requests.
     """
     if scope["method"] not in ("GET", "HEAD"):
         return False
@@ -81,14 +81,14 @@ def is_public(scope: Scope) -> bool:
 
 
 def _wants_html(headers: Headers) -> bool:
-    """Whether a browser asks for a page: it names HTML among what it accepts."""
+    """Return whether a browser asks for a page: it names HTML among the types it accepts."""
     return "text/html" in headers.get("accept", "")
 
 
 def page_routes(
     workspaces: Workspaces, settings: PageSettings, playground: Playground
 ) -> list[Route]:
-    """Return the routes of the page and of what it asks for. `workspaces`: those of the server."""
+    """Return the routes of the page and of the data it requests. `workspaces`: those of the server."""
     health = Health(workspaces, settings)
     info = workspaces.dataset.info
 
@@ -127,7 +127,9 @@ def page_routes(
 
 
 def _page_or(function: Callable[[], Any]) -> Endpoint:
-    """Return what gives the page to a browser, and a function's value to any other client."""
+    """Return an endpoint that gives the page to a browser, and a function's value to any other
+    client.
+    """
     give_value = _endpoint(function)
 
     async def endpoint(request: Request) -> Response:
@@ -155,8 +157,9 @@ def _asset_text(name: str) -> str:
 
 
 def _endpoint(function: Callable[..., Any], *texts: str) -> Endpoint:
-    """Return what calls a function on a thread, with the parameters of the path and texts of the
-    body, and answers with its value. An error of files or records is a conflict.
+    """Return an endpoint that calls a function on a thread, with the path's parameters and texts of
+    the body, and answers with its value. Any error of ktdeval that is not a ServiceError becomes a
+    conflict.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -176,8 +179,8 @@ def _endpoint(function: Callable[..., Any], *texts: str) -> Endpoint:
 
 
 async def read_texts(request: Request, *names: str) -> dict[str, str]:
-    """Return texts of the JSON object of a POST, empty where it has none. Raises ServiceError: it is
-    no object of these texts, or one is too long.
+    """Return texts of the JSON object of a POST, empty if absent. Raises ServiceError if the object
+    has another field or a value that is not a text, or if a text is too long.
     """
     given = await json_body(request)
     for name, value in given.items():

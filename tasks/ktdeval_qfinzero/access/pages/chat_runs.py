@@ -1,4 +1,4 @@
-"""Runs of chats on threads of this process, and what is seen of them so far."""
+"""Runs of chats on threads of this process, and their model calls so far."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ktdeval_qfinzero.errors import ServiceError, conflict
 
 @dataclass
 class RunUnderWay:
-    """Run of a chat; it watches its model's calls. Its thread alone writes here, and lists only
-    grow, so that others may read.
+    """Run of a chat, which observes its model calls. Only its thread writes here, and lists only
+    grow, so other threads may read.
     """
 
     stop: StopSignal = field(default_factory=StopSignal)
@@ -32,13 +32,13 @@ class RunUnderWay:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, with its files closed."""
+        """True once it has ended and its files are closed."""
         return self.thread is None or not self.thread.is_alive()
 
     def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
-        """Keep what a request adds to the one before."""
+        """Keep the messages that a request adds to the one before."""
         new = request.messages[self._seen :] if self._seen else ()
-        self._seen = len(request.messages) + 1  # the reply stands among the next one's messages
+        self._seen = len(request.messages) + 1  # the next request's messages include the reply
         self.exchanges.append({"sent": [message.to_json() for message in new]})
 
     def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:  # noqa: ARG002 - one at a time
@@ -56,7 +56,7 @@ class RunUnderWay:
         self.coming = ""
 
     def run(self, config: RunConfig) -> None:
-        """Run to the end, and keep why it did not finish."""
+        """Run to the end; if the run fails, keep the reason."""
         self.message = "the run failed, which is a defect; the server's log says more"
         try:
             result = evaluate_watched(config, load_plugins(), self.stop, self)
@@ -79,12 +79,13 @@ class ChatRuns:
         self._is_closed = False
 
     def latest(self, chat_id: str) -> RunUnderWay:
-        """Return the last run of a chat in this process; one that never began without any."""
+        """Return the last run of a chat in this process; if there was none, a run that never began."""
         return self._runs.get(chat_id, RunUnderWay())
 
     def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> None:
-        """Begin a run on a thread. `prepare`: gives its options, while no other run of the chat can
-        begin. Raises ServiceError: the chat runs already, or too many do; and what `prepare` raises.
+        """Begin a run on a thread. `prepare` gives its options, while no other run of the chat can
+        begin. Raises ServiceError if the chat is running already or too many chats are; passes on
+        errors of `prepare`.
         """
         with self._lock:
             if self._is_closed:
@@ -104,8 +105,8 @@ class ChatRuns:
             run.thread.start()
 
     def stop_all(self) -> None:
-        """Begin no further run, and ask all to end between two calls; what they have recorded is
-        resumed later.
+        """Begin no further run, and ask all runs to end between two calls; a later resume uses
+        their recorded calls.
         """
         with self._lock:
             self._is_closed = True

@@ -1,5 +1,5 @@
-"""A chat's turn as an item of one's own: a row of a tasks file in the public format, and the task
-file that asks the rows.
+"""A chat's turn as an item of the user's own: a row of a tasks file in the public format, and the
+task file that asks the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUITES: Final[tuple[Suite, ...]] = ("calling", "planning")
 
 
 def gold_task(item_id: str, suite: Suite, instruction: str, calls: Sequence[GoldCall]) -> GoldTask:
-    """Return an item. Without any call it is one to refuse."""
+    """Return an item. Without calls, the expected answer is a refusal."""
     expected = tuple(calls) or (GoldCall(REFUSE),)
     if suite == "planning":
         expected = tuple(
@@ -48,8 +48,8 @@ def gold_task(item_id: str, suite: Suite, instruction: str, calls: Sequence[Gold
 
 
 def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[GoldCall]:
-    """Make recorded calls again and return those that were carried out, as they are expected.
-    Arguments that are moments or days are compared as times, to the second.
+    """Make recorded calls again and return the successful ones as expected calls. Arguments that
+    are moments or days are compared as times, to the second.
     """
     answers = make_calls(workspace, calls)
     expected = []
@@ -69,8 +69,8 @@ def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[Gold
 
 def add_sample(folder: Path, task: GoldTask) -> Path:
     """Append an item to the tasks file of its suite in a folder, and write the task file that asks
-    all of them; return the latter. Raises ServiceError: the id is malformed or there already, or the
-    file is full.
+    all of them; return the latter. Raises ServiceError if the id is malformed or exists already, or
+    if the file is full.
     """
     if not _ID.fullmatch(task.id):
         raise invalid("item_id", "expected 1 to 64 letters, digits, `_`, `.` and `-`")

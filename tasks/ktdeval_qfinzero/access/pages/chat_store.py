@@ -70,7 +70,7 @@ class RecordedTurn(Value, frozen=True):
 
     @property
     def answer(self) -> ChatAnswer | None:
-        """Recorded answer; None where the model gave none."""
+        """Recorded answer; None if the model gave none."""
         record = self.record
         if record is None or record.answer is None:
             return None
@@ -94,8 +94,8 @@ class ChatStore:
         return [path.name for path in sorted(chats, key=_read_made_time, reverse=True)]
 
     def create(self, head: ChatHead) -> None:
-        """Write a new chat. Raises ServiceError `unavailable`: there are too many; StoreError: the
-        folder can't be written.
+        """Write a new chat. Raises ServiceError `unavailable` if there are too many, and StoreError
+        if the folder can't be written.
         """
         if len(self.ids()) >= self._most:
             raise ServiceError(
@@ -122,7 +122,9 @@ class ChatStore:
         return self.path_of(chat_id) / _RUN
 
     def head(self, chat_id: str) -> ChatHead:
-        """Return a chat. Raises ServiceError: there is none; StoreError: its file is malformed."""
+        """Return the head of a chat. Raises ServiceError if the chat does not exist, and StoreError
+        if its file is malformed.
+        """
         path = self.path_of(chat_id) / _CHAT
         return decode_json(read_plain(path, _MAX_FILE_BYTES), ChatHead, str(path), StoreError)
 
@@ -144,7 +146,9 @@ class ChatStore:
         return turns
 
     def instructions(self, chat_id: str) -> list[str]:
-        """Return what the user wrote, turn by turn. Raises StoreError: a file is no turn's."""
+        """Return the user's texts, turn by turn. Raises StoreError if a file is not the task file
+        of a turn.
+        """
         texts = []
         for number, path in enumerate(self._turn_files(chat_id), 1):
             content = load_yaml(path)
@@ -157,8 +161,8 @@ class ChatStore:
         return texts
 
     def add_turn(self, chat_id: str, instruction: str) -> int:
-        """Write a further turn, durably, and return its number. Raises ServiceError: the turn
-        before is not finished, or there are too many.
+        """Write a further turn, durably, and return its number. Raises ServiceError if the turn
+        before is not finished, or if there are too many.
         """
         head = self.head(chat_id)
         before = self.turns(chat_id)
@@ -190,8 +194,8 @@ class ChatStore:
         return number
 
     def keep_options(self, chat_id: str) -> RunConfig:
-        """Write the options of a chat's run with all of its turns, and return them. A kill after a
-        turn is written may have left them without it.
+        """Write the options of a chat's run with all of its turns, and return them. If the process
+        was killed after a turn was written, the stored options may lack that turn.
         """
         config = self._config_of(chat_id)
         write_atomic(self.path_of(chat_id) / _OPTIONS, _options_text(config))
@@ -243,7 +247,7 @@ def _with_record(turn: RecordedTurn, run: RunFolder) -> RecordedTurn:
 
 
 def _as_past(turn: RecordedTurn) -> ChatTurn:
-    """Return a recorded turn as the next ones are told of it."""
+    """Return a recorded turn in the form in which later turns show it."""
     answer = turn.answer
     if answer is None:
         return ChatTurn(instruction=turn.instruction, answer="")

@@ -1,4 +1,4 @@
-"""Health of data and services: what the services answer, and which days of which symbols have bars."""
+"""Health of data and services: answers of the services, and days of each symbol with bars."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class Health:
         self._folders = list(dict.fromkeys((folder, *settings.watched)))
 
     def report(self) -> list[DataHealth]:
-        """Look at all datasets, the served one first; nothing is raised for what is wrong in them."""
+        """Examine all datasets, the served one first; problems are reported, not raised."""
         as_of_ns = self._workspaces.limits.as_of_ns
         served = data_health(self._folders[0], self._workspaces.dataset, as_of_ns)
         return [served, *map(_watched_health, self._folders[1:])]
 
     def check(self, folder: str) -> list[str]:
-        """Read a whole dataset, by its place in the report, and return what is wrong with it, errors
+        """Read a whole dataset, given its place in the report, and return its problems, errors
         first. Raises ServiceError.
         """
         if not folder.isdecimal() or int(folder) >= len(self._folders):
@@ -117,8 +117,8 @@ def _watched_health(folder: Path) -> DataHealth:
 
 
 def data_health(folder: Path, dataset: Dataset, as_of_ns: int | None) -> DataHealth:
-    """Call the services on a dataset and count its days, as of a moment; None: its end. Whatever
-    can't be read is named, and nothing is raised for it.
+    """Call the services on a dataset and count its days, as of a moment (None: its end). Parts that
+    can't be read are listed; nothing is raised for them.
     """
     info = dataset.info
     if as_of_ns is None:
@@ -170,8 +170,8 @@ def _coverage(view: DatasetView, calendar: str) -> tuple[DayCoverage, ...]:
 
 
 def coverage_of(name: str, calendar: str, days_by_symbol: Mapping[str, DayArray]) -> DayCoverage:
-    """Return the coverage of instruments, each with at least one day. Raises DataError: there is no
-    such calendar.
+    """Return the coverage of instruments, each with at least one day. Raises DataError if the
+    calendar is unknown.
     """
     every = trading_hours(calendar).days
     with_data = np.unique(np.concatenate(list(days_by_symbol.values())))

@@ -1,4 +1,4 @@
-"""Models that a chat may be held with, and the check of a chosen one."""
+"""Models that a chat may use, and the check of a chosen one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _KEY_FIELD: Final = "api_key_env"
 
 def offered_models(plugins: Plugins, own: Sequence[str]) -> dict[str, str]:
     """Return the summary of each model that can be chosen: the server's own models with their
-    parameters, then all that take no file of the server; a provider of models ends in a slash.
+    parameters, then all models that read no file of the server. The name of a provider ends in a
+    slash.
     """
     offered = dict.fromkeys(own, "offered by this server")
     for name, spec in plugins.specs("models").items():
@@ -31,8 +32,8 @@ def offered_models(plugins: Plugins, own: Sequence[str]) -> dict[str, str]:
 
 
 def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
-    """Return a chosen model. A browser names a model and no parameter: no address that a key could
-    be sent to, and no file. Raises ServiceError.
+    """Return a chosen model. A browser may name a model but no parameters, so it can set neither an
+    address, to which a key could be sent, nor a file. Raises ServiceError.
     """
     if text in own:
         return text
@@ -61,7 +62,7 @@ def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
 
 
 def _is_remote(params: type | None) -> bool:
-    """Whether a model's parameters are those of one behind a network, with a key of its own."""
+    """Return whether a model's parameters include an API key, as those of remote models do."""
     if params is None or not is_dataclass(params):
         return False
     return any(field.name == _KEY_FIELD for field in fields(params))

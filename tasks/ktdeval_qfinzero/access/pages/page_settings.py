@@ -1,4 +1,4 @@
-"""What the pages of a server may show and do."""
+"""Settings of a server's pages."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class Playground:
-    """Chats of a server; what it returns is JSON. `workspaces`: those of the server, for their
-    dataset and its limits.
+    """Chats of a server; methods return JSON. `workspaces`: those of the server, for their dataset
+    and its limits.
     """
 
     def __init__(self, workspaces: Workspaces, settings: PageSettings) -> None:
@@ -46,11 +46,11 @@ class Playground:
 
     @cached_property
     def plugins(self) -> Plugins:
-        """Plugins by which a chosen model is checked; each run loads its own."""
+        """Plugins used to check a chosen model; each run loads its own."""
         return load_plugins()
 
     def choices(self) -> dict[str, Any]:
-        """Return models and days that can be chosen."""
+        """Return the models and days to choose from."""
         info = self._workspaces.dataset.info
         limits = self._workspaces.limits
         last = str(info.last_day) if limits.as_of_ns is None else moment_text(limits.as_of_ns)
@@ -63,7 +63,7 @@ class Playground:
         }
 
     def chats(self) -> list[dict[str, str]]:
-        """Return all chats, newest first; one that can't be read says why."""
+        """Return all chats, newest first; an unreadable one has its error instead."""
         listed = []
         for chat_id in self.store.ids():
             try:
@@ -76,13 +76,11 @@ class Playground:
         return listed
 
     def show(self, chat: str) -> dict[str, Any]:
-        """Return a chat with its turns, and commands on its run. Raises ServiceError: there is none;
-        StoreError: it can't be read.
+        """Return a chat with its turns, and commands on its run. Raises ServiceError if it does not
+        exist, and StoreError if it can't be read.
         """
         latest = self.runs.latest(chat)
-        is_running = (
-            not latest.is_over
-        )  # before the look: what is recorded at the end is not missed
+        is_running = not latest.is_over  # read first, so that the last records are not missed
         head = self.store.head(chat)
         turns = self.store.turns(chat)
         run = self.store.run_of(chat).resolve()
@@ -137,7 +135,7 @@ class Playground:
         return {"asked": True}
 
     def resume(self, chat: str) -> dict[str, bool]:
-        """Go on with a turn that is not finished. Raises ServiceError: there is none."""
+        """Resume a turn that is not finished. Raises ServiceError if every turn is finished."""
         turns = self.store.turns(chat)
         if not turns or turns[-1].record is not None:
             raise conflict("every turn of this chat is finished")
@@ -146,7 +144,7 @@ class Playground:
         return {"resumed": True}
 
     def stop(self, chat: str) -> dict[str, bool]:
-        """Ask a running chat to end between two calls. Raises ServiceError: it does not run."""
+        """Ask a running chat to end between two calls. Raises ServiceError if it is not running."""
         latest = self.runs.latest(chat)
         if latest.is_over:
             raise conflict("no model is answering in this chat")
@@ -155,7 +153,7 @@ class Playground:
         return {"stopping": True}
 
     def delete(self, chat: str) -> dict[str, bool]:
-        """Remove a chat. Raises ServiceError: it runs, or there is none."""
+        """Remove a chat. Raises ServiceError if it is running or does not exist."""
         if not self.runs.latest(chat).is_over:
             raise conflict("the model is answering in this chat; stop it first")
 
@@ -165,8 +163,8 @@ class Playground:
     def keep_sample(
         self, chat: str, turn: str, suite: str, item_id: str, instruction: str
     ) -> dict[str, Any]:
-        """Keep an item of a turn. Raises ServiceError: there is no such finished turn, or a text is
-        malformed.
+        """Keep a turn as an item. Raises ServiceError if there is no such finished turn, or a text
+        is malformed.
         """
         if suite not in SUITES:
             raise invalid("suite", f"expected {' or '.join(SUITES)}")
@@ -180,8 +178,8 @@ class Playground:
         return {"file": str(path), "command": command, "row": task_to_row(task)}
 
     def _expected_calls(self, chat: str, turn: str) -> Sequence[Any]:
-        """Return the calls of a turn that were carried out, made again as the turns before left the
-        workspace. Raises ServiceError.
+        """Return the successful calls of a turn, made again in the workspace that the earlier turns
+        left. Raises ServiceError.
         """
         turns = self.store.turns(chat)
         number = int(turn) if turn.isdecimal() else 0
@@ -239,7 +237,7 @@ def _shown_turn(turn: RecordedTurn, run: Path) -> dict[str, Any]:
 
 
 def _card_scores(path: Path) -> dict[str, JsonValue]:
-    """Return the figures of a card; none where it is not written yet."""
+    """Return the figures of a card; empty if the card is not written yet."""
     try:
         scores = load_card(path, "scoring").plain["scores"] if path.is_file() else {}
     except CardError:
@@ -249,9 +247,9 @@ def _card_scores(path: Path) -> dict[str, JsonValue]:
 
 def coming_text(text: str) -> str:
     """Return a reply so far without secrets. A run of visible ASCII at its end is held back, as it
-    may be the beginning of one: secrets are found whole only.
+    may be the beginning of a secret: only whole secrets are found.
     """
-    # halves of a character that two pieces hold become one
+    # two pieces may each hold half of a character: join the halves
     joined = (
         text.rstrip(_VISIBLE).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     )
@@ -259,7 +257,7 @@ def coming_text(text: str) -> str:
 
 
 def _shown_json(value: JsonValue) -> JsonValue:
-    """Return JSON whose texts hold no secret of the environment and are cut where they are long."""
+    """Return JSON without secrets of the environment, with long texts cut."""
     if isinstance(value, str):
         return _redact_text(value)
     if isinstance(value, Mapping):

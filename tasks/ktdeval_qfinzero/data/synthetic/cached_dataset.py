@@ -21,13 +21,13 @@ _ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
 
 
 def cache_root() -> Path:
-    """Where generated markets are kept: in `$KTDEVAL_CACHE_DIR`, or in the user's cache folder."""
+    """Return the folder of generated markets: `$KTDEVAL_CACHE_DIR`, or the user's cache folder."""
     return cache_folder() / "qfinzero"
 
 
 def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
-    """Open the market of a seed; `say` receives what takes time. Raises StoreError: the cache can't
-    be written; DataError: bad.
+    """Open the market of a seed; `say` receives messages about slow steps. Raises StoreError if the
+    cache can't be written, and DataError if the dataset is invalid.
     """
     return open_generated(cache, SyntheticParams(seed=seed), say)
 
@@ -35,8 +35,8 @@ def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None 
 def open_generated(
     cache: Path, params: SyntheticParams, say: Callable[[str], None] | None = None
 ) -> Dataset:
-    """Like `open_embedded`, for any parameters. Of processes that open a new one at once, one
-    generates and the others wait.
+    """Like `open_embedded`, for any parameters. If several processes open a new market at once, one
+    generates it and the others wait.
     """
     folder = generated_folder(cache, params)
     if not (folder / MANIFEST).is_file():
@@ -49,7 +49,7 @@ def open_generated(
 
 
 def generated_folder(cache: Path, params: SyntheticParams) -> Path:
-    """Where a market is kept: by parameters, and by the versions of the generator and of the
+    """Return the folder of a market, by parameters and by the versions of the generator and of the
     format.
     """
     return cache / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"

@@ -1,6 +1,6 @@
-"""Invented companies and coins (`stocks.csv`, `coins.csv`; no name, ticker or business is meant to
-be anybody's), and the life of a company's shares: listing, splits, dividends, a halt, a bid and the
-delisting after it.
+"""Invented companies and coins (`stocks.csv`, `coins.csv`; names, tickers and businesses are not
+meant to be real), and the life of a company's shares: listing, splits, dividends, a halt, a bid and
+the delisting after it.
 """
 
 from __future__ import annotations
@@ -123,8 +123,9 @@ class CompanyLife:
         return np.where(rows >= self.bid_row, _CALM, exposure)
 
     def quiet(self, row: int) -> bool:
-        """Whether a day must have no other news: in the first month after the listing, around a
-        halt or a split, and from a bid on.
+        """Return whether a day must have no other news: in the first month after the listing,
+        around a halt or a split, from two sessions before a bid on, and after the last day of
+        trading.
         """
         is_young = self.first_row > 0 and row < self.first_row + 20
         has_bid = self.bid_row is not None and row >= self.bid_row - 2

@@ -1,6 +1,4 @@
-"""Quarterly reports: when they are due, what is expected, what comes out, and how the price takes
-it.
-"""
+"""Quarterly reports: due dates, estimates, outcomes, and the reaction of the price."""
 
 from __future__ import annotations
 
@@ -41,13 +39,13 @@ class QuarterlyReport:
     announced_ns: int  #: when the date became known
     first_estimate: float
     estimate: float
-    estimate_changed_ns: int | None  #: when they changed their mind; None where they did not
+    estimate_changed_ns: int | None  #: when the estimate changed; None if it did not
     eps: float
     eps_year_ago: float
     revenue_estimate: float
     revenue: float
     revenue_year_ago: float
-    guidance: str  #: what became of the company's outlook, one of `GUIDANCE`
+    guidance: str  #: change of the company's outlook, one of `GUIDANCE`
     #: the moment it was due at first, where the date was moved; then `announced_ns` is the move's
     #: moment
     first_time_ns: int | None = None
@@ -120,8 +118,8 @@ def draw_reports(
 
 
 def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list[EventRow]:
-    """Calendar entries of reports; a moved date has its own, and the first date's says from the
-    move on where it went.
+    """Calendar entries of reports. A moved date has its own entry; from the move on, that of the
+    first date refers to it.
     """
     rows = []
     for report in reports:

@@ -1,5 +1,5 @@
-"""From chance to bars: log returns by minute, the price's path, the trades of each minute, bars of
-minutes and of days.
+"""From random draws to bars: log returns by minute, the price's path, the trades of each minute,
+bars of minutes and of days.
 
 A shock moves the price between two minutes, so the bar that starts at the moment of a piece of news
 opens at the new price: nobody who reads the news at that moment can trade at the old one.
@@ -120,7 +120,9 @@ def volatility_path(rng: np.random.Generator, days: int, spread: float) -> Float
 
 
 def with_shocks(moves: RiskMoves, shocks: Sequence[PriceShock]) -> RiskMoves:
-    """Return the moves with jumps, and wilder half hours after those that say so."""
+    """Return the moves with jumps added, and with higher volatility in the half hour after jumps
+    with a `burst`.
+    """
     jumps = moves.jumps.copy()
     steps = moves.steps.copy()
     for shock in shocks:
@@ -155,9 +157,9 @@ def combine(
 def make_tape(
     seed: int, words: tuple[str, ...], grid: MinuteGrid, moves: RiskMoves, traded: TradingTerms
 ) -> MarketTape:
-    """Bars of the path that the moves draw. A minute's high and low are those of a Brownian bridge
-    between its open and close. Where a minute has few trades there is no room for extremes, and
-    where it has none there is no bar.
+    """Return the bars of the path that the moves form. A minute's high and low are those of a
+    Brownian bridge between its open and close. A minute with one or two trades has no further
+    extremes, and a minute without trades has no bar.
     """
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))
@@ -224,8 +226,8 @@ def _trade_rate(
 
 
 def _path(moves: RiskMoves, traded: TradingTerms) -> tuple[FloatArray, FloatArray]:
-    """[D, W] logarithms of each minute's open and close; what happens while it does not trade shows
-    when it does again.
+    """[D, W] logarithms of each minute's open and close; moves while it does not trade show when it
+    trades again.
     """
     close = np.cumsum((moves.jumps + moves.steps).ravel()).reshape(moves.steps.shape)
     close += np.log(traded.price) + traded.log_factor[:, None]

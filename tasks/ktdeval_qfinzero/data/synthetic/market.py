@@ -1,8 +1,8 @@
-"""Embedded market put together: prices, options, rates, lending, calendars and news, all from one
+"""Embedded market as a whole: prices, options, rates, lending, calendars and news, all from one
 seed.
 
-Every part has streams of chance of its own, named by what it is. So a market with one more stock
-has the same bars of all others, and the order in which parts are made does not matter.
+Every part has its own named random streams. So a market with one more stock has the same bars of
+all others, and the order in which parts are made does not matter.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class _Draft:
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """Return the market of some parameters; equal ones give equal rows. Raises DataError: days
-    that make no market.
+    """Return the market of some parameters; equal parameters give equal rows. Raises DataError if
+    the days make no market.
     """
     seed = params.seed
     ranges = ranges_of(params)

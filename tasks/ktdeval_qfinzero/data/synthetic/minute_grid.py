@@ -63,7 +63,9 @@ class MinuteGrid:
 
 
 def session_grid(first: date, last: date) -> MinuteGrid:
-    """Return the exchange's sessions in [first, last]. Raises DataError: fewer than two."""
+    """Return the exchange's sessions in [first, last]. Raises DataError if there are fewer than
+    two.
+    """
     hours = trading_hours()
     rows = np.flatnonzero(
         (hours.days >= np.datetime64(first)) & (hours.days <= np.datetime64(last))
@@ -86,7 +88,7 @@ def calendar_grid(first: date, last: date) -> MinuteGrid:
 
 
 def shift_sessions(day: date, count: int = 0) -> date:
-    """Return the session `count` after (before, where negative) the first one on or after `day`."""
+    """Return the session `count` after (before if negative) the first one on or after `day`."""
     hours = trading_hours()
     return hours.day(int(np.searchsorted(hours.days, np.datetime64(day))) + count)
 
@@ -108,7 +110,7 @@ def new_york(day: date, hour: int, minute: int = 0) -> int:
 
 
 def stream(seed: int, *words: str) -> np.random.Generator:
-    """Return a stream of chance of its own for each part, so that no part changes another."""
+    """Return a random stream for one part, so that parts do not affect each other."""
     return np.random.default_rng(derive_seed(seed, "qfinzero", *words))
 
 

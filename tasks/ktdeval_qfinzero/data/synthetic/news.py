@@ -60,8 +60,8 @@ class NewsFacts:
         for kind, form in wordings().company_news.items():
             reason_of[kind] = form.reason
 
-        # Each assignment replaces the one before: a bid counts more than a report, a report more
-        # than news, news more than what an analyst says.
+        # Each assignment replaces the one before: a bid outranks a report, a report
+        # outranks news, news outranks an analyst's action.
         reasons: dict[tuple[str, int], str] = {}
         for course in self.courses:
             ticker = course.life.stock.ticker
@@ -84,7 +84,7 @@ class NewsFacts:
 class _StockMove:
     stock: Stock
     change: float  #: percent
-    reason: str  #: empty where none is public
+    reason: str  #: empty if no reason is public
 
 
 def make_news(seed: int, facts: NewsFacts) -> tuple[NewsRow, ...]:

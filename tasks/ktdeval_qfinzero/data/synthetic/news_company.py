@@ -22,8 +22,8 @@ _AMOUNTS: dict[Size, float] = {"mega": 2.2e9, "large": 4.5e8, "mid": 9.0e7, "thi
 def company_news_article(
     room: Newsroom, stock: Stock, item: CompanyNews, quotes: StockCloses
 ) -> NewsRow | None:
-    """Return the article about a piece of news, or about an analyst's action; None where there is
-    no price yet.
+    """Return the article about a piece of news or an analyst's action; None if the stock has no
+    price yet.
     """
     last = float(quotes.before[stock.ticker][item.row])
     if not np.isfinite(last):
@@ -56,8 +56,8 @@ def company_news_article(
 
 
 def _amount(rng: np.random.Generator, stock: Stock, item: CompanyNews) -> float:
-    """Draw the dollars of a piece of news, rounded as companies write them: to millions, purchases
-    of insiders to ten thousands.
+    """Draw the dollars of a piece of news, rounded as companies write them: to millions, or to ten
+    thousands for purchases of insiders.
     """
     usual = _AMOUNTS[stock.size]
     if item.kind == "insider_buying":
@@ -66,7 +66,7 @@ def _amount(rng: np.random.Generator, stock: Stock, item: CompanyNews) -> float:
 
 
 def _round_target(price: float) -> float:
-    """Round as analysts do: to a dollar, below twenty dollars to half a one."""
+    """Round as analysts do: to a dollar, or to half a dollar below twenty."""
     return round(price) if price >= 20 else round(price * 2) / 2
 
 
@@ -111,8 +111,8 @@ def life_articles(room: Newsroom, life: CompanyLife, quotes: StockCloses) -> Ite
 def report_articles(
     room: Newsroom, stock: Stock, report: QuarterlyReport, quotes: StockCloses
 ) -> Iterator[NewsRow]:
-    """Yield all articles about a quarterly report: a moved date, a preview, the results, the
-    price's answer, a correction.
+    """Yield all articles about a quarterly report: a moved date, a preview, the results, the price
+    reaction, a correction.
     """
     grid = quotes.grid
     rng = room.stream("report articles", report.ticker, report.period)

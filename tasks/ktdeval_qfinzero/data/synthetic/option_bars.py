@@ -1,5 +1,5 @@
-"""Trades of options and their bars: how much each contract trades on a day, at which prices. What
-nobody trades has no bar.
+"""Trades of options and their bars: volume and prices of each contract on a day. Contracts without
+trades have no bar.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class OptionTrades:
 def minute_bars(
     rng: np.random.Generator, grid: MinuteGrid, stock: Bars, part: OptionTrades
 ) -> tuple[Bars, Bars, IntArray]:
-    """Bars of trades at times when the underlying trades, each at what the option is worth then, to
-    the cent: of minutes, of the contracts' days, and the contract of each bar of a minute.
+    """Draw trades at times when the underlying trades, each at the option's value at that moment,
+    rounded to the cent. Returns minute bars, day bars of the contracts, and the contract of each
+    minute bar.
     """
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     row = part.row[contract_day]
@@ -162,8 +163,8 @@ def make_options(
     curves: DailyCurves,
     minute_rows: range,
 ) -> OptionMarket:
-    """Options on an underlying that never splits; on the days of `minute_rows` with bars of
-    minutes.
+    """Make the options on an underlying that never splits; the days of `minute_rows` also have
+    minute bars.
     """
     ticker = course.life.stock.ticker
     closes = tape.days.close_e4 / 1e4
@@ -273,7 +274,7 @@ def _activity(rng: np.random.Generator, volume: FloatArray) -> FloatArray:
 
 
 def _surges(rng: np.random.Generator, days: int) -> FloatArray:
-    """[D, 2] factor of puts and calls; a few days have many times the usual."""
+    """[D, 2] factor of puts and calls; a few days have many times the usual volume."""
     return np.where(
         rng.random((days, 2)) < 0.5 / _SURGE_EVERY, rng.uniform(3.0, 7.0, (days, 2)), 1.0
     )
@@ -322,7 +323,9 @@ def _cents(amount_e4: FloatArray) -> IntArray:
 
 
 def _replace_bars(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
-    """Return the bars of days with those put in that their minutes make."""
+    """Return the day bars, with those that minute bars were made for replaced by the bars of their
+    minutes.
+    """
     columns = {name: getattr(days, name).copy() for name in BAR_COLUMNS}
     for name, column in columns.items():
         column[inside] = getattr(of_day, name)

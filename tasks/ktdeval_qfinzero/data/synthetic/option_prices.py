@@ -1,8 +1,8 @@
-"""Options listed on an underlying, and their prices: Black, Scholes and Merton's formula on a smile
+"""Options listed on an underlying, and their prices: the Black-Scholes-Merton formula with a smile
 that follows recent volatility.
 
-Weeklies expire on Fridays, monthlies on the third Friday of their month; where that is a holiday,
-on the session before. Underlyings with options never split, so no contract is ever adjusted.
+Weeklies expire on Fridays, monthlies on the third Friday of their month; if that is a holiday, on
+the session before. Underlyings with options never split, so no contract is ever adjusted.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def dividends_before(
 
 @dataclass(frozen=True, eq=False)
 class OptionTerms:
-    """Terms of options besides the price of the underlying: [n] strike, whether a call, yield,
+    """Terms of options apart from the price of the underlying: [n] strike, whether a call, yield,
     volatility, value of dividends.
     """
 
@@ -259,9 +259,8 @@ class OptionTerms:
 
 
 def value(terms: OptionTerms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[n] intrinsic values in dollars, and what the options are worth on top: the European formula
-    on the price less its dividends, never below what exercise gives at once; nothing where no
-    `years` are left.
+    """[n] intrinsic values in dollars, and the time values on top: European formula on the price
+    less dividends, never below the value of immediate exercise; zero if no `years` are left.
     """
     sign = np.where(terms.is_call, 1.0, -1.0)
     intrinsic = np.maximum(sign * (spot - terms.strike), 0.0)

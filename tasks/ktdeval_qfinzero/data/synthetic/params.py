@@ -59,8 +59,8 @@ _REACH = (date(2017, 1, 1), date(2034, 12, 31))
 
 
 def ranges_of(params: SyntheticParams) -> DayRanges:
-    """Read the days. Raises DataError: a text is not an ISO date, a range ends before it begins, or
-    lies outside the days.
+    """Read the days. Raises DataError if a text is not an ISO date, or if a range ends before it
+    begins or lies outside the days.
     """
     days = _range(params, "first_day", "last_day")
     if not _REACH[0] <= days[0] <= days[1] <= _REACH[1]:

@@ -223,7 +223,7 @@ class StockCloses:
     before: dict[str, FloatArray] = field(default_factory=dict)
 
     def change(self, ticker: str, row: int) -> float:
-        """Return the change from the last close to a day's, in percent; NaN if there is none."""
+        """Return the change from the last close to a day's, in percent; NaN if a close is missing."""
         return float((self.close[ticker][row] / self.before[ticker][row] - 1.0) * 100.0)
 
     def changes(self, row: int) -> dict[str, float]:

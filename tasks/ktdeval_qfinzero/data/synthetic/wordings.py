@@ -1,5 +1,5 @@
-"""Wordings of the embedded market's articles (`news.yaml`), and how articles are written from
-them.
+"""Wordings of the embedded market's articles (`news.yaml`), and the functions that write articles
+from them.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ class Newsroom:
         words: Mapping[str, str] | None = None,
         **changes: object,
     ) -> NewsRow:
-        """Return an article about the `stock` among `values`, or about `tickers`, with a publisher,
-        an author and addresses that exist nowhere. `tones`: ticker and sentiment of each insight;
-        `words`: more of the template's; `changes`: other fields of it to replace.
+        """Return an article about the `stock` among `values`, or about `tickers`, with an invented
+        publisher, author and addresses. `tones`: ticker and sentiment of each insight; `words`:
+        further words of the template; `changes`: fields of the article to replace.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
         known = dict(values)
@@ -147,7 +147,7 @@ class Newsroom:
         )
 
     def stream(self, *words: str) -> np.random.Generator:
-        """Return a stream of chance of the articles."""
+        """Return a random stream of the articles."""
         return stream(self.seed, *words)
 
     def chief(self, ticker: str) -> str:

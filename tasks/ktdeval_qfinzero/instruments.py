@@ -28,7 +28,7 @@ class OptionContract:
     #: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths
     strike_e4: int
     right: Right  #: call or put
-    root: str = ""  #: of its OPRA symbol where that is not the underlying (`SPXW` of `^GSPC`)
+    root: str = ""  #: of its OPRA symbol if that is not the underlying (`SPXW` of `^GSPC`)
 
     @property
     def symbol(self) -> str:
@@ -44,15 +44,15 @@ class OptionContract:
         return self.strike_e4 / 10_000
 
     def intrinsic_e4(self, spot_e4: int) -> int:
-        """What exercise is worth for one share, in ten-thousandths of a dollar."""
+        """Return the value of exercise for one share, in ten-thousandths of a dollar."""
         return max(0, spot_e4 - self.strike_e4 if self.right == "C" else self.strike_e4 - spot_e4)
 
 
 @lru_cache(maxsize=65_536)
 def read_contract(symbol: str) -> OptionContract | None:
-    """The contract of an OPRA symbol, on the underlying that is named as its root; None if the text
-    is not one. Roots may hold digits and dots. A dataset's contracts say where the underlying is
-    another one.
+    """Return the contract of an OPRA symbol, with its root as the underlying; None if the text is
+    not an OPRA symbol. Roots may hold digits and dots. If the underlying differs from the root, a
+    dataset's contracts name it.
     """
     match = _OPRA.fullmatch(symbol)
     if match is None:
@@ -68,7 +68,7 @@ def read_contract(symbol: str) -> OptionContract | None:
 
 
 def parse_contract(symbol: str, field: str) -> OptionContract:
-    """Like `read_contract`. Raises ServiceError: `invalid_argument`."""
+    """Like `read_contract`. Raises ServiceError `invalid_argument`."""
     contract = read_contract(symbol)
     if contract is None:
         raise invalid(
@@ -79,8 +79,8 @@ def parse_contract(symbol: str, field: str) -> OptionContract:
 
 
 def parse_tickers(text: str, field: str) -> tuple[str, ...]:
-    """Tickers separated by commas, in order, each once. Raises ServiceError: `invalid_argument`:
-    not a ticker in capitals.
+    """Return tickers separated by commas, in order, each once. Raises ServiceError
+    `invalid_argument` if one is not a ticker in capitals.
     """
     tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for ticker in tickers:

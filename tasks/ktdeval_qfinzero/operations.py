@@ -40,9 +40,9 @@ Handler = Callable[["Workspace", Plain], msgspec.Struct]
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """A value as strict JSON: no NaN, infinity, lone surrogates or endless nesting; 5.0 is the
-    integer 5, as JSON and schemas see it, but not Python. Raises ServiceError: `invalid_argument`,
-    which names the argument.
+    """Return a value as strict JSON: no NaN, infinity, lone surrogates or endless nesting. 5.0
+    becomes the integer 5, since JSON and schemas treat both as equal and Python does not. Raises
+    ServiceError `invalid_argument`, which names the argument.
     """
     return _plain_value(value, "", _DEEPEST)
 
@@ -81,7 +81,7 @@ def _plain_value(value: JsonValue, where: str, depth: int) -> JsonValue:
 
 
 def _inside(where: str, name: str) -> str:
-    """Return the path of a member in one printable line, whatever its name is made of."""
+    """Return the path of a member in one printable line, for any name."""
     label = (
         name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
     )
@@ -96,8 +96,8 @@ def _check_text(text: JsonValue, where: str) -> None:
 def _matches(
     _validator: Draft202012Validator, pattern: str, text: JsonValue, _schema: JsonValue
 ) -> Iterator[ValidationError]:
-    """Patterns of JSON Schema are those of ECMAScript: their `$` is the end, not a line break
-    before it.
+    """Match patterns of JSON Schema as ECMAScript does: `$` is the end of the text, not a line
+    break before it.
     """
     if isinstance(text, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), text):
         yield ValidationError("does not match")
@@ -110,8 +110,8 @@ _ArgumentValidator: type[Draft202012Validator] = extend(  # type: ignore[no-unty
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of a service, with its HTTP route; path parameters are among the arguments, schemas
-    are made of the types.
+    """One call of a service, with its HTTP route. Path parameters are among the arguments; schemas
+    are made from the types.
     """
 
     name: str  #: family, group and action, such as `UPQ.stock.daily`
@@ -133,12 +133,12 @@ class Operation:
 
     @property
     def wire_name(self) -> str:
-        """Name where dots are not allowed: `upq_stock_daily`."""
+        """Name without dots, for protocols that do not allow them: `upq_stock_daily`."""
         return self.name.replace(".", "_").lower()
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
-        """Arguments that stand in the path."""
+        """Arguments that are part of the path."""
         return tuple(_PATH_PARAMETER.findall(self.path))
 
     @cached_property
@@ -152,7 +152,7 @@ class Operation:
 
     @cached_property
     def required(self) -> tuple[str, ...]:
-        """Arguments without which it can't be called."""
+        """Required arguments."""
         return tuple(cast("list[str]", self._takes.get("required", [])))
 
     @cached_property
@@ -186,8 +186,8 @@ class Operation:
         return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
-        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument` with the
-        argument, quoting nothing.
+        """Check arguments and fill in defaults. Raises ServiceError `invalid_argument`, which names
+        the argument and quotes no value.
         """
         given = plain_json(given)
         if not isinstance(given, Mapping):
@@ -218,8 +218,8 @@ class Operation:
         return {**defaults, **given}
 
     def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
-        """Run it with arguments as written; plain JSON of its own. Raises ServiceError: the service
-        refuses the call.
+        """Run it with arguments as given and return new plain JSON. Raises ServiceError if the
+        service refuses the call.
         """
         answer = msgspec.to_builtins(self.handler(workspace, self.read(given)))
         return {_AS_OF: moment_text(workspace.clock.as_of_ns), **answer}
@@ -236,8 +236,9 @@ _PARTS: Final[Mapping[str, Callable[[Workspace], Any]]] = {
 def query(
     name: str, path: str, function: Callable[[Any, Any], msgspec.Struct], method: Method = "GET"
 ) -> Operation:
-    """An operation that changes nothing, by its function of a part of the workspace (the data as
-    known at the clock's moment, or the broker) and of its arguments, whose annotations say which.
+    """Make a read-only operation from a function of a part of the workspace (the data as known at
+    the clock's moment, or the broker) and of its arguments. The function's annotations select the
+    part.
     """
     subject, takes, gives = get_type_hints(function).values()
     part = _PARTS[subject.__name__]
@@ -249,12 +250,12 @@ def query(
 
 
 def summary_of(function: Callable[..., object]) -> str:
-    """First paragraph of a docstring, shown to models and in documents: one line."""
+    """Return the first paragraph of a docstring as one line. Models and documents show it."""
     return " ".join((function.__doc__ or "").strip().partition("\n\n")[0].split())
 
 
 class Catalogue:
-    """All operations, by name. Raises PluginError: two have one name, wire name or route."""
+    """All operations, by name. Raises PluginError if two have the same name, wire name or route."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self.operations = tuple(operations)
@@ -265,7 +266,7 @@ class Catalogue:
             raise PluginError("two operations of one catalogue have the same name or route")
 
     def find(self, name: str) -> Operation:
-        """An operation by either of its names. Raises ServiceError: `not_found`."""
+        """Return an operation by either of its names. Raises ServiceError `not_found`."""
         operation = self._by_name.get(name) or self._by_wire_name.get(name)
         if operation is None:
             raise not_found(
@@ -274,7 +275,7 @@ class Catalogue:
         return operation
 
     def call(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:
-        """Run an operation. Raises ServiceError: the service refuses the call."""
+        """Run an operation. Raises ServiceError if the service refuses the call."""
         return self.find(name).call(workspace, given)
 
     def answer(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:

@@ -1,5 +1,5 @@
-"""The one way from a service to data: a view as of a moment, which shows nothing that became known
-later.
+"""View of a dataset as of a moment, which hides everything that became known later. Services read
+data only through it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 @dataclass(frozen=True, slots=True)
 class DatasetView:
     """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or
-    option's bar of a day at the close of its session, a coin's at the following midnight.
-    Everything else carries the moment from which on it is known.
+    option's bar of a day at the close of its session, a coin's at the following midnight. All other
+    rows carry the moment from which they are known.
     """
 
     dataset: Dataset  #: the stores
@@ -88,15 +88,15 @@ class DatasetView:
         return self.dataset.prices.rates(first, last, self.as_of_ns)
 
     def dividends(self, symbol: str) -> Sequence[DividendRow]:
-        """Dividends declared so far; those to come among them."""
+        """Dividends declared so far, including future ones."""
         return self.dataset.prices.dividends(symbol, self.as_of_ns)
 
     def splits(self, symbol: str) -> Sequence[SplitRow]:
-        """Splits announced so far; those to come among them."""
+        """Splits announced so far, including future ones."""
         return self.dataset.prices.splits(symbol, self.as_of_ns)
 
     def borrow(self, symbol: str) -> BorrowRow | None:
-        """What can be borrowed now."""
+        """Return the current supply of shares to borrow; None if nothing is published."""
         return self.dataset.prices.borrow(symbol, self.as_of_ns)
 
     def events(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[EventRow]:
@@ -104,8 +104,8 @@ class DatasetView:
         return self.dataset.calendars.events(span, tags, page, self.as_of_ns)
 
     def updates(self, tags: TagFilters, page: PageBounds) -> Sequence[tuple[int, EventRow]]:
-        """What became known about calendar events so far: the moment, and the event as it stood
-        then.
+        """Return what became known about calendar events so far: the moment, and the event as known
+        at it.
         """
         return self.dataset.calendars.updates(tags, page, self.as_of_ns)
 
@@ -130,7 +130,7 @@ class DatasetView:
     def _complete(
         self, asset_class: AssetClass, resolution: Resolution, span: MomentSpan
     ) -> MomentSpan:
-        """The span without what can't be complete: nothing later is even asked for."""
+        """Return the span cut to bars that can be complete, so that later ones are not requested."""
         if resolution == "minute":
             return MomentSpan(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
         after = (
@@ -141,6 +141,6 @@ class DatasetView:
         return MomentSpan(span.start_ns, min(span.end_ns, int(after)))
 
     def _keep_known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:
-        """A second line behind a store that gives more than it was asked for."""
+        """Drop bars that are not known yet, in case a store returns too many."""
         limit = self._complete(asset_class, resolution, MomentSpan(0, self.as_of_ns + DAY)).end_ns
         return bars.take(slice(0, int(np.searchsorted(bars.start_ns, limit))))

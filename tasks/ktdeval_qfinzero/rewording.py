@@ -77,10 +77,10 @@ def ktdeval_tasks() -> list[Spec]:
 
 def wordings_of(path: Path) -> tuple[Wordings, int]:
     """Return the wordings of a run that keep their instruction's literals, the first of each item,
-    and how many answers do not.
+    and the number of answers that do not.
 
-    Raises UsageError: the run has no finished episode of one of these tasks, or none is usable;
-    StoreError: it can't be read.
+    Raises UsageError if the run has no finished episode of these tasks, or no usable wording, and
+    StoreError if it can't be read.
     """
     folder = RunFolder.load(path)
     specs = [spec for spec in folder.manifest.specs if _is_done(folder, spec)]

@@ -54,7 +54,7 @@ def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
 
 
 def moment_text(ns: int) -> str:
-    """`2025-01-06T14:30:00Z`; with a fraction only where there is one."""
+    """`2025-01-06T14:30:00Z`; a fraction is written only if it is not zero."""
     seconds, rest = divmod(ns, SECOND)
     text = (_EPOCH_UTC + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}Z" if rest else f"{text}Z"

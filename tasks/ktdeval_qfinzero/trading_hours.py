@@ -49,15 +49,15 @@ class TradingHours:
         return day
 
     def close_of(self, day: date) -> int:
-        """When the bar of a day is complete: the session's close; the following midnight where
-        there is no session.
+        """Return when the bar of a day is complete: at the session's close, or at the following
+        midnight on a day without a session.
         """
         row = self.row_of(day)
         return day_start(day) + DAY if row is None else int(self.close_ns[row])
 
     def ex_ns(self, row: int) -> int:
-        """When prices begin to be without what goes ex on a trading day: five and a half hours
-        before its open (04:00 in New York), or at the close before it where that is later.
+        """Return when prices begin to exclude dividends and splits of a trading day: five and a
+        half hours before its open (04:00 in New York), or at the previous close if that is later.
         """
         early_ns = int(self.open_ns[row]) - _EARLY_TRADING
         return max(early_ns, int(self.close_ns[row - 1])) if row else early_ns
@@ -104,7 +104,7 @@ class TradingHours:
 @cache
 def trading_hours(calendar: str = DEFAULT) -> TradingHours:
     """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`), read once; dates are fixed,
-    so it does not depend on today. Raises DataError: there is no such calendar, or it can't be
+    so it does not depend on today. Raises DataError if the calendar does not exist or can't be
     made.
     """
     import exchange_calendars  # noqa: PLC0415 - heavy (it builds its calendars on import)

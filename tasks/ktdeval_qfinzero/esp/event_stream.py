@@ -1,5 +1,5 @@
-"""Rows of calendars and news as one sorted stream, read in pages; arguments that choose them;
-events as callers see them.
+"""Rows of calendars and news as one sorted stream, read in pages; the arguments that select them;
+and events in the form of answers.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class StoreQuery:
 
 
 def event_rows(view: DatasetView, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
-    """Calendar events and articles by (time, id). Raises ServiceError: `unavailable`: a store
-    fails; nothing is given in part.
+    """Yield calendar events and articles by (time, id). Raises ServiceError `unavailable` if a
+    store fails; no partial result is given.
     """
     return heapq.merge(calendar_rows(view, query), news_rows(view, query), key=row_key)
 
@@ -64,7 +64,9 @@ def news_rows(view: DatasetView, query: StoreQuery) -> Iterator[NewsRow]:
 
 
 def of_types(tags: TagFilters, known: tuple[EventType, ...]) -> TagFilters | None:
-    """Tags with those types that a source can have; None where it has none of the ones wanted."""
+    """Return tags restricted to the types that a source can have; None if it has none of the wanted
+    types.
+    """
     if not tags.types:
         return tags
     chosen = tuple(kind for kind in tags.types if kind in known)
@@ -91,7 +93,7 @@ _DAY_LENGTH = len("2025-01-06")
 
 
 def unknown_tickers(view: DatasetView, tickers: Sequence[str]) -> list[str]:
-    """Tickers that are not listed as of the clock. Raises ServiceError: `unavailable`."""
+    """Return the tickers that are not listed as of the clock. Raises ServiceError `unavailable`."""
     if not tickers:
         return []
     listed = {row.symbol for row in view.symbols()}
@@ -110,8 +112,8 @@ FilteredQuery = (
 
 
 def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) -> TagFilters:
-    """Filters of a call; `kinds` where it has no argument for types. Raises ServiceError:
-    `invalid_argument`.
+    """Return the filters of a call; `kinds` are its types if it has no argument for them. Raises
+    ServiceError `invalid_argument`.
     """
     kinds = getattr(given, "event_types", kinds)
     tickers: Sequence[str] | None = getattr(given, "tickers", None)
@@ -129,21 +131,25 @@ def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) ->
 
 
 def _read_words(text: str | None, field: str) -> str:
-    """Text to look for; one without a letter or digit would find everything."""
+    """Return the text to search for. A text without a letter or digit is refused, since it would
+    match everything.
+    """
     if text is not None and not words(text):
         raise invalid(field, "expected at least one word")
     return text or ""
 
 
 def read_end(text: str, field: str) -> int:
-    """First moment after a window, all of a day that ends it included. Raises ServiceError:
+    """Return the first moment after a window; a day as end is included whole. Raises ServiceError
     `invalid_argument`.
     """
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 
 def window_of(start_ns: int, end_ns: int, field: str) -> MomentSpan:
-    """Moments [start, end). Raises ServiceError: `invalid_argument`: nothing lies between them."""
+    """Return the moments [start, end). Raises ServiceError `invalid_argument` if the range is
+    empty.
+    """
     if start_ns >= end_ns:
         raise invalid(
             field, "the window must end after it starts; its start is included, its end is not"
@@ -152,8 +158,8 @@ def window_of(start_ns: int, end_ns: int, field: str) -> MomentSpan:
 
 
 def read_after(cursor: str | None) -> Key | None:
-    """Key that a page continues after; None at the first page. Raises ServiceError:
-    `invalid_argument`: not a cursor.
+    """Return the key that a page continues after; None for the first page. Raises ServiceError
+    `invalid_argument` if the text is not a cursor.
     """
     if cursor is None:
         return None
@@ -186,10 +192,10 @@ _LARGEST: Final = 1e15
 
 
 def status_of(row: EventRow | NewsRow) -> answers.Status:
-    """Where an event stands, judged by the releases that the row still has: those of the moment it
-    was read as of. What comes out before the event is due is not an outcome: a new estimate,
-    another date. `scheduled` until the first outcome, then `occurred`, `updated` after one of a
-    later moment. An article has occurred.
+    """Return the status of an event, from the releases in its row, which are those known at the
+    moment of the query. Releases before the event is due (a new estimate, another date) are not
+    outcomes. `scheduled` until the first outcome, then `occurred`, and `updated` after an outcome
+    of a later moment. An article has occurred.
     """
     if isinstance(row, NewsRow):
         return "occurred"
@@ -204,8 +210,8 @@ def status_of(row: EventRow | NewsRow) -> answers.Status:
 
 
 def payload_of(row: EventRow) -> dict[str, JsonValue]:
-    """Expected values, overlaid with what is released, and the differences of the two; nothing else
-    has a key.
+    """Return the expected values, overlaid with the released ones, and their differences; values
+    that are not released have no key.
     """
     payload: dict[str, JsonValue] = dict(row.expected)
     for release in row.releases:
@@ -280,7 +286,7 @@ def _article_shown(row: NewsRow, view: arguments.EventView) -> answers.EventShow
 
 
 def _surprise(actual: JsonValue, expected: JsonValue, name: str) -> dict[str, JsonValue]:
-    """Actual − expected, and the same in percent of what was expected; empty where one of them is
+    """Return actual − expected, and the same in percent of the expected value; empty if either is
     not a number.
     """
     if not (_is_number(actual) and _is_number(expected)):
@@ -313,5 +319,5 @@ def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
 
 
 def _shortened_snippet(text: str) -> str:
-    """At most `SNIPPET_CHARACTERS`, cut between words; an ellipsis says that there is more."""
+    """Return at most `SNIPPET_CHARACTERS`, cut between words; an ellipsis marks a cut."""
     return beginning(text, SNIPPET_CHARACTERS)

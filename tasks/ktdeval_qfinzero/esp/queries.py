@@ -1,6 +1,6 @@
 """Calls on events and articles: by moment, id, calendar and word; the next triggers, a timeline of
-buckets, and the stream of everything in the order in which it became known, each thing once; how
-much the stores hold as of the clock.
+buckets, and the stream of all updates in the order in which they became known, each once; and the
+coverage of the stores as of the clock.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def news_body(view: DatasetView, given: arguments.OneArticle) -> answers.Article
 
 
 def _query_span(view: DatasetView, given: arguments.EventsQuery) -> MomentSpan:
-    """The window of a query. What happens at the present moment has happened."""
+    """Return the window of a query. Events of the present moment count as past."""
     _check_bounds(given)
     if given.start_utc is not None and given.end_utc is not None:
         start_ns = parse_moment(given.start_utc, "start_utc")
@@ -136,8 +136,8 @@ def _query_span(view: DatasetView, given: arguments.EventsQuery) -> MomentSpan:
 
 
 def _check_bounds(given: arguments.EventsQuery) -> None:
-    """Raise ServiceError `invalid_argument` unless a query has both bounds in the mode window, and
-    none in the other modes.
+    """Raise ServiceError `invalid_argument` unless a query has both bounds in mode `window`, or no
+    bounds in the other modes.
     """
     for name, bound in (("start_utc", given.start_utc), ("end_utc", given.end_utc)):
         if given.mode != "window" and bound is not None:
@@ -222,7 +222,7 @@ def timeline(view: DatasetView, given: arguments.TimelineQuery) -> answers.Timel
     tags = read_tags(given)
     after = read_after(given.cursor)
     buckets = _empty_buckets(span, width_ns)
-    # one more than are shown, by which it is known that there is a next page
+    # one more than are shown, to detect a next page
     listed: list[tuple[answers.Bucket, EventRow | NewsRow]] = []
 
     for row in event_rows(view, StoreQuery(span, tags)):
@@ -265,8 +265,8 @@ def _empty_buckets(span: MomentSpan, width_ns: int) -> list[answers.Bucket]:
 
 
 def _find_watched(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
-    """Events about watched tickers and those of the whole market, which are about no ticker; all
-    where none is watched.
+    """Yield events about watched tickers and events of the whole market, which have no ticker; all
+    events if no ticker is watched.
     """
     tags = query.tags
     if not tags.tickers:
@@ -291,8 +291,8 @@ def _reasons(row: EventRow, tags: TagFilters, now_ns: int) -> list[answers.Reaso
 
 
 def _grid(now_ns: int, given: arguments.TimelineQuery) -> tuple[MomentSpan, int]:
-    """Window and the width of its buckets. Raises ServiceError: `invalid_argument`: too long, or
-    too many buckets.
+    """Return the window and the width of its buckets. Raises ServiceError `invalid_argument` if it
+    is too long or has too many buckets.
     """
     if given.start_utc is None:
         start_ns = max(0, now_ns - _AROUND_NS)
@@ -331,7 +331,7 @@ class KnownUpdate:
 
     @property
     def key(self) -> Key:
-        """Key that updates are sorted by; no two have the same."""
+        """Key by which updates are sorted; it is unique."""
         return self.known_ns, row_key(self.row)[1]
 
     @property
@@ -374,7 +374,7 @@ def stream_events(view: DatasetView, given: arguments.StreamQuery) -> answers.St
     """
     tags = read_tags(given)
     after = None if given.cursor == HEAD else read_after(given.cursor)
-    if after is None:  # (moment, "") comes before everything of that moment, for no id is empty
+    if after is None:  # (moment, "") sorts before everything of that moment, since no id is empty
         after = (max(0, view.as_of_ns - _BEGINNING_NS + 1), "")
 
     updates = heapq.merge(
@@ -477,8 +477,8 @@ def _describe_coverage(kind: str, rows: list[EventRow]) -> answers.CalendarCover
 
 
 def _latest(view: DatasetView, since: Callable[[int], Iterator[int]]) -> int | None:
-    """Last of ascending moments; stores give the oldest first, so the window is widened until there
-    is one.
+    """Return the last of ascending moments; stores give the oldest first, so the window is widened
+    until it contains one.
     """
     for back_ns in (*_LOOKS_BACK_NS, view.as_of_ns):
         latest = max(since(max(0, view.as_of_ns - back_ns)), default=None)

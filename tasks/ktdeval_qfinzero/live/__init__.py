@@ -1,1 +1,3 @@
-"""Questions that calls answer, each in a workspace of its own: a turn of a chat, or a session to trade."""
+"""Questions answered by tool calls, each in its own workspace: a turn of a chat, or a trading
+session.
+"""

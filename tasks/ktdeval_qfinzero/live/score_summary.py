@@ -1,4 +1,4 @@
-"""Means and shares of what answers earned, by the definitions of their scores."""
+"""Means and shares of the figures of answers, by the definitions of their scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Earned(Value, frozen=True, kw_only=True):
     problem: str = ""  #: why it was not answered as asked; empty where it was
 
     def figure(self, name: str) -> float | None:
-        """Return a figure by the name of its score: accepted calls as a share of all."""
+        """Return a figure by the name of its score; `accepted` is the share of accepted calls."""
         if name == "accepted":
             return self.accepted / self.calls if self.calls else None
 
@@ -32,7 +32,9 @@ class Earned(Value, frozen=True, kw_only=True):
 
 
 def mean_score(figures: Sequence[float], reason: str) -> Score:
-    """Average figures, without an interval; `reason`: why there is no score without a figure."""
+    """Average figures, without an interval. `reason`: reason for an undefined score if the list is
+    empty.
+    """
     if not figures:
         return Score(None, 0, reason=reason)
     return Score(fsum(figures) / len(figures), len(figures))
@@ -45,9 +47,9 @@ def mean_of_all(
     definition: ScoreDefinition,
     reason: str,
 ) -> Score:
-    """Average figures of answered samples, None where one is not defined. The `silent` ones, without
-    a valid answer, count as the worst figure; `failed` model calls bound the average. A score
-    without a direction is of the answered ones alone.
+    """Average figures of answered samples; undefined ones are None and skipped. Each of the
+    `silent` samples, without a valid answer, gets the worst figure; `failed` model calls bound the
+    average. A score without a direction averages only answered samples.
     """
     worst = definition.worst
     if silent and definition.better and worst is None:
@@ -70,7 +72,7 @@ def mean_of_all(
 
 
 def share_score(count: int, total: int, reason: str) -> Score:
-    """Return a share with its interval; `reason`: why there is none of nothing."""
+    """Return a share with its interval. `reason`: reason for an undefined share if the total is 0."""
     if not total:
         return Score(None, 0, reason=reason)
     return Score(count / total, total, wilson(count, total, _LEVEL))

@@ -1,4 +1,4 @@
-"""Config of a question that calls answer: a turn of a chat, or a session to trade."""
+"""Config of a question answered by tool calls: a turn of a chat, or a trading session."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ChatCall:
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Turn before this one. The answers of its calls are not kept: the calls are made again."""
+    """Earlier turn. The answers of its calls are not stored: the calls are made again."""
 
     instruction: str = option(help="what the user wrote")
     answer: str = option(help="what the model answered; empty where it gave no answer")
@@ -62,7 +62,7 @@ class ChatHistory:
 
 @dataclass(frozen=True)
 class TradedSession:
-    """What is to be traded."""
+    """Task of a trading session: start of the clock, stocks, days and cash."""
 
     as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
     stocks: tuple[str, ...] = option(help="symbols that may be traded")
@@ -72,8 +72,8 @@ class TradedSession:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveConfig(QuestionsConfig):
-    """One question. Everything here but a dataset's folder is part of the task's hash; what belongs
-    to the other kind of question is None.
+    """One question. Everything here except a dataset's folder is part of the task's hash; fields of
+    the other kind of question are None.
     """
 
     conversation: ChatHistory | None = option(
@@ -93,8 +93,8 @@ class LiveConfig(QuestionsConfig):
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant, as of `QuestionsConfig.load`. Fields of the suite that the
-        variant extends, such as its rules and seeds of items, are not those of the question.
+        """Validate a resolved variant, as `QuestionsConfig.load` does. Fields of the suite that the
+        variant extends, such as its rules and seeds of items, do not belong to the question.
         """
         own = {each.name for each in fields(cls)}
         of_suite = {each.name for each in fields(SuiteConfig)} - own
@@ -103,7 +103,9 @@ class LiveConfig(QuestionsConfig):
         return super().load({**_USUAL.get(kind, {}), **given}, where)
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if there is not one question, or a session has no stock, or one twice."""
+        """Raise ConfigError unless there is exactly one question and a session has stocks, each
+        once.
+        """
         super().check(where)
         if (self.conversation is None) == (self.session is None):
             raise ConfigError(f"{where}: conversation, session: give one of the two")

@@ -1,4 +1,4 @@
-"""A question that calls answer: how it is put, the tools that answer it, and what the calls earned."""
+"""A question answered by tool calls: its prompts, the tools for it, and the figures of the calls."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class LiveAnswer(Value, frozen=True):
 
 
 def no_figures(workspace: Workspace) -> Mapping[str, JsonValue]:  # noqa: ARG001 - none of it counts
-    """Return nothing: the calls alone are counted."""
+    """Return no figures: only the calls are counted."""
     return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveQuestion:
-    """One question: all that a turn of a chat and a traded session differ in."""
+    """One question: the parameters in which chat turns and trading sessions differ."""
 
     id: str  #: of its sample
     #: of its prompts `system.md` and `user.md`, its form, and the definitions of its scores
     folder: Path
-    form: ToolSpec  #: ends it with a text
+    form: ToolSpec  #: tool that ends it with a text
     answer_type: type[LiveAnswer]  #: recorded answer, with that text
-    earned_type: type[Earned] = Earned  #: what an answer earned, as recorded
-    as_of: str  #: where the clock starts
+    earned_type: type[Earned] = Earned  #: figures of an answer, as recorded
+    as_of: str  #: start of the clock
     words: Mapping[str, str]  #: its own words in the prompts
     facts: Mapping[str, JsonValue]
     max_answer_chars: int  #: longest answer of a call that is passed on to the model
@@ -82,7 +82,7 @@ class LiveSamples:
         return 1
 
     def sample(self, number: int) -> Sample:  # noqa: ARG002 - there is one
-        """Return the question. Raises DataError: the clock can't stand where the question says."""
+        """Return the question. Raises DataError if the clock can't start at the question's moment."""
         question = self._question
         workspace, past = self._situation()
         clock_ns = workspace.clock.as_of_ns
@@ -105,8 +105,8 @@ class LiveSamples:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:  # noqa: ARG002 - there is one
-        """Make the calls of an answer again, count them and return what they earned. Raises
-        InvariantError: they leave another state than the recorded one.
+        """Make the calls of an answer again, count them and return their figures. Raises
+        InvariantError if they leave another state than the recorded one.
         """
         recorded = from_plain(dict(answer), self._question.answer_type, self._name)
         workspace, _ = self._situation()
@@ -116,7 +116,7 @@ class LiveSamples:
         return {**counts, **self._question.figures(workspace)}
 
     def _situation(self) -> tuple[Workspace, str]:
-        """Return a workspace as the turns before have left it, and these turns in words."""
+        """Return a workspace after the earlier turns, and the text of these turns."""
         question = self._question
         workspace = Workspace(self._dataset, parse_moment(question.as_of, "as_of"))
         parts = [_past_text(workspace, turn, question.most_past_chars) for turn in question.turns]
@@ -124,7 +124,7 @@ class LiveSamples:
 
 
 def _past_text(workspace: Workspace, turn: ChatTurn, max_chars: int) -> str:
-    """Make the calls of an earlier turn and put it into words."""
+    """Make the calls of an earlier turn again and return the turn's text for the prompt."""
     calls = [RecordedCall(tool=each.tool, arguments=each.arguments) for each in turn.calls]
     lines = [f"# The user wrote\n\n{turn.instruction}\n"]
     for call, answer in zip(calls, make_calls(workspace, calls), strict=True):
@@ -139,7 +139,7 @@ def _past_text(workspace: Workspace, turn: ChatTurn, max_chars: int) -> str:
 
 
 def market_words(info: DatasetInfo) -> dict[str, str]:
-    """Return what prompts say of a market."""
+    """Return the texts about a market that prompts use."""
     market = f"The market {info.name}"
     if info.synthetic:
         market = "An invented market"

@@ -1,4 +1,4 @@
-"""Task of one question that calls answer: config in, the question out."""
+"""Task of one question answered by tool calls, made from a config."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class LiveTask:
         return embedded_dataset(self._config.data_seed)
 
     def describe(self) -> dict[str, JsonValue]:
-        """Whole config without what belongs to the other kind of question, the form, and hashes of
-        prompts and tools.
+        """Return the whole config without the fields of the other kind of question, the form, and
+        hashes of prompts and tools.
         """
         plain = to_mapping(self._config)
         form = self._question.form
@@ -74,8 +74,8 @@ class LiveTask:
         return LiveSamples(self.name, self._question, self.dataset)
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Compute the figures over all records together; pure. An answer that is not as asked counts
-        as no answer in the figures `of` those that are.
+        """Compute the figures over all records together; pure. In scores `of` answers that follow
+        the task, other answers count as missing.
         """
         question = self._question
         file = read_scores(question.folder)

@@ -1,5 +1,5 @@
-"""State as callers see it: accounts, positions, orders, trades, sessions, events and figures, in
-dollars and moments.
+"""Broker state in the form of answers: accounts, positions, orders, trades, sessions, events and
+figures, in dollars and moments.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _source_of(kind: type, name: str) -> str:
 
 
 def view(shape: type[Shown], value: Any, /, **own: Any) -> Shown:
-    """Show a value in the form of an answer, with money in dollars and moments as texts; what it
-    lacks is null, or absent where it may be. `own`: fields that are not the value's.
+    """Show a value in the form of an answer, with money in dollars and moments as texts; missing
+    fields are null, or absent where allowed. `own`: fields that do not come from the value.
     """
     fields = shape.__struct_fields__
     optional = fields[len(fields) - len(shape.__struct_defaults__) :]
@@ -92,7 +92,7 @@ def view(shape: type[Shown], value: Any, /, **own: Any) -> Shown:
 
 
 def _in_words(attribute: str, value: Any) -> Any:
-    """Return a value of an attribute in dollars, as a moment or as calls name it."""
+    """Return an attribute's value in dollars, as a moment, or in the form that calls use."""
     if isinstance(value, Instrument):
         return name_instrument(value)
     if attribute.endswith("_e4"):
@@ -163,14 +163,14 @@ def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
 
 
 def name_instrument(instrument: Instrument) -> NamedInstrument:
-    """An instrument as calls name it."""
+    """Return an instrument in the form that calls use."""
     if instrument.kind == "STOCK":
         return NamedInstrument(instrument.kind, symbol=instrument.symbol)
     return NamedInstrument(instrument.kind, contract=instrument.symbol)
 
 
 def order_shown(order: Order) -> answers.OrderShown:
-    """An order and what became of it."""
+    """An order and its outcome."""
     avg_fill_price = None
     if order.filled_qty:
         avg_fill_price = round(order.filled_value_e4 / order.filled_qty / E4, 6)
@@ -316,8 +316,8 @@ def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
 
 
 def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
-    """Equity at the closes of the session's days; at last that of a day which is not over, or was
-    not when it ended.
+    """Return equity at the closes of the session's days, and the latest equity of a day that is not
+    over or was not when the session ended.
     """
     state = engine.state
     hours = engine.hours
@@ -416,7 +416,9 @@ def _total_return(equity: list[int]) -> float | str:
 
 
 def _daily_returns(equity: list[int]) -> npt.NDArray[np.float64] | str:
-    """Returns from close to close, the first from the start; or why there are none."""
+    """Return the returns from close to close, the first from the start; or the reason why they are
+    undefined.
+    """
     if len(equity) < 3:
         return "there are less than two daily returns"
     if min(equity[:-1]) <= 0:

@@ -29,7 +29,7 @@ def _ticks_before(hours: TradingHours) -> IntArray:
 
 
 def ticks_by(hours: TradingHours, ns: int, frequency: Frequency) -> int:
-    """How many ticks of the calendar lie at or before a moment."""
+    """Return the number of ticks of the calendar at or before a moment."""
     row = int(np.searchsorted(hours.close_ns, ns, side="right"))
     if frequency == "1d":
         return row
@@ -38,8 +38,8 @@ def ticks_by(hours: TradingHours, ns: int, frequency: Frequency) -> int:
 
 
 def tick_at(hours: TradingHours, number: int, frequency: Frequency) -> int:
-    """Moment of a tick; the calendar's first one is number 1; raises ServiceError
-    `invalid_argument`: the calendar ends before.
+    """Return the moment of a tick; the calendar's first one is number 1. Raises ServiceError
+    `invalid_argument` if the calendar ends before it.
     """
     counts = _ticks_before(hours)
     last = len(hours.close_ns) if frequency == "1d" else int(counts[-1])
@@ -53,16 +53,16 @@ def tick_at(hours: TradingHours, number: int, frequency: Frequency) -> int:
 
 
 def day_order_end(hours: TradingHours, now_ns: int, frequency: Frequency) -> int:
-    """When a DAY order of a moment expires: at the close of the trading day of the first bar that
-    it can fill on.
+    """Return when a DAY order placed at a moment expires: at the close of the trading day of the
+    first bar that it can fill on.
     """
     last_starts = hours.open_ns if frequency == "1d" else hours.close_ns - MINUTE
     return int(hours.close_ns[int(np.searchsorted(last_starts, now_ns))])
 
 
 def read_end(hours: TradingHours, text: str, field: str) -> int:
-    """A moment, or the end of a day with its last tick, which is at the midnight after it where the
-    market never closes. Raises ServiceError `invalid_argument`.
+    """Return a moment, or the end of a day including its last tick, which in a market that never
+    closes is at the following midnight. Raises ServiceError `invalid_argument`.
     """
     end_ns = parse_moment(text, field, end_of_day=True)
     return end_ns + int(end_ns + 1 in hours.close_ns)
@@ -111,7 +111,7 @@ class DayFrame:
         return Bar(*(int(getattr(self, name)[tick, column]) for name in _BAR_FIELDS))
 
     def marks_at(self, row: int) -> dict[str, int]:
-        """Instrument id -> mark of a row; without those that have never had a price."""
+        """Return instrument id -> mark of a row, without instruments that have never had a price."""
         return {
             name: mark
             for name, mark in zip(self.column, self.marks[row].tolist(), strict=True)
@@ -121,8 +121,8 @@ class DayFrame:
 
 @dataclass(frozen=True, slots=True)
 class BarFeed:
-    """Reads bars some days ahead, so that stores are asked seldom; only frames, which are read tick
-    by tick, see them.
+    """Reads bars some days ahead, to query the stores less often. Bars are used only through
+    frames, which are read tick by tick.
     """
 
     prices: StoredPrices

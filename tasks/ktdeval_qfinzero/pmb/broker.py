@@ -1,4 +1,4 @@
-"""Broker: commands in, events out, and a state that is what its events make of it."""
+"""Broker: commands in, events out, and a state made only by its events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CommandOutcome:
     id: str  # of the account, session, order or contract that it is about
     given: Arguments  # its arguments, typed
     before_ns: int  # moment of the clock before it
-    events: tuple[Event, ...]  # what it brought about
+    events: tuple[Event, ...]  # its events
 
 
 class Broker:
@@ -67,7 +67,7 @@ class Broker:
 
     @property
     def engine(self) -> Engine:
-        """State, brought up to the clock where the workspace has set it forward."""
+        """State, after following the clock if the workspace has set it forward."""
         self.synchronise()
         return self._engine
 
@@ -82,24 +82,24 @@ class Broker:
         return self._engine.log
 
     def synchronise(self) -> None:
-        """Follow the clock where the workspace has set it forward; days and ticks in between
-        happen.
+        """Follow the clock if the workspace has set it forward; the days and ticks in between are
+        processed.
         """
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
 
     def execute(self, command: str, given: Mapping[str, JsonValue]) -> CommandOutcome:
-        """Carry out a command whose arguments follow its operation's schema, and write it down as
-        it was given. `command`: one of `COMMANDS`. Raises ServiceError if the command is refused,
-        which is written down too.
+        """Carry out a command whose arguments follow its operation's schema, and log it as given.
+        `command`: one of `COMMANDS`. Raises ServiceError if the command is refused, which is logged
+        too.
         """
-        copied = loads_strict(dumps_canonical(given))  # what the log has, whatever callers change
+        copied = loads_strict(dumps_canonical(given))  # a copy, which callers can't change
         assert isinstance(copied, Mapping)
         return self._run(command, copied, self.engine)
 
     def repeat(self, command: str, given: Mapping[str, JsonValue]) -> None:
-        """Carry out a command of a log again; one that was refused is refused again. Raises
-        DataError if the operation does not take these arguments.
+        """Carry out a command of a log again; a refused command is refused again. Raises DataError
+        if the operation does not take these arguments.
         """
         try:
             if command == "clock.move":
@@ -135,9 +135,9 @@ class Broker:
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
-    """Carry out a log's commands again. `lines`: of the log; `dataset`: the data that it was made
-    with. Returns the lines of the new log: the same ones, byte for byte. Raises DataError if the
-    log was changed, or made with other data.
+    """Carry out a log's commands again. `lines`: of the log; `dataset`: data of the original run.
+    Returns the lines of the new log, the same byte for byte. Raises DataError if the log was
+    changed, or made with other data.
     """
     entries = read_lines(lines)
     header = entries[0].data
@@ -155,8 +155,8 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
 
 
 def verify(lines: Iterable[str], dataset: Dataset) -> None:
-    """Check that a log is what its commands bring about.
-    Raises DataError if it is not, with the first line that differs; or as `rerun`.
+    """Check that a log is the result of its commands. Raises DataError with the first line that
+    differs, or as `rerun` does.
     """
     recorded = tuple(lines)
     repeated = rerun(recorded, dataset)

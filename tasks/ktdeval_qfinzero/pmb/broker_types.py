@@ -58,8 +58,8 @@ class FillRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 10
 
     def half_bps(self, instrument: Instrument) -> int:
-        """What a market order pays beyond the reference price: slippage and half the spread, in
-        halves of a basis point.
+        """Return the distance from the reference price that a market order pays: slippage and half
+        the spread, in halves of a basis point.
         """
         return 2 * self.slippage_bps + (
             self.option_spread_bps if instrument.kind == "OPTION" else 0
@@ -163,12 +163,12 @@ class Instrument:
 
     @property
     def multiplier(self) -> int:
-        """Shares that one unit is about."""
+        """Shares of one unit."""
         return CONTRACT_SIZE if self.kind == "OPTION" else 1
 
     @property
     def contract(self) -> OptionContract | None:
-        """Option's terms; None of a stock."""
+        """Terms of the option; None for a stock."""
         return read_contract(self.symbol) if self.kind == "OPTION" else None
 
     @classmethod
@@ -179,7 +179,7 @@ class Instrument:
 
     @property
     def underlying(self) -> str:
-        """Ticker of the stock that it is, or is about."""
+        """Ticker of the stock, or of the option's underlying."""
         contract = self.contract
         return self.symbol if contract is None else contract.underlying
 
@@ -212,8 +212,8 @@ class Position:
         return self.qty * mark_e4 * self.instrument.multiplier
 
     def move(self, change: int, value_e4: int) -> None:
-        """Bring units in (negative: take out) for a value paid (negative: received). Units that go
-        out take their average cost with them, rounded down; the last ones take what is left.
+        """Add units (negative: remove) for a value paid (negative: received). Removed units take
+        their average cost with them, rounded down; the last ones take the rest.
         """
         closed = min(abs(change), abs(self.qty)) if self.qty * change < 0 else 0
         if closed:
@@ -229,9 +229,9 @@ class Position:
 
 @dataclass(slots=True)
 class Account:
-    """A customer's account. `positions`: by instrument id; those that are flat are kept for their
-    realized profit; `unsettled`: (day on which it settles, amount) of sales; CASH accounts buy only
-    with what is settled.
+    """A customer's account. `positions`: by instrument id; flat ones are kept for their realized
+    profit; `unsettled`: (settlement day, amount) of sales. CASH accounts buy only with settled
+    cash.
     """
 
     id: str
@@ -249,7 +249,7 @@ class Account:
     margin_call_due: date | None = None
 
     def position(self, instrument: Instrument) -> Position:
-        """Position in an instrument; a flat one is made where there is none."""
+        """Return the position in an instrument; a flat one is added if it is missing."""
         return self.positions.setdefault(instrument.id, Position(instrument))
 
     def held(self, instrument_id: str) -> int:
@@ -262,8 +262,8 @@ class Account:
             self.unsettled.append((date.fromisoformat(day), amount_e4))
 
     def settled_e4(self, today: date | None) -> int:
-        """Cash without the sales that settle after today; without `today`, none counts as
-        settled.
+        """Return cash without the sales that settle after today; without `today`, all sales in
+        `unsettled` are excluded.
         """
         return self.cash_e4 - sum(
             amount for day, amount in self.unsettled if today is None or day > today
@@ -272,7 +272,7 @@ class Account:
 
 @dataclass(slots=True)
 class Order:
-    """An order and what became of it."""
+    """An order and its outcome."""
 
     id: str
     seq: int  # number in order of acceptance: time priority
@@ -305,13 +305,11 @@ class Order:
 
     @property
     def group(self) -> str:
-        """Id of its group of orders of which one cancels the others; its own where it began one or
-        has none.
-        """
+        """Id of its one-cancels-other group; its own id if it started a group or has none."""
         return self.oco_id or self.id
 
     def others(self, orders: Iterable[Order]) -> list[Order]:
-        """Orders of its group among some, without itself."""
+        """Return the other orders of its group among some."""
         return [order for order in orders if order.group == self.group and order is not self]
 
     @property
@@ -326,7 +324,7 @@ BRACKET_FIELDS = ("take_profit_e4", "stop_loss_e4", "parent_id", "oco_id")
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One instrument's bar at a tick, as the matching sees it."""
+    """One instrument's bar at a tick, in the form that matching uses."""
 
     open_e4: int
     high_e4: int
@@ -361,7 +359,7 @@ class Trade:
 
     @property
     def change(self) -> int:
-        """Units that came in; negative: went out."""
+        """Units added; negative if removed."""
         return self.qty if self.side == "BUY" else -self.qty
 
     @property
@@ -382,7 +380,7 @@ class CashEntry:
 
 @dataclass(slots=True)
 class Session:
-    """A stretch of time in which an account trades."""
+    """A period in which an account trades."""
 
     id: str  # as created (these 6)
     account_id: str

@@ -131,7 +131,7 @@ def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[st
 
 def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
     """Cancel all working orders in a stock and its options, whose terms are in units from before a
-    split or an end of the stock.
+    split or from before the stock's end.
     """
     for order in tuple(engine.state.working.values()):
         if order.instrument.underlying == ticker:
@@ -344,7 +344,7 @@ def _finish(engine: Engine, now_ns: int) -> None:
 
 
 def _nothing_to_do(engine: Engine) -> bool:
-    """Whether days change nothing: no session runs, and no account holds or owes anything."""
+    """Return whether days change nothing: no session runs, and no account holds or owes anything."""
     if engine.session is not None:
         return False
 

@@ -1,6 +1,4 @@
-"""Commands: each is checked in full before its first event, and gives the id of what it is
-about.
-"""
+"""Commands: each is fully checked before its first event, and returns the id of its object."""
 
 from __future__ import annotations
 
@@ -345,7 +343,7 @@ def exercise(engine: Engine, given: arguments.ExerciseOption) -> str:
 
 
 def _read_legs(engine: Engine, given: arguments.PlaceSpread) -> list[placement.OrderSpec]:
-    """Specs of a spread's legs, as market orders: what limits them is the net price."""
+    """Return the specs of a spread's legs as market orders: the net price is their limit."""
     expire_ns = placement.read_expiry(engine.hours, given, "expire_ts")
     specs = []
     for number, leg in enumerate(given.legs):
@@ -375,7 +373,7 @@ def _read_legs(engine: Engine, given: arguments.PlaceSpread) -> list[placement.O
 
 
 def _modify_order(order: Order, updates: arguments.Updates) -> placement.OrderSpec:
-    """Spec of what is left of an order after updates; `qty` counts what is filled already."""
+    """Return the spec of an order's open part after updates; their `qty` includes the filled units."""
     if updates == arguments.Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
 
@@ -421,7 +419,7 @@ def _modify_order(order: Order, updates: arguments.Updates) -> placement.OrderSp
 
 
 def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> str:
-    """Group of the working order that a new one is to be cancelled with, and to cancel. Raises
+    """Return the one-cancels-other group of the working order that a new order names. Raises
     ServiceError.
     """
     other = engine.state.orders.get(spec.oco_id)
@@ -461,8 +459,8 @@ def _working(engine: Engine, given: arguments.SentOrder) -> Order:
 
 
 def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None:
-    """Refuse what would take orders back from a bar that has begun: its beginning may have been
-    shown, its end decides on them. Raises ServiceError `conflict`.
+    """Refuse a change that would withdraw orders from a bar that has begun: its beginning may have
+    been shown, and its end decides on them. Raises ServiceError `conflict`.
     """
     for order in orders:
         if (end_ns := engine.bar_end(order)) is not None:
@@ -476,8 +474,8 @@ def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None
 def _earlier_order(
     engine: Engine, session: Session, client_id: str | None, content: str
 ) -> str | None:
-    """Id of the order that a client's id stands for already; raises ServiceError `conflict`: it
-    stands for another one.
+    """Return the id of the order for which a client's id was used before; None for a new id. Raises
+    ServiceError `conflict` if that order had other content.
     """
     earlier = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None
     if earlier is not None and earlier.content != content:
@@ -499,9 +497,7 @@ def _send(
     client_id: str | None,
     spread_id: str = "",
 ) -> list[Order]:
-    """Accept or reject the orders of specs (path in the arguments -> spec), which stand or fall
-    together.
-    """
+    """Accept or reject the orders of specs (path in the arguments -> spec), all or none."""
     expire_ns = next(iter(specs.values())).expire_ns
     if expire_ns is not None and expire_ns <= engine.now_ns:
         raise invalid(

@@ -29,7 +29,7 @@ class Charges:
 
     @property
     def total_e4(self) -> int:
-        """All of them."""
+        """Sum of all charges."""
         return self.interest_e4 + sum(self.fees_e4.values())
 
 
@@ -199,7 +199,7 @@ class Engine:
         return Rules()
 
     def legs_of(self, order: Order) -> tuple[Order, ...]:
-        """Return all orders of an order's spread; the order alone if it has none."""
+        """Return all orders of an order's spread; only the order itself if it has no spread."""
         if not order.spread_id:
             return (order,)
 

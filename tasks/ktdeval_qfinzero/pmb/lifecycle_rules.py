@@ -1,11 +1,11 @@
-"""What days bring to positions: expiry, exercise and assignment of options, corporate actions,
+"""Events of days for positions: expiry, exercise and assignment of options, corporate actions,
 financing and settlement.
 
-`docs/qfinzero-rules.md` says the rules. Options deliver physically, long and short alike (OCC Rule
-805), even where the account can't carry the shares; the premium moves into the cost of the shares
-(IRS Publication 550). Splits adjust options as OCC does for those of a whole number for one; others
-close them in cash. Interest and fees are simple between closes, on actual/360. What is rounded is
-rounded against the trader, and the cost that leaves with a part of a position down.
+`docs/qfinzero-rules.md` describes the rules. Options deliver physically, long and short alike (OCC
+Rule 805), even if the account can't carry the shares; the premium moves into the cost of the shares
+(IRS Publication 550). Splits adjust options as OCC does for splits of a whole number for one; other
+splits close them in cash. Interest and fees are simple between closes, on actual/360. Amounts are
+rounded against the trader; the cost that leaves with a part of a position is rounded down.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ THRESHOLD_E4 = 100
 @dataclass(frozen=True, slots=True)
 class EndingPosition:
     """An option position of which contracts end. `spot_e4`: price of the underlying: at expiry its
-    official close, else its last known one; None where there never was one.
+    official close, else its last known price; None if it never had a price.
     """
 
     account_id: str  # of the holder or writer
@@ -50,16 +50,16 @@ class EndingPosition:
 
 
 def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
-    """Session at whose close an option expires: its expiry, or the last trading day before one
-    without a session.
+    """Return the session at whose close an option expires: its expiry, or the last trading day
+    before an expiry without a session.
     """
     return hours.last_expiry_session(_contract(instrument).expiry)
 
 
 def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> OptionOver | None:
-    """What expiry makes of a whole position; None without a price: a missing one is never taken as
-    out of the money. `do_not_exercise`: the holder's instruction; without effect on a short
-    position.
+    """Return the event of a whole position at expiry; None without a price, since a missing price
+    must not count as out of the money. `do_not_exercise`: the holder's instruction, without effect
+    on a short position.
     """
     position = ending.position
     spot_e4 = ending.spot_e4
@@ -92,8 +92,8 @@ def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> Op
 
 
 def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
-    """Exercise of `qty` held contracts, or assignment of written ones: shares against the strike.
-    The price is only noted.
+    """Return the exercise of `qty` held contracts, or the assignment of written ones: shares
+    against the strike. The price of the underlying is only recorded.
     """
     position = ending.position
     contract = _contract(position.instrument)
@@ -126,9 +126,9 @@ def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
 
 
 def exercise_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
-    """Why a holder can't exercise now, in words; None where he can. A CASH account must hold the
-    shares that a put delivers and, settled, the cash that a call costs; a MARGIN account may go
-    short or into debt by exercise, and is called for margin if it can't carry that. `account`: the
+    """Return why a holder can't exercise now; None if exercise is possible. A CASH account must
+    hold the shares that a put delivers and the settled cash that a call costs. A MARGIN account may
+    go short or into debt by exercise, and gets a margin call if it can't carry that. `account`: the
     holder's; `today`: trading day of the clock.
     """
     if instrument.contract is None:
@@ -149,14 +149,15 @@ def exercise_problem(account: Account, instrument: Instrument, qty: int, today: 
 def early_assignments(
     positions: Mapping[str, Position], marks: Mapping[str, int], dividends_e4: Mapping[str, int]
 ) -> tuple[Instrument, ...]:
-    """Short calls that are assigned at this close, because their underlying goes ex-dividend on the
-    next trading day. A holder gains by exercising a call in the money for the dividend when that is
-    more than the time value he gives up, and is taken to do just that; so every such short call is
-    assigned whole. Time value is what the option's mark is above its intrinsic value; an option
-    without a mark is taken to have none. Puts are never assigned early, nor calls for any other
-    reason. `positions`: by instrument id; `marks`: instrument id -> price at this close, of options
-    and `STOCK:X`; `dividends_e4`: ticker -> amount of one share's dividend whose ex-day is the NEXT
-    trading day (known by now). Returns in the order of instrument ids.
+    """Return the short calls that are assigned at this close because their underlying goes
+    ex-dividend on the next trading day, in the order of instrument ids.
+
+    The holder of a call in the money gains by exercising it if the dividend exceeds the time value
+    given up, and is assumed to do so. Every such short call is therefore assigned whole. Time value
+    is the option's mark less its intrinsic value, and 0 without a mark. Puts are never assigned
+    early, nor calls for any other reason. `positions`: by instrument id; `marks`: instrument id ->
+    price at this close, of options and `STOCK:X`; `dividends_e4`: ticker -> amount of one share's
+    dividend whose ex-day is the NEXT trading day (known by now).
     """
     assigned = []
     for name, position in sorted(positions.items()):
@@ -206,10 +207,10 @@ _CENT_E4 = 100
 def split_effects(
     account: Account, split: SplitRow, marks: Mapping[str, int]
 ) -> tuple[PositionSplit, ...]:
-    """Events of a split of the account's stock and of its options on it, by instrument id.
+    """Return the events of a split for the account's stock and its options on it, by instrument id.
     `account`: before the open of the ex-day; `marks`: `STOCK:X` at the ex-day's open (of the new
-    shares; else the last close × old / new), and of options their last mark. Raises ServiceError
-    `unavailable`: a price is needed for cash and is missing.
+    shares; else the last close × old / new), and the last marks of options. Raises ServiceError
+    `unavailable` if a price is needed for cash and is missing.
     """
     effects: list[PositionSplit] = []
     for _, position in sorted(account.positions.items()):
@@ -243,11 +244,11 @@ def split_effects(
 def deal_effects(
     account: Account, deal: DealRow, marks: Mapping[str, int]
 ) -> tuple[PositionEnded, ...]:
-    """Events of a stock's end, for the account's shares and its options on them, by instrument id.
-    Cash that comes with shares lowers what these cost. Options are closed at their intrinsic value
-    at what a share became. `marks`: `STOCK:X` of the stock, its last price, and of what it becomes;
-    without the latter, parts of shares bring nothing. Without terms and a last price nothing ends:
-    what is held of options stays.
+    """Return the events of a stock's end for the account's shares and its options on them, by
+    instrument id. Cash that comes with shares lowers their cost. Options are closed at their
+    intrinsic value at the value of a former share. `marks`: the last price of the stock
+    (`STOCK:X`), and that of the stock it becomes; without the latter, fractions of shares bring
+    nothing. Without terms and a last price nothing ends: option positions stay.
     """
     share_e4 = deal.cash_e4 if deal.has_terms else marks.get(f"STOCK:{deal.symbol}")
     if share_e4 is None:
@@ -265,7 +266,9 @@ def deal_effects(
 def _end_position(
     account_id: str, position: Position, deal: DealRow, prices: tuple[int, int]
 ) -> PositionEnded:
-    """End of one position. `prices`: cash that a share brings, and price of what it becomes."""
+    """Return the end of one position. `prices`: cash that a share brings, and price of the stock it
+    becomes.
+    """
     share_e4, into_e4 = prices
     contract = position.instrument.contract
     becomes = ""
@@ -307,7 +310,7 @@ def _end_position(
 
 
 def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
-    """Series that an option becomes; None where the split is not a whole number for one."""
+    """Return the series that an option becomes; None unless the split is a whole number for one."""
     # OCC changes the deliverable then, which a symbol of 100 shares can't say.
     if split.new % split.old:
         return None
@@ -318,10 +321,10 @@ def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContra
 
 
 def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
-    """Last prices, those of the stock's options as a split leaves them, rounded down; at least one
-    step. They are those of the series that the options become. Where these can't be written, and of
-    series that no option becomes, there is none: a price from before the split is about another
-    contract. `marks`: instrument id -> last price; of options before the split.
+    """Return the last prices after a split: those of the stock's options are scaled, rounded down
+    and at least one step, and belong to the series that the options become. An option that becomes
+    no series has no price then, since its old price is about another contract. `marks`: instrument
+    id -> last price; of options before the split.
     """
     after = {}
     for name, mark in marks.items():
@@ -339,9 +342,9 @@ def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, in
 
 
 def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
-    """What the account earns or owes by holding the stock at the ex-day's open, before anything
-    trades; None without a position. Shares bought on the ex-day bring nothing, those sold that day
-    do. There are no taxes.
+    """Return the dividend that the account earns or owes for its stock position at the ex-day's
+    open, before any trade; None without a position. Shares bought on the ex-day earn nothing,
+    shares sold that day do. There are no taxes.
     """
     position = account.positions.get(f"STOCK:{dividend.symbol}")
     if position is None or not position.qty:
@@ -361,8 +364,8 @@ def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
 class _SplitEffect:
     """Effect of a split on a position."""
 
-    becomes: str  #: id of what the position becomes; empty: it is closed
-    qty: int  #: units after, and what they cost
+    becomes: str  #: id of the new position; empty if it is closed
+    qty: int  #: units after the split, and their cost
     cost_e4: int
     realized_e4: int  #: profit of what is paid out, and its cash
     cash_e4: int
@@ -417,10 +420,10 @@ def settlement_day(hours: TradingHours, trade_day: date) -> date:
 
 
 def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
-    """Cash that is borrowed, positive; 0 without a debit. What shares sold short are worth is
-    collateral of those who lent them, so it does not pay for purchases: the debit is that of cash
-    less the shorts' market value, marked every day. `marks`: `STOCK:X` of short stocks. Raises
-    ServiceError `unavailable`: a short stock has no mark.
+    """Return the borrowed cash, positive; 0 without a debit. The value of shares sold short is
+    collateral of their lenders, so it does not pay for purchases: the debit is that of cash less
+    the shorts' market value, marked every day. `marks`: `STOCK:X` of short stocks. Raises
+    ServiceError `unavailable` if a short stock has no mark.
     """
     return max(0, sum(_short_values(account, marks).values()) - account.cash_e4)
 
@@ -440,12 +443,11 @@ def daily_charges(
     borrow_bps: Mapping[str, int],
     days: int,
 ) -> tuple[int, dict[str, int]]:
-    """Charges at a close: interest on borrowed cash, and the fee of each borrowed stock by ticker;
-    all positive. `account`: after the day's trades; `marks`: `STOCK:X` of short stocks at this
-    close; `rules`: debit rate; `borrow_bps`: ticker -> `BorrowRow.fee_bps_per_year`; a short stock
-    that is absent has no rate and is charged none; `days`: calendar days that are charged for:
-    until the next trading day, over a weekend 3. Raises ServiceError `unavailable`: a short stock
-    has no mark.
+    """Return the charges at a close: interest on borrowed cash, and the fee of each borrowed stock
+    by ticker; all positive. `account`: after the day's trades; `marks`: `STOCK:X` of short stocks
+    at this close; `rules`: debit rate; `borrow_bps`: ticker -> `BorrowRow.fee_bps_per_year`, no fee
+    for an absent ticker; `days`: calendar days until the next trading day, 3 over a weekend. Raises
+    ServiceError `unavailable` if a short stock has no mark.
     """
     interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
     shorts = _short_values(account, marks)

@@ -37,7 +37,7 @@ class BrokerLogEntry:
 
 @dataclass(slots=True)
 class EventLog:
-    """Entries so far. Lines and hashes are made when they are asked for, and kept."""
+    """Entries so far. Lines and hashes are computed on first use, and kept."""
 
     entries: list[BrokerLogEntry] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class EventLog:
     def add(
         self, ts_ns: int, kind: LineKind, type: str, data: Payload | EventData
     ) -> BrokerLogEntry:
-        """Append an entry, whose data nobody may change from then on."""
+        """Append an entry, whose data must not change afterwards."""
         entry = BrokerLogEntry(len(self.entries), ts_ns, kind, type, data)
         self.entries.append(entry)
         return entry
@@ -65,8 +65,8 @@ class EventLog:
 
     @property
     def last_hash(self) -> str:
-        """Hash of the last line, which stands for all of them; a log without its last lines has
-        another.
+        """Hash of the last line, which identifies the whole log: a log that lacks its last lines
+        has another hash.
         """
         self.to_lines()
         return self._hash
@@ -107,8 +107,8 @@ def read_lines(lines: Iterable[str]) -> list[BrokerLogEntry]:
 
 
 def state_of_log(lines: Iterable[str]) -> BrokerState:
-    """State that a log's events make, without data and without commands.
-    Raises DataError if the log was changed, or no broker wrote it.
+    """Return the state that a log's events make, without data or commands. Raises DataError if the
+    log was changed or was not written by a broker.
     """
     state = BrokerState()
     for entry in read_lines(lines):

@@ -70,7 +70,7 @@ class MarginRequirements:
 
 @dataclass(frozen=True, slots=True)
 class TradeCircumstances:
-    """Facts besides account and prices that decide on a trade."""
+    """Facts other than account and prices that decide on a trade."""
 
     today: date  #: the account's trading day, `engine.hours.session_day(clock)`
     borrowable: Mapping[str, int]  #: ticker -> shares to borrow; none for an absent ticker
@@ -104,8 +104,8 @@ def margin_state(
     """Return the margin of an account, for snapshots and for the check after each tick.
 
     Buying power is the amount of new long stock that could be bought: (equity − initial
-    requirement) / initial rate, never negative. In a CASH account it is the settled cash that
-    secures no short put; without `today`, no entry of `unsettled` counts as settled.
+    requirement) / initial rate, never negative. In a CASH account it is the settled cash that does
+    not secure short puts; without `today`, all entries of `unsettled` are unsettled.
 
     `marks` (instrument id -> price) must have all positions, and the underlying (`STOCK:X`) of each
     short option. Raises ServiceError `unavailable` if one is missing.
@@ -118,7 +118,7 @@ def margin_state(
     if account.type == "CASH":
         power = account.settled_e4(today) - portfolio.secured_e4()
     else:
-        # No special memorandum account: what an old gain released does not stay released.
+        # No special memorandum account: buying power from past gains is not kept.
         rate = max(rules.margin.long_initial_pct, rules.margin.long_maintenance_pct)
         power = (equity - required.initial_e4) * 100 // rate
 
@@ -138,7 +138,7 @@ def reservation_e4(
 ) -> int:
     """Return the amount that a working order reserves: the rise of requirement less equity, never
     negative; in a CASH account, the cash that it would pay or secure. A spread's legs are taken
-    together; each order is taken alone, as if no other were filled.
+    together; each order is considered as if no other were filled.
     """
     before = portfolio_of(account, marks)
     if _only_lowers(before, trades, rules.margin):
@@ -165,9 +165,9 @@ def order_problem(
 
     Equity after the trade is compared with the requirement after it. Trades always pass if they
     only close positions without raising the requirement, or lower it by more than they cost; a sale
-    of shares that cover a short option does not. A trade from long to short, or back, counts as
-    an opening. Opened units count at their own price, closed ones at no better price than their
-    mark.
+    of shares that cover a short option does not. A trade from long to short, or back, is treated as
+    an opening. Opened units are valued at their own price, closed ones at no better price than
+    their mark.
 
     The legs of a spread are checked together. `marks` are those of `margin_state`, with the
     underlyings of traded options.
@@ -376,8 +376,8 @@ def _initial_excess_e4(portfolio: Portfolio, rules: MarginRules) -> int:
 
 
 def _only_lowers(before: Portfolio, trades: Sequence[WantedTrade], rules: MarginRules) -> bool:
-    """Whether trades close positions without raising a requirement, or lower both requirements by
-    at least what they cost.
+    """Return whether trades close positions without raising a requirement, or lower both
+    requirements by at least their cost.
     """
     if any(before.crosses(trade) for trade in trades):
         return False
@@ -418,7 +418,7 @@ def _locate_problem(
 
 
 def _is_sold_shorter(stock: Holding, before: Portfolio) -> bool:
-    """Whether a short position of shares is opened or enlarged."""
+    """Return whether a short position of shares is opened or enlarged."""
     return stock.qty < min(0, before.shares(stock.instrument.symbol))
 
 

@@ -1,5 +1,5 @@
-"""How orders meet bars: nothing is assumed of the path inside a bar in the trader's favour, and
-every rounding is against him.
+"""Matching of orders with bars: no favourable path inside a bar is assumed, and all rounding is
+against the trader.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class BarMatch:
     """Effect of a bar on an order."""
 
     triggered: bool = False  # whether its stop was reached on this bar, for the first time
-    fill: Fill | None = None  # what was filled; None where nothing was
+    fill: Fill | None = None  # filled units; None if nothing was filled
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadLeg:
-    """One order of a spread with its bar, and what may still be filled on that bar."""
+    """One order of a spread with its bar, and the units that may still be filled on that bar."""
 
     order: Order
     bar: Bar
@@ -44,9 +44,9 @@ def capacity(bar: Bar, rules: FillRules) -> int:
 
 
 def add_slippage(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
-    """What a market order pays (receives) at a reference price: slippage and, for options, half the
-    spread, to the next step. A sale brings at least one step, or the reference price where that is
-    less. Without slippage and spread, the price itself.
+    """Return the price that a market order pays (receives) at a reference price: slippage and, for
+    options, half the spread, to the next step. A sale brings at least one step, or the reference
+    price if that is less. Without slippage and spread it is the reference price.
     """
     half_bps = rules.half_bps(instrument)
     if not half_bps:
@@ -63,10 +63,10 @@ def add_slippage(price_e4: int, side: Side, instrument: Instrument, rules: FillR
 
 
 def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> BarMatch:
-    """Match an order with the open of a bar, or with what comes after it. `order`: working; its bar
+    """Match an order with the open of a bar, or with the rest of it. `order`: working; its bar
     starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's
-    capacity that orders before this one have left; `at_open`: whether it is the open, else the
-    order did nothing there.
+    capacity that earlier orders have left; `at_open`: True at the open; at the rest of the bar, the
+    order did nothing at the open.
     """
     triggered = False
     price_e4: int | None = None
@@ -89,12 +89,11 @@ def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool)
 def match_spread(
     legs: Sequence[SpreadLeg], net_limit_e4: int | None, units: int, rules: FillRules
 ) -> tuple[Fill, ...] | None:
-    """Fills of all legs of a spread on one tick, or None. Each leg fills in full at its bar's open,
-    as a market order would: at what other moment of their bars the legs could have been traded
-    together is not known. The net price of one unit must be at or better than the limit. `legs`:
-    all legs, each with a bar of this tick; `net_limit_e4`: most that a share of one unit may cost
-    (negative: least that it must bring); None at market; `units`: how often the combination is
-    traded.
+    """Return the fills of all legs of a spread on one tick, or None. Each leg fills in full at its
+    bar's open, as a market order would: no other moment at which the legs could trade together is
+    known. The net price of one unit must be at or better than the limit. `legs`: all legs, each
+    with a bar of this tick; `net_limit_e4`: maximum cost for a share of one unit (negative: minimum
+    proceeds), None at market; `units`: number of combinations.
     """
     if any(leg.capacity < leg.order.open_qty for leg in legs):
         return None
@@ -115,7 +114,7 @@ def match_spread(
 
 
 def _is_reached(side: Side, stop_e4: int, bar: Bar, at_open: bool) -> bool:
-    """Whether a bar reaches a stop: from below for a purchase, from above for a sale."""
+    """Return whether a bar reaches a stop: from below for a purchase, from above for a sale."""
     if side == "BUY":
         highest_e4 = bar.open_e4 if at_open else bar.high_e4
         return highest_e4 >= stop_e4
@@ -125,8 +124,8 @@ def _is_reached(side: Side, stop_e4: int, bar: Bar, at_open: bool) -> bool:
 
 
 def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int | None:
-    """Price of a stop that is reached on this bar: the worse of the open and the stop; None where
-    the order's limit forbids it.
+    """Return the price of a stop that is reached on this bar: the worse of the open and the stop;
+    None if the order's limit forbids it.
     """
     if order.side == "BUY":
         price_e4 = max(bar.open_e4, stop_e4)
@@ -144,8 +143,8 @@ def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int |
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:
-    """Price of a limit order: the open where that is no worse, also for a bracket that the open
-    sent, else its limit if reached.
+    """Return the price of a limit order: the open if it is no worse than the limit (also for a
+    bracket sent at the open), else the limit if it is reached; None if it is not reached.
     """
     if side == "BUY":
         lowest_e4 = bar.open_e4 if at_open else bar.low_e4

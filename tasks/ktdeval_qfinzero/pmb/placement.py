@@ -234,7 +234,7 @@ def judge(
     engine: Engine, session: Session, specs: Sequence[OrderSpec], replaced: Sequence[Order] = ()
 ) -> tuple[str, int]:
     """Check whether the account can carry an order, or the legs of a spread, at present prices.
-    Return the reason for a refusal (empty if there is none) and the amount to reserve.
+    Return the reason for a refusal (empty if it can) and the amount to reserve.
 
     `replaced` are working orders that the new ones replace: their reservations do not count.
     """

@@ -409,13 +409,13 @@ class Portfolio:
         return secured_e4
 
     def closes(self, trade: WantedTrade) -> bool:
-        """Whether a trade only reduces a position."""
+        """Return whether a trade only reduces a position."""
         held = self.held(trade.instrument)
         closable = -held if trade.side == "BUY" else held
         return trade.qty <= closable
 
     def crosses(self, trade: WantedTrade) -> bool:
-        """Whether a trade closes a position and opens one of the other side."""
+        """Return whether a trade closes a position and opens one of the other side."""
         held = self.held(trade.instrument)
         return held * trade.change < 0 and trade.qty > abs(held)
 

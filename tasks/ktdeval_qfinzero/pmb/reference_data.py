@@ -1,5 +1,5 @@
 """Data that the broker needs in addition to bars: listings, corporate actions, locates, and the
-last price of what is held.
+last prices of instruments.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class BrokerReference:
         ]
 
     def deal_on(self, symbol: str, day: date, known_ns: int) -> DealRow | None:
-        """End of a stock that takes effect at a trading day's open or took effect before, as known
-        at a moment; None of others.
+        """Return the end of a stock that takes effect at or before a trading day's open, as known
+        at a moment; None if there is no such deal.
         """
         rows: Sequence[DealRow] = self._all("deals", symbol)
         for row in rows:
@@ -85,7 +85,7 @@ class BrokerReference:
         ]
 
     def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
-        """Whether a stock or a contract has been listed by then."""
+        """Return whether a stock or a contract has been listed by then."""
         key = instrument.underlying if instrument.kind == "OPTION" else ""
         entry = self._listed.get(key)
         if entry is None or entry[0] != as_of_ns:
@@ -102,16 +102,16 @@ class BrokerReference:
         return instrument.symbol in entry[1]
 
     def lent(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, BorrowRow]:
-        """Ticker -> what can be borrowed then, and its fee; without those for which nothing is
-        known.
+        """Return ticker -> shares that can be borrowed then, and their fee; without tickers whose
+        supply is unknown.
         """
         rows = ((symbol, self.prices.borrow(symbol, as_of_ns)) for symbol in symbols)
         return {symbol: row for symbol, row in rows if row is not None}
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
-        """Last close by a moment, of a minute or of a day, as corporate actions since then leave
-        it; None without any. Of two that end at the same moment, it is the day's: the official
-        close.
+        """Return the last close by a moment, of a minute or of a day, adjusted for corporate
+        actions since then; None without any. If both end at the same moment, the day's is taken:
+        the official close.
         """
         bar: Bars | None = None
         resolution: Resolution = "day"
@@ -150,8 +150,8 @@ class BrokerReference:
         return bars.take(slice(len(bars) - 1, len(bars))) if len(bars) else None
 
     def ex_price(self, symbol: str, price_e4: int, day: date) -> int:
-        """Last price of a stock as the corporate actions at the open of a day leave it, rounded
-        down; at least one step.
+        """Return the last price of a stock adjusted for the corporate actions at the open of a day,
+        rounded down; at least one step.
         """
         for split in self.splits_on(symbol, day):
             price_e4 = price_e4 * split.old // split.new
@@ -176,8 +176,8 @@ class BrokerReference:
         return None if bar is None else int(bar.close_e4[0])
 
     def _inherited_mark(self, contract: OptionContract, split: SplitRow) -> int | None:
-        """An option's price at the ex-day's open, from the last one of the series that it was
-        before; None without any.
+        """Return an option's price at the ex-day's open, from the last price of its series before
+        the split; None without any.
         """
         open_ns = self._open_of(split.ex_day)
         exact = replace(contract, strike_e4=contract.strike_e4 * split.new // split.old)

@@ -1,5 +1,4 @@
-"""State of a broker, and events: what happened, and what each makes of the state, which only they
-change. The log is their list.
+"""State of a broker, and its events. Only events change the state; the log is their list.
 
 Fields are whole numbers (`_e4` ten-thousandths of a dollar, `_ns` nanoseconds), texts and lists of
 these, so that an event read back from its line is the event that was written. Signed quantities
@@ -53,7 +52,7 @@ class BrokerState:
     spreads: dict[str, SpreadPlaced] = field(default_factory=dict)
     # those that may still fill, in time priority
     working: dict[str, Order] = field(default_factory=dict)
-    # what a working order tied up; a spread's stand at its first leg
+    # amount that a working order reserves; of a spread, at its first leg
     reserves: dict[str, int] = field(default_factory=dict)
     trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
     cash_entries: list[CashEntry] = field(default_factory=list)
@@ -131,9 +130,7 @@ imported.
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `seq`: its number in the log, which commands count in too; `data`:
-    what.
-    """
+    """An event. `seq`: its number in the log, which also counts commands; `data`: its content."""
 
     seq: int
     ts_ns: int
@@ -424,7 +421,7 @@ class CommandRefused(EventData, frozen=True):
 
 
 def order_payload(order: Order) -> dict[str, JsonValue]:
-    """All fields of an order, those of brackets and groups where it has them."""
+    """Return all fields of an order; those of brackets and groups only if set."""
     fields = {name: getattr(order, name) for name in Order.__dataclass_fields__}
     present = {name: value for name, value in fields.items() if value or name not in BRACKET_FIELDS}
     return {**present, "instrument": order.instrument.id}

@@ -56,7 +56,7 @@ CUSHION_NIGHTS = 30
 
 def next_look(account: Account, rules: Rules, frame: DayFrame, first: int) -> int:
     """Return the first tick, from `first` on, after which a margin call may begin or end; `NEVER`
-    if there is none this day. It uses an upper bound of the maintenance requirement, so that no
+    if no tick of this day can. It uses an upper bound of the maintenance requirement, so that no
     call is missed; `review` computes the exact one.
     """
     held = [position for position in account.positions.values() if position.qty]
@@ -131,7 +131,7 @@ def _margin_call_fields(session: Session, state: MarginState) -> tuple[str, str,
 
 def next_tick(orders: Sequence[Order], frame: DayFrame, first: int) -> int:
     """Return the first tick, from `first` on, at which an order may trigger, fill or expire, or at
-    which all legs of a spread have a bar; `NEVER` if there is none this day.
+    which all legs of a spread have a bar; `NEVER` if no tick of this day qualifies.
     """
     order = orders[0]
     expiry = NEVER
@@ -395,7 +395,7 @@ class _FrameTick:
         return list(due.values())
 
     def _may_match(self, orders: Sequence[Order]) -> bool:
-        """Whether the orders are working, accepted before the bar began, and not expired."""
+        """Return whether the orders are working, accepted before the bar began, and not expired."""
         order = orders[0]
         if order.status not in WORKING or order.accepted_ns > self._start_ns:
             return False

@@ -23,20 +23,22 @@ def mean_or_zero(values: Iterable[float]) -> float:
 
 
 def best_score(calls: Iterable[Call], gold: GoldCall, score: ScoreCall[Call]) -> float:
-    """Best score that a call gets for an expected one, 0 without any call."""
+    """Return the best score of a call for an expected one; 0 without calls."""
     return max((score(call, gold) for call in calls), default=0.0)
 
 
 def fitting_calls(calls: Sequence[Call], gold: GoldCall, score: ScoreCall[Call]) -> list[Call]:
-    """Calls that score at all: those of the expected tool or of another one of its family."""
+    """Return the calls with a score above zero: those of the expected tool or of another one of its
+    family.
+    """
     return [call for call in calls if score(call, gold) > 0]
 
 
 def taken_positions(
     calls: Sequence[Call], golds: Sequence[GoldCall], fits: Callable[[Call, GoldCall], bool]
 ) -> list[int]:
-    """For each expected call in turn the first position of a call that fits and that no earlier one
-    took; those without a call are left out.
+    """Return, for each expected call in turn, the first position of a call that fits and is not
+    taken yet; expected calls without one are left out.
     """
     taken: list[int] = []
     for gold in golds:
@@ -49,6 +51,6 @@ def taken_positions(
 
 
 def inverted_share(positions: Sequence[int]) -> float:
-    """Share of pairs of at least two positions that stand in falling order."""
+    """Return the share of pairs, of at least two positions, that are in falling order."""
     pairs = list(combinations(positions, 2))
     return sum(first > second for first, second in pairs) / len(pairs)

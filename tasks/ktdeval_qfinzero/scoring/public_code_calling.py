@@ -150,7 +150,7 @@ def _weighted_scores(
 
 
 def _refuses(calls: Sequence[_ParsedCall]) -> bool:
-    """Whether no call asks for a service."""
+    """Return whether no call asks for a service."""
     return all(call.name is not None and call.name.upper() in REFUSAL_NAMES for call in calls)
 
 
@@ -267,8 +267,8 @@ def _tool_failures(calls: Sequence[_ParsedCall], gold: GoldCall) -> set[str]:
 
 
 def _order_score(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> float:
-    """1 less the share of matched pairs that stand the wrong way round; expected calls that are
-    absent cost nothing.
+    """Return 1 less the share of matched pairs in the wrong order; missing expected calls cost
+    nothing.
     """
     if len(golds) <= 1:
         return 1.0

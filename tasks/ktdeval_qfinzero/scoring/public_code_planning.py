@@ -121,7 +121,7 @@ def score_planning(
 
 
 def _recovers(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> bool:
-    """Whether some call is of the family of the second step, which must be tried again."""
+    """Return whether some call is of the family of the second step, which must be tried again."""
     if len(steps) < 2:
         return False
     return bool(fitting_calls(calls, steps[1], _name_score))
@@ -143,7 +143,7 @@ def _weighted_scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> 
 
 
 def _read_call(item: JsonValue) -> _ParsedCall | None:
-    """A call that can be read; None of what is not an object, or has a name that is not text."""
+    """Return a call that can be read; None if the item is not an object, or its name is not text."""
     name = item.get("tool", "") if isinstance(item, dict) else None
     if not isinstance(item, dict) or not isinstance(name, str):
         return None
@@ -197,7 +197,7 @@ def _name_score(call: _ParsedCall, step: GoldCall) -> float:
 
 
 def _is_of_family(call: _ParsedCall, step: GoldCall) -> bool:
-    """Whether a call is of the expected tool or of another one of its family."""
+    """Return whether a call is of the expected tool or of another one of its family."""
     return prefix_family(call.name) == prefix_family(step.tool)
 
 
@@ -320,8 +320,8 @@ def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> flo
 
 
 def _names_ids(fits: Sequence[_ParsedCall], step: GoldCall) -> bool:
-    """Whether one call of the step's family gives all the run ids that the step asks for, whatever
-    their values.
+    """Return whether one call of the step's family gives all the run ids that the step asks for,
+    with any values.
     """
     id_names = [key for key, value in step.required.items() if value in _RUN_ID_PLACEHOLDERS]
     if not id_names:

@@ -56,7 +56,7 @@ class GoldTask:
 
     @property
     def refuse(self) -> bool:
-        """Whether the right answer is to make no call."""
+        """True if the right answer is to make no call."""
         return any(call.tool == REFUSE for call in self.calls)
 
 
@@ -154,13 +154,13 @@ class PredictedCall:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether this is a pseudo-call that refuses instead of calling a service."""
+        """True for a pseudo-call that refuses instead of calling a service."""
         return self.tool.strip().upper() in REFUSAL_NAMES
 
 
 def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...], int]:
-    """Readable calls in order, and how many items were none. A call is an object with a text
-    `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
+    """Return the readable calls in order, and the number of other items. A call is an object with a
+    text `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
     absent, nested at most `MAX_DEPTH` levels.
     """
     read = (_read_call(item, index) for index, item in enumerate(predicted))
@@ -190,8 +190,8 @@ def _read_call(item: JsonValue, index: int) -> PredictedCall | None:
 
 
 def is_plain(value: JsonValue) -> bool:
-    """Whether a value holds nothing but JSON, is nested at most `MAX_DEPTH` levels and has no
-    number of thousands of digits.
+    """Return whether a value holds only JSON, is nested at most `MAX_DEPTH` levels and has no
+    integer of more than `MAX_INTEGER_BITS` bits.
     """
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -254,8 +254,8 @@ def given_ids(gold: GoldCall, call: PredictedCall) -> dict[str, str]:
 
 
 def _path_ids(tool: str, endpoint: str) -> dict[str, str]:
-    """Parts of an address that stand where the tool's address has a `{name}`; none for an address
-    of another form.
+    """Return the parts of an address at the places where the tool's address has a `{name}`; empty
+    for an address of another form.
     """
     template = SERVICE_TOOLS.get(tool, ("", ""))[0].split("/")
     parts = endpoint.rstrip("/").split("/")

@@ -1,11 +1,11 @@
-"""How predicted parameter values and times are compared with the expected ones, in each rule set
+"""Comparison of predicted parameter values and times with the expected ones, in each rule set
 (`docs/qfinzero-scoring.md`).
 
-Under the reference rules (public code; `ReferenceRules` holds what differs between the suites) a
+Under the reference rules (public code; `ReferenceRules` holds the differences between the suites) a
 placeholder earns 1, lists are compared as sets of texts and the rest as lower-cased text; times
 have three forms, and an unknown tolerance is five minutes. Under the paper rules (A.3) placeholders
-take no part, types are distinguished, times are ISO 8601 with offsets and fractions, and results
-are exact fractions: sums do not depend on the order.
+are not compared, types are distinguished, times are ISO 8601 with offsets and fractions, and
+results are exact fractions: sums do not depend on the order.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def tolerance_of(times: Mapping[str, JsonValue]) -> str:
 
 
 def reference_time(text: str) -> datetime | None:
-    """A time as the public scorers read it, without time zone; None if it is none of their three
-    forms.
+    """Return a time as the public scorers read it, without time zone; None if it has none of their
+    three forms.
     """
     bare = text.rstrip("Z")
     for form in _REFERENCE_FORMS:
@@ -73,7 +73,7 @@ def reference_time(text: str) -> datetime | None:
 
 
 def reference_within(predicted: datetime, expected: datetime, tolerance: str) -> bool:
-    """Whether two times differ by at most the tolerance, 5 minutes for a name that is not
+    """Return whether two times differ by at most the tolerance, 5 minutes for a name that is not
     listed.
     """
     seconds = TOLERANCE_SECONDS.get(tolerance, _REFERENCE_DEFAULT_S)
@@ -99,9 +99,9 @@ class DateOrMoment:
 
 
 def instant_of(text: str) -> DateOrMoment | None:
-    """Read an ISO 8601 date, or date and time; without an offset it is UTC. None for anything else.
-    A blank may stand for the `T`, seconds may be absent, fractions have up to nine digits, and a
-    date may say that it is UTC.
+    """Read an ISO 8601 date, or date and time; UTC without an offset. None for any other text. A
+    blank may replace the `T`, seconds may be absent, fractions have up to nine digits, and a date
+    may be marked as UTC.
     """
     text = text.strip()
     if len(text) > _MAX_TIME_CHARS:
@@ -134,8 +134,8 @@ def _moment_of(text: str) -> DateOrMoment:
 
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
-    """Whether a predicted time meets an expected one (paper rules). `predicted`: what the call
-    says; anything but a time does not meet; `expected`: ISO date or time, or a number of minutes;
+    """Return whether a predicted time meets an expected one (paper rules). `predicted`: value in
+    the call; anything but a time fails; `expected`: ISO date or time, or a number of minutes;
     `tolerance`: a key of `TOLERANCE_SECONDS`.
     """
     if isinstance(expected, int | float) and not isinstance(expected, bool):
@@ -205,8 +205,8 @@ PLANNING_RULES: Final = ReferenceRules(braces_are_placeholders=True, fold_list_c
 
 
 def text_of(value: JsonValue) -> str | None:
-    """`str(value)`, or None where there is no such text: nested too deep, or a number with too many
-    digits.
+    """Return `str(value)`; None if that fails: the value is nested too deep, or a number has too
+    many digits.
     """
     try:
         return str(value)
@@ -307,8 +307,8 @@ class ObjectComparison:
 
 
 def is_placeholder(value: JsonValue) -> bool:
-    """Whether an expected value is `{...}` or `<...>`, or holds a `{name}` or `<name>` that only a
-    run can fill.
+    """Return whether an expected value is `{...}` or `<...>`, or contains a `{name}` or `<name>`
+    that only a run can fill.
     """
     if not isinstance(value, str):
         return False

@@ -1,4 +1,4 @@
-"""A traded session as a question: its form, its words, and the figures that it earned."""
+"""A trading session as a question: its form, its texts, and its figures."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def session_question(config: LiveConfig) -> LiveQuestion:
 
 
 def figures_of(asked: TradedSession, workspace: Workspace) -> Mapping[str, JsonValue]:
-    """Return the figures of a workspace's session; those of its returns are None where it was not
-    traded as asked, since other money, stocks or days would earn another return.
+    """Return the figures of a workspace's session. Those of its returns are None unless it was
+    traded as asked, since other money, stocks or days would give another return.
     """
     problem, summary = _session_of(workspace, asked)
     figures: dict[str, JsonValue] = {"trades": 0, "days": 0, "problem": problem}
@@ -77,7 +77,9 @@ def figures_of(asked: TradedSession, workspace: Workspace) -> Mapping[str, JsonV
 
 
 def _session_of(workspace: Workspace, asked: TradedSession) -> tuple[str, SummaryShown | None]:
-    """Return why there is no session as it was asked for (empty if there is one), and its summary."""
+    """Return how the session differs from the one asked for (empty if it does not), and its
+    summary.
+    """
     engine = workspace.broker.engine
     accounts = list(engine.state.accounts.values())
     sessions = list(engine.state.sessions.values())

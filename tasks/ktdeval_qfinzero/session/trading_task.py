@@ -17,7 +17,7 @@ class SessionTask(LiveTask):
         super().__init__(name, config, session_question(config))
 
     def describe(self) -> dict[str, JsonValue]:
-        """As of `LiveTask`, with the dataset's hash."""
+        """Like `LiveTask.describe`, with the dataset's hash."""
         info = self.dataset.info
         dataset = {"name": info.name, "content_id": info.content_id}
         return {**super().describe(), "dataset": dataset}

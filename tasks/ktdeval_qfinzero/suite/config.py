@@ -1,4 +1,6 @@
-"""Config of a task: fields that a variant in the task file may have besides those of every task."""
+"""Config of a task: fields that a variant in the task file may have in addition to those of every
+task.
+"""
 
 from __future__ import annotations
 
@@ -77,11 +79,11 @@ class SuiteConfig(QuestionsConfig):
 
     @property
     def is_live(self) -> bool:
-        """Whether calls are made."""
+        """True if calls are made."""
         return self.execution == "live"
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if values do not go together."""
+        """Raise ConfigError if values contradict each other."""
         super().check(where)
         if self.is_live and self.calls == "text":
             raise ConfigError(

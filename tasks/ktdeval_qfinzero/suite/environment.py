@@ -1,5 +1,5 @@
-"""Environments of an item: what can be done before it is answered, the form of the answer, and
-calls as they are recorded.
+"""Environments of an item: the tools available before the answer, the form of the answer, and the
+recorded form of calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNFIT = (
 
 @cache
 def answer_form(calls: Calls) -> ToolSpec:
-    """Return the form; where calls are text, they stand in it."""
+    """Return the form; if calls are text, it has a field for them."""
     form = load_yaml(Path(__file__).with_name("answer_form.yaml"))
     properties: dict[str, JsonValue] = dict(form["properties"])
     if calls != "text":
@@ -61,7 +61,9 @@ def answer_form(calls: Calls) -> ToolSpec:
 
 
 def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
-    """Whether arguments can be recorded: not too deep, not too long, and text that UTF-8 has."""
+    """Return whether arguments can be recorded: limited depth and length, and text that UTF-8 can
+    encode.
+    """
     if not is_flat(arguments, _DEEPEST):
         return False
 
@@ -75,9 +77,9 @@ def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
 
 
 def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall:
-    """Return a call as it is recorded: under the dotted name of its tool where there is one, any
-    other name as it is. Arguments that can't be recorded are replaced by a text that says so, which
-    no rule set reads.
+    """Return a call as it is recorded: under the dotted name of its tool, or its given name if no
+    tool has it. Arguments that can't be recorded are replaced by a text that says so, which no rule
+    set reads.
     """
     try:
         tool = catalogue().find(tool).name
@@ -101,8 +103,8 @@ def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[Json
 def make_again(
     workspace: Workspace, calls: Sequence[RecordedCall], recorded_state: Any, where: str
 ) -> list[JsonValue]:
-    """Make the recorded calls of an answer again, as of `make_calls`. Raises InvariantError: they
-    leave another state than the recorded one.
+    """Make the recorded calls of an answer again, as `make_calls` does. Raises InvariantError if
+    they leave another state than the recorded one.
     """
     answers = make_calls(workspace, calls)
     if encode_canonical(end_state(workspace)) != dumps_canonical(recorded_state):
@@ -117,7 +119,7 @@ def make_again(
 
 
 class DryEnvironment:
-    """Calls are recorded, and answered with no more than that."""
+    """Calls are only recorded; the answer to a call says so."""
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self.tools = tools
@@ -130,7 +132,7 @@ class DryEnvironment:
 
 
 class TextEnvironment(DryEnvironment):
-    """Nothing can be done: the calls stand in what is submitted."""
+    """No calls can be made: the submission contains them as text."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -144,11 +146,11 @@ class TextEnvironment(DryEnvironment):
 
 
 class LiveEnvironment(DryEnvironment):
-    """Calls are made in the item's situation, which `open_situation` makes for the first of them,
-    and answered.
+    """Calls are made and answered in the item's situation, which `open_situation` makes at the
+    first of them.
 
-    `max_answer_chars`: longest answer that is passed on; `calls`: those made so far, refused ones
-    among them.
+    `max_answer_chars`: longest answer that is passed on; `calls`: those made so far, including
+    refused ones.
     """
 
     def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:

@@ -1,8 +1,8 @@
-"""Answer to an item, what it earns under both rule sets, and the facts recorded with it; the flat
+"""Answer to an item, its scores under both rule sets, and the facts recorded with it; the flat
 forms of files.
 
-Arguments are completed by their tools' defaults; an answer without any call is graded, too: the
-floor that scores are read against.
+Arguments are completed by their tools' defaults. An answer without any call is graded, too, as the
+floor to compare scores with.
 """
 
 from __future__ import annotations
@@ -153,11 +153,11 @@ class AskedItem:
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
-    """Arguments of a call with every default of its tool's schema that they leave out, within given
-    objects and lists too. Looks at the call alone, never at what is expected. An object that is
-    absent stays so: it may be required. Defaults that other arguments make idle are not filled in.
-    `tool`: dotted name; arguments of any other name stay as they are; `arguments`: as recorded;
-    anything but an object stays as it is.
+    """Return the arguments of a call completed with the defaults of its tool's schema, also within
+    given objects and lists. It depends only on the call, never on the expected calls. Absent
+    objects stay absent, since they may be required. Defaults that other arguments make irrelevant
+    are not filled in. `tool`: dotted name; arguments of an unknown tool stay unchanged;
+    `arguments`: as recorded; anything but an object stays unchanged.
     """
     try:
         schema = catalogue().find(tool).parameters
@@ -305,7 +305,7 @@ def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> di
 
 
 def is_exact(scores: AnswerScores) -> bool:
-    """Whether nothing is wrong, absent or too much, by scores under the rules of the paper."""
+    """Return whether all scores under the paper's rules are perfect, without a surplus call."""
     return scores.tm == scores.pa == scores.ta == 1.0 and scores.detail["extra_calls"] == 0
 
 

@@ -1,4 +1,4 @@
-"""Words that an item is put in: system prompt, situation and question, from the prompt files of
+"""Texts in which an item is put: system prompt, situation and question, from the prompt files of
 this package.
 """
 
@@ -63,7 +63,7 @@ def prompt_hashes(folder: Path = _FOLDER) -> dict[str, JsonValue]:
 
 @cache
 def tool_hashes() -> dict[str, str]:
-    """Hashes of what a model is shown of each tool, by its dotted name."""
+    """Hashes of the texts about each tool that a model reads, by its dotted name."""
     return {
         each.name: content_hash({"description": each.summary, "parameters": each.parameters})
         for each in catalogue().operations
@@ -193,8 +193,8 @@ class Situation:
 
 
 def situation_of(item: BenchmarkItem) -> Situation:
-    """Situation that the setup of an item makes. Raises DataError if it opens more than one account
-    or session, which there are no words for.
+    """Return the situation that the setup of an item makes. Raises DataError if it opens more than
+    one account or session, which the prompt texts do not cover.
     """
     accounts = [call for call in item.setup if call.tool == "PMB.account.create"]
     sessions = [call for call in item.setup if call.tool == "PMB.session.create"]

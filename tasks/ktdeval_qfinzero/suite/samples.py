@@ -1,5 +1,5 @@
-"""Questions of a variant, and of one episode: how each is put, what can be done before it is
-answered, and what an answer earns.
+"""Questions of a variant, and of one episode: their prompts, the environments before an answer, and
+the scores of answers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _TOOL_USE: Final = "make the calls that carry out the instruction"
 
 @dataclass(frozen=True)
 class SuiteQuestion:
-    """One task, with the item that it belongs to; a file's tasks have none."""
+    """One task with its item; tasks of a file have no item."""
 
     task: GoldTask
     item: BenchmarkItem | None = None
@@ -167,7 +167,9 @@ def file_material(config: SuiteConfig, source: str) -> SampleMaterial:
 def _evenly_chosen(
     questions: Sequence[SuiteQuestion], count: int | None
 ) -> tuple[SuiteQuestion, ...]:
-    """So many of them, evenly over all: in a file the first ones may all be of one kind."""
+    """Return `count` questions spread evenly over all: in a file the first ones may all be of one
+    kind.
+    """
     total = len(questions)
     if count is None or count >= total:
         return tuple(questions)
@@ -228,12 +230,12 @@ class SuiteSamples:
         self._facts = cache(self._facts_of)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of questions."""
         return len(self._material.questions)
 
     def sample(self, number: int) -> Sample:
-        """One question, with an environment of its own.
-        Raises DataError if an item whose situation can't be made: a defect of the item.
+        """Return one question with its own environment. Raises DataError if an item's situation
+        can't be made, which is a defect of the item.
         """
         question = self._question(number)
         clock_ns = self._situated(number).clock_ns

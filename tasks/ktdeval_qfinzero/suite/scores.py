@@ -227,7 +227,7 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
 
 
 def _points(asked: Sequence[AskedItem], figure: str) -> list[tuple[str, float]]:
-    """(item, figure) of each answer, by its name in `AnswerGrades`; 0 where there was no valid
+    """Return (item, figure) of each answer, by its name in `AnswerGrades`; 0 without a valid
     submission.
     """
     points: list[tuple[str, float]] = []

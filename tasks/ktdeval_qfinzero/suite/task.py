@@ -65,13 +65,13 @@ class SuiteTask:
         return math.ceil(sum(expected) / len(expected))
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config (of a file of tasks its name alone), the form, and hashes of questions,
-        data, prompts and tools.
+        """Return the whole config (for a file of tasks, only its name), the form, and hashes of
+        questions, data, prompts and tools.
         """
         config = self._config
         form = answer_form(self._config.calls)
         plain = dict(to_mapping(config))
-        plain.pop("wordings")  # told by the material: its name, hash and model
+        plain.pop("wordings")  # the material describes them: name, hash and model
         return {
             "name": self.name,
             "mode": self.mode,

@@ -1,4 +1,4 @@
-"""How texts in the arguments of the price queries are read."""
+"""Parsing of texts in the arguments of the price queries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval_qfinzero.upq.arguments import MAX_TICKERS
 
 
 def read_days(start: str, end: str) -> tuple[date, date]:
-    """Days `start` to `end`, both included. Raises ServiceError: `invalid_argument`: not days, or
-    the end lies before the start.
+    """Return the days `start` to `end`, both included. Raises ServiceError `invalid_argument` if a
+    text is not a day, or the end lies before the start.
     """
     first = parse_day(start, "start")
     last = parse_day(end, "end")

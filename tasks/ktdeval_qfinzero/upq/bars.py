@@ -193,7 +193,7 @@ def _query_of_minutes(
 
 
 def _read_after(cursor: str | None) -> Key | None:
-    """Key of the row after which a page begins; None of the first page."""
+    """Return the key of the row after which a page begins; None for the first page."""
     if cursor is None:
         return None
     ticker, start_ns = read_cursor(cursor, (str, int))

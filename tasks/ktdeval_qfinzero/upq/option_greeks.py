@@ -110,9 +110,8 @@ class OptionQuotes:
 def value_quotes(
     view: DatasetView, quotes: OptionQuotes
 ) -> tuple[dict[str, FloatArray], npt.NDArray[np.str_]]:
-    """Implied volatility, Greeks and what they were computed from (`GREEK_FIELDS` and
-    `INPUT_FIELDS` -> [n] numbers, NaN where there is none), and what came of it ([n] of
-    `answers.Status`).
+    """Return implied volatility, Greeks and their inputs (`GREEK_FIELDS` and `INPUT_FIELDS` -> [n]
+    numbers, NaN if undefined), and the status of each ([n] of `answers.Status`).
     """
     count = len(quotes.contracts)
     hours = view.hours
@@ -149,7 +148,7 @@ def value_quotes(
 
 
 def day_moment(view: DatasetView, day: date, field: PriceField) -> int:
-    """When the opening or closing price of a day was made."""
+    """Return the moment of a day's opening or closing price."""
     hours = view.hours
     row = hours.row_of(day)
     if row is None:
@@ -160,7 +159,7 @@ def day_moment(view: DatasetView, day: date, field: PriceField) -> int:
 def spots_of_days(
     view: DatasetView, underlying: str, start_ns: IntArray, field: PriceField
 ) -> FloatArray:
-    """[n] open or close of the underlying's daily bars that start then; NaN where there is none."""
+    """Return [n] open or close of the underlying's daily bars with these starts; NaN without a bar."""
     bars = view.bars(
         "stock", underlying, "day", MomentSpan(int(start_ns.min()), int(start_ns.max()) + 1)
     )
@@ -173,8 +172,8 @@ def spots_of_days(
 
 
 def spots_of_moments(view: DatasetView, underlying: str, moment_ns: IntArray) -> FloatArray:
-    """[n] close of the underlying's last minute that was complete at each moment, in the same
-    session; NaN where there is none.
+    """Return [n] close of the underlying's last minute that was complete at each moment, in the
+    same session; NaN without one.
     """
     hours = view.hours
     sessions = np.searchsorted(hours.close_ns, moment_ns)

@@ -236,7 +236,7 @@ def _read_expiries(given: arguments.ChainQuery) -> tuple[date, date]:
 
 
 def _passes(row: ContractRow, given: arguments.ChainQuery, expiries: tuple[date, date]) -> bool:
-    """Whether a contract is one of those wanted."""
+    """Return whether a contract is wanted: its expiry, strike and type fit."""
     least = given.strike_min or 0.0
     most = math.inf if given.strike_max is None else given.strike_max
     in_time = expiries[0] <= row.expiry <= expiries[1]

@@ -57,7 +57,7 @@ class EuropeanOptions:
 
     @property
     def lower_bound(self) -> FloatArray:
-        """What a price can't be below: max(0, η (S − K e^(−rT)))."""
+        """Lower bound of a price: max(0, η (S − K e^(−rT)))."""
         return np.asarray(
             np.maximum(0.0, self.sign * (self.spot - self.discounted_strike)), dtype=np.float64
         )
@@ -120,11 +120,11 @@ def greeks(option: EuropeanOptions, volatility: Floats) -> Greeks:
 def implied_volatility(
     option: EuropeanOptions, market_price: Floats
 ) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """[n] volatility at which the formula gives a price, NaN where there is none, and [n] statuses:
-    `ok`; `below_intrinsic`: the price is not above `lower_bound`; `no_bracket`: none within
-    `VOLATILITY_RANGE`; `non_finite_input`: an input is not finite, or not positive. Brent's method
-    finds the only root for the out-of-the-money option of the strike (by put-call parity a price
-    less `lower_bound`), where no digits are lost.
+    """Return [n] volatility at which the formula gives a price, NaN if undefined, and [n] statuses:
+    `ok`; `below_intrinsic`: the price is not above `lower_bound`; `no_bracket`: no volatility
+    within `VOLATILITY_RANGE` fits; `non_finite_input`: an input is not finite, or not positive.
+    Brent's method finds the only root for the out-of-the-money option of the strike (by put-call
+    parity a price less `lower_bound`), where no digits are lost.
     """
     columns = np.broadcast_arrays(
         option.call, option.spot, option.strike, option.rate, option.years, market_price
@@ -175,8 +175,8 @@ def _root(spot: float, discounted: float, root_years: float, time_value: float) 
 def _miss(
     spot: float, discounted: float, root_years: float, time_value: float
 ) -> Callable[[float], float]:
-    """By how much the price at a volatility is more than that wanted; on scalars, as the solver
-    calls it often.
+    """Return a function of volatility: its price less the wanted one. It works on scalars, as the
+    solver calls it often.
     """
     moneyness = math.log(spot / discounted)
     low = min(spot, discounted)

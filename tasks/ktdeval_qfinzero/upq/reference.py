@@ -101,8 +101,8 @@ def _of_ex_days(
     read: Callable[[str], Sequence[_Row]],
     order: tuple[str, ...],
 ) -> tuple[list[_Row], list[str]]:
-    """Rows of the stocks and ex-days asked for, by stock and then in an order of fields; and the
-    tickers that are no stock's.
+    """Return the rows of the stocks and ex-days asked for, by stock and then in an order of fields;
+    and the tickers that are not stocks.
     """
     first, last = read_days(given.start, given.end)
     tickers = read_tickers(given.tickers)
@@ -216,7 +216,7 @@ def _newest_bar(
 def _known_ns(
     view: DatasetView, asset_class: AssetClass, resolution: Resolution, start_ns: int
 ) -> int:
-    """When the bar that starts then was complete."""
+    """Return when the bar with this start was complete."""
     if resolution == "minute":
         return start_ns + MINUTE
     if asset_class == "crypto":
@@ -246,7 +246,7 @@ def _bar_series(
 def _source_shown(
     rows: Iterable[tuple[int, date]], instruments: int | UnsetType = UNSET
 ) -> answers.Source:
-    """Of rows (when known, day), the one that became known last."""
+    """Return the source of rows (moment known, day), with the row that became known last."""
     newest = max(rows, default=None)
     if newest is None:
         return answers.Source(latest_date=None, latest_ts=None, instruments=instruments)

@@ -46,9 +46,7 @@ def to_rows(columns: Mapping[str, Column]) -> Rows:
 def bar_value(
     bars: Bars, name: str, price: FloatArray | None = None, volume: FloatArray | None = None
 ) -> Column:
-    """[n] a field of bars; `price, volume`: [n] what prices and volumes are multiplied with,
-    nothing where None.
-    """
+    """[n] a field of bars; `price, volume`: [n] factors of prices and volumes, None for unadjusted."""
     if name == "volume":
         return volumes(bars.volume, volume)
     if name == "transactions":
@@ -131,7 +129,7 @@ def read_indicators(text: str | None) -> tuple[str, ...]:
 
 
 def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, FloatArray]:
-    """Column name -> [n] values, NaN where there are too few closes before."""
+    """Column name -> [n] values, NaN until there are enough closes."""
     columns: dict[str, FloatArray] = {}
     for name in names:
         if name == "macd":

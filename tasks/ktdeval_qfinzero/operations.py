@@ -147,7 +147,7 @@ class Operation:
 
     @cached_property
     def properties(self) -> Mapping[str, Schema]:
-        """JSON Schema of each argument, with its description, and its default where it has one."""
+        """JSON Schema of each argument, with its description and any default."""
         return cast("Mapping[str, Schema]", self._takes["properties"])
 
     @cached_property
@@ -294,7 +294,7 @@ def _argument_path(path: Sequence[str | int]) -> str:
 
 
 def _expectation(error: ValidationError, where: str) -> str:
-    """Describe what to write, without the value that was wrong."""
+    """Return the expected form, without quoting the wrong value."""
     keyword = str(error.validator)
     value = cast("Any", error.validator_value)
     schema = cast("Any", error.schema)

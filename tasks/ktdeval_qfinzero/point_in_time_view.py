@@ -100,7 +100,7 @@ class DatasetView:
         return self.dataset.prices.borrow(symbol, self.as_of_ns)
 
     def events(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[EventRow]:
-        """Calendar events due in the span, each with what is released so far."""
+        """Calendar events due in the span, each with its releases known so far."""
         return self.dataset.calendars.events(span, tags, page, self.as_of_ns)
 
     def updates(self, tags: TagFilters, page: PageBounds) -> Sequence[tuple[int, EventRow]]:

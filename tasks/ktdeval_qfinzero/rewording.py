@@ -42,7 +42,7 @@ class RewordFacts(Value, forbid_unknown_fields=False):
 
 
 def keeps_meaning(answer: str, sample: Mapping[str, JsonValue]) -> bool:
-    """Return whether a wording keeps what the expected calls depend on."""
+    """Return whether a wording keeps the literals that the expected calls depend on."""
     return not wording_problem(str(sample["original"]), answer)
 
 

@@ -1,8 +1,9 @@
 """JSON Schemas (draft 2020-12) of typed arguments and answers, and the fields that all services
 share.
 
-The description of a field stands in its class's docstring, after the first paragraph: `name: text`,
-each in a line whose continuations are indented. Types that several fields have describe themselves.
+The description of a field is in its class's docstring, after the first paragraph: `name: text`,
+each in a line whose continuations are indented. Types that several fields share have their own
+description.
 """
 
 from __future__ import annotations
@@ -143,9 +144,9 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 def schema_of(hint: object) -> dict[str, JsonValue]:
-    """JSON Schema of a type, as msgspec makes it, in the one form that all models and engines read:
-    whole in itself, closed to other fields, null and choices beside a type, and keywords in one
-    order.
+    """Return the JSON Schema of a type, made by msgspec and brought to a form that all models and
+    engines read: no references, no further fields, null and choices next to a type, and a fixed
+    order of keywords.
     """
     (schema,), parts = msgspec.json.schema_components([hint], ref_template="{name}")
     hints = list(_hints_in(hint))
@@ -240,7 +241,7 @@ class _Rewriter:
         return _in_order(schema)
 
     def _without_reference(self, made: Mapping[str, Any]) -> dict[str, Any]:
-        """Put the struct itself in the place of a reference, without its name and docstring."""
+        """Replace a reference by the struct itself, without its name and docstring."""
         schema = dict(made)
         if "$ref" not in schema:
             return schema
@@ -250,8 +251,8 @@ class _Rewriter:
         return own | schema
 
     def _close_object(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Close an object to other fields and put those that are required first: some engines that
-        constrain a reply want them in that order.
+        """Exclude other fields of an object and put required ones first: some engines that
+        constrain a reply need that order.
         """
         required = schema["required"]
         names = sorted(schema["properties"], key=lambda name: name not in required)

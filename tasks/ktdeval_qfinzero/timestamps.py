@@ -25,7 +25,9 @@ _YEARS = (1970, 2200)
 
 
 def parse_day(text: str, field: str) -> date:
-    """A calendar day such as `2025-01-06`. Raises ServiceError: `invalid_argument`."""
+    """Return a calendar day from a text such as `2025-01-06`. Raises ServiceError
+    `invalid_argument`.
+    """
     day = _iso_day(text) if _DAY.fullmatch(text) else None
     if day is None:
         raise invalid(field, "expected a calendar day such as 2025-01-06")
@@ -33,8 +35,9 @@ def parse_day(text: str, field: str) -> date:
 
 
 def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
-    """A moment such as `2025-01-06T14:30:00Z` (UTC without an offset), or a day: its midnight, or
-    with `end_of_day` its last nanosecond. Raises ServiceError: `invalid_argument`.
+    """Return a moment from a text such as `2025-01-06T14:30:00Z` (UTC without an offset), or from a
+    day: its midnight, or with `end_of_day` its last nanosecond. Raises ServiceError
+    `invalid_argument`.
     """
     if _DAY.fullmatch(text) and (day := _iso_day(text)) is not None:
         return day_start(day) + (DAY - 1 if end_of_day else 0)
@@ -79,7 +82,7 @@ def _iso_day(text: str) -> date | None:
 
 
 class Clock:
-    """A moment that only grows. `as_of_ns`: where it starts."""
+    """A moment that only moves forward. `as_of_ns`: its start."""
 
     def __init__(self, as_of_ns: int) -> None:
         self._as_of_ns = as_of_ns
@@ -90,9 +93,7 @@ class Clock:
         return self._as_of_ns
 
     def advance(self, to_ns: int) -> None:
-        """Go forward. Raises ServiceError: `conflict`: the moment lies in the past, which would be
-        known already.
-        """
+        """Move forward. Raises ServiceError `conflict` if the moment lies in the past."""
         if to_ns < self._as_of_ns:
             raise conflict(
                 f"the clock stands at {moment_text(self._as_of_ns)} and can't go back to"

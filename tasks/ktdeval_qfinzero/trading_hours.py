@@ -63,13 +63,13 @@ class TradingHours:
         return max(early_ns, int(self.close_ns[row - 1])) if row else early_ns
 
     def session_day(self, ns: int) -> date:
-        """Trading day of the session that a moment lies in, or of the next. Raises ServiceError:
-        `invalid_argument`.
+        """Return the trading day of the session that contains a moment, or of the next one. Raises
+        ServiceError `invalid_argument`.
         """
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))
 
     def last_closed(self, ns: int) -> date:
-        """The last trading day whose session is over. Raises ServiceError: `invalid_argument`:
+        """Return the last trading day whose session is over. Raises ServiceError `invalid_argument`
         outside the calendar.
         """
         if ns > self.close_ns[-1]:
@@ -77,8 +77,8 @@ class TradingHours:
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
 
     def last_expiry_session(self, expiry: date) -> date:
-        """The last trading day up to an expiry. Raises ServiceError: `invalid_argument`: outside
-        the calendar.
+        """Return the last trading day up to an expiry. Raises ServiceError `invalid_argument`
+        outside the calendar.
         """
         if np.datetime64(expiry) > self.days[-1]:
             raise self._out_of_reach()

@@ -61,7 +61,7 @@ class CallAnswer:
 
 
 def answer_of(status: int, payload: JsonValue) -> CallAnswer:
-    """An answer with its text; raises ValueError if the payload holds NaN or infinity."""
+    """Return an answer with its text. Raises ValueError if the payload holds NaN or infinity."""
     return CallAnswer(
         status,
         payload,
@@ -121,9 +121,9 @@ _PORT: Final = re.compile(r":\d*$")
 
 @dataclass(frozen=True, repr=False)
 class AccessRules:
-    """Who may call. `hosts`: names that a request may be sent to, which keeps a web page from
-    reaching a server on the reader's own machine by a name of its own (DNS rebinding); None: any,
-    as where a token is asked for, which such a page does not have.
+    """Access rules. `hosts`: host names that a request may name. This keeps a web page from
+    reaching a server on the reader's own machine under the page's name (DNS rebinding). None allows
+    any name, since such a page does not have the token.
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES

@@ -147,7 +147,7 @@ async def _on_service_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
-    """Answer that there is no such route, or not with this method."""
+    """Answer a request for an unknown route, or one with a method that the route does not have."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return error_answer(

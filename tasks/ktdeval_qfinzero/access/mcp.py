@@ -205,8 +205,8 @@ class McpEndpoint:
     """Answers at one path.
 
     Versions of the protocol up to 2025-11-25 have sessions, which begin with a handshake. Later
-    ones have none: their requests must name a workspace in the header that HTTP calls use. A client
-    that asks for the versions without that header is offered only those with sessions.
+    ones have no sessions: their requests must name a workspace in the header that HTTP calls use. A
+    client that asks for the versions without that header is offered only those with sessions.
 
     Args:
         catalogue: the operations.

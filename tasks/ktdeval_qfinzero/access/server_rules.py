@@ -54,7 +54,7 @@ DEFAULT_RULES: Final = MarketRules()
 
 
 def load_rules(path: Path) -> MarketRules:
-    """Read rules from YAML; raises ConfigError, which names the field that is unknown, ill-typed or
+    """Read rules from YAML. Raises ConfigError, which names the field that is unknown, ill-typed or
     out of range.
     """
     return from_plain(load_yaml(path), MarketRules, str(path), ConfigError)

@@ -1,4 +1,6 @@
-"""Arguments and answers of what only a server offers: workspaces, errors, and the broker's log."""
+"""Arguments and answers of operations that only a server offers: workspaces, errors, and the
+broker's log.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class HeldWorkspace:
         self.waiting = 0
 
     def check_room(self) -> None:
-        """Refuse a call when too many wait already; raises ServiceError `unavailable`."""
+        """Raise ServiceError `unavailable` if too many calls are waiting already."""
         if self.waiting >= _MAX_WAITING:
             raise ServiceError(
                 "unavailable",

@@ -56,7 +56,7 @@ class MomentFacts:
 
     @cached_property
     def view(self) -> DatasetView:
-        """Dataset without what became public after the moment."""
+        """Dataset without rows that became public after the moment."""
         return DatasetView(self.dataset, self.as_of_ns)
 
     # -- days
@@ -246,7 +246,7 @@ class SpreadContracts:
 
 
 def pick(chance: Random, values: Sequence[T]) -> T:
-    """Draw one of the values. Raises DataError if there is no value."""
+    """Draw one of the values. Raises DataError if there are no values."""
     return require_enough(values)[int(chance.integers(len(values)))]
 
 

@@ -100,7 +100,7 @@ def _make_calls(messages: list[Message], reply: Reply, session: StepSession) -> 
 
 
 def _refuse(messages: list[Message], reply: Reply, feedback: str, session: StepSession) -> None:
-    """Append what is wrong with a reply that is not an answer; count it if it has no calls."""
+    """Append the feedback on a reply that is not an answer; count the reply if it has no calls."""
     if not reply.tool_calls:
         session.count_failure("empty_reply")
         messages.append(Message("user", feedback))

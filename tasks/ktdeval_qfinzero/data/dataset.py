@@ -28,9 +28,9 @@ class Dataset:
 
 
 def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
-    """Return the dataset of a folder, of which at most `cache_bytes` stay decoded. Its file is
-    checked at a glance, not read as by `check_dataset`. Raises DataError if there is no dataset,
-    its manifest is malformed, or the file is missing or of another size.
+    """Return the dataset of a folder, of which at most `cache_bytes` stay decoded. Only the
+    presence and size of its file are checked; `check_dataset` reads it. Raises DataError if the
+    folder holds no dataset, its manifest is malformed, or the file is missing or of another size.
     """
     manifest = load_manifest(folder)
     problem = file_problem(folder, manifest.file)

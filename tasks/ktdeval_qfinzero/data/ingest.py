@@ -59,7 +59,7 @@ _INSIGHT = ("ticker", "sentiment", "reasoning")
 
 
 class _MalformedCell(Exception):
-    """A malformed cell. The text of the error says what was expected."""
+    """A malformed cell. The text of the error is the expected form."""
 
 
 def _text_cell(value: Any) -> str:

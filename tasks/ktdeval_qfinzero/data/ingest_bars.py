@@ -108,8 +108,8 @@ class BarReader:
         self._connection.execute(fill_words(STATEMENTS))
 
     def read(self, spec: BarSource) -> None:
-        """Read the files of a source. Raises ConfigError if there is no such file or time zone, or
-        if there are too many rows for one ingestion.
+        """Read the files of a source. Raises ConfigError if no file matches, if the time zone is
+        unknown, or if there are too many rows for one ingestion.
         """
         _check_zone("zone", spec.zone)
         _check_zone("day_zone", spec.day_zone)
@@ -210,7 +210,7 @@ class BarReader:
         return pa.table({"time": times, "start_ns": pa.array(start_ns, mask=bad)})
 
     def _describe_cell(self, spec: BarSource, field: str) -> str:
-        """Return what a cell of a field should be."""
+        """Return the expected form of a field's cells."""
         if field == "symbol":
             return _EXPECTED["option" if spec.asset_class == "option" else "ticker"]
         if field == "time" and spec.zone not in (None, "UTC"):

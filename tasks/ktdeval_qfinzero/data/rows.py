@@ -309,7 +309,7 @@ def known_moments(row: EventRow) -> tuple[int, ...]:
 
 
 def as_known(row: EventRow, known_ns: int) -> EventRow:
-    """Return the event with what was released by a moment."""
+    """Return the event with the releases known at a moment."""
     return replace(
         row, releases=tuple(release for release in row.releases if release.available_ns <= known_ns)
     )
@@ -347,7 +347,7 @@ BarKey = tuple[AssetClass, str, Resolution]
 
 @dataclass(frozen=True)
 class PriceRows:
-    """Prices and what belongs to them, as plain rows in any order."""
+    """Bars and the small tables of prices, as plain rows in any order."""
 
     #: (asset class, symbol, resolution) -> bars; may compute them on access
     bar_table: Mapping[BarKey, Bars] = field(default_factory=dict)

@@ -64,8 +64,8 @@ def news_rows(view: DatasetView, query: StoreQuery) -> Iterator[NewsRow]:
 
 
 def of_types(tags: TagFilters, known: tuple[EventType, ...]) -> TagFilters | None:
-    """Return tags restricted to the types that a source can have; None if it has none of the wanted
-    types.
+    """Return tags restricted to the types that a source can have; None if it can have no wanted
+    type.
     """
     if not tags.types:
         return tags

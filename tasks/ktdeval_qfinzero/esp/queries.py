@@ -120,7 +120,7 @@ def news_body(view: DatasetView, given: arguments.OneArticle) -> answers.Article
 
 
 def _query_span(view: DatasetView, given: arguments.EventsQuery) -> MomentSpan:
-    """Return the window of a query. Events of the present moment count as past."""
+    """Return the window of a query. Events of the present moment are past events."""
     _check_bounds(given)
     if given.start_utc is not None and given.end_utc is not None:
         start_ns = parse_moment(given.start_utc, "start_utc")
@@ -352,8 +352,8 @@ class KnownUpdate:
 def calendar_updates(
     view: DatasetView, tags: TagFilters, after: Key, block: int = BLOCK
 ) -> Iterator[KnownUpdate]:
-    """Updates of events that became known by now and after a key ((moment, "") for all from a
-    moment on), by key. Raises ServiceError: `unavailable`.
+    """Yield updates of events that became known by now and after a key ((moment, "") for all from a
+    moment on), by key. Raises ServiceError `unavailable`.
     """
     chosen = of_types(tags, CALENDAR_TYPES)
     if chosen is None:

@@ -75,7 +75,7 @@ class LiveTask:
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
         """Compute the figures over all records together; pure. In scores `of` answers that follow
-        the task, other answers count as missing.
+        the task, other answers are treated as missing.
         """
         question = self._question
         file = read_scores(question.folder)

@@ -89,8 +89,8 @@ _BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
 
 @dataclass(frozen=True, eq=False)
 class DayFrame:
-    """One trading day of a session: n instruments, t ticks; a tick is the end of a bar. 0 where an
-    instrument has no bar.
+    """One trading day of a session: n instruments, t ticks; a tick is the end of a bar. Values are
+    0 if an instrument has no bar.
     """
 
     day: date

@@ -305,7 +305,7 @@ class Order:
 
     @property
     def group(self) -> str:
-        """Id of its one-cancels-other group; its own id if it started a group or has none."""
+        """Id of its one-cancels-other group; its own id if it started a group or is in no group."""
         return self.oco_id or self.id
 
     def others(self, orders: Iterable[Order]) -> list[Order]:

@@ -155,7 +155,9 @@ class Engine:
         return left
 
     def charges(self, account: Account, nights: int) -> Charges:
-        """Return what borrowed cash and shares cost an account for some nights, at the marks."""
+        """Return the charges for an account's borrowed cash and shares for some nights, at the
+        marks.
+        """
         shorts: list[str] = []
         for position in account.positions.values():
             if position.qty < 0 and position.instrument.kind == "STOCK":

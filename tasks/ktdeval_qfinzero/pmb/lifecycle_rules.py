@@ -57,9 +57,9 @@ def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
 
 
 def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> OptionOver | None:
-    """Return the event of a whole position at expiry; None without a price, since a missing price
-    must not count as out of the money. `do_not_exercise`: the holder's instruction, without effect
-    on a short position.
+    """Return the event of a whole position at expiry; None without a price, since an option with a
+    missing price must not be treated as out of the money. `do_not_exercise`: the holder's
+    instruction, without effect on a short position.
     """
     position = ending.position
     spot_e4 = ending.spot_e4
@@ -344,7 +344,7 @@ def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, in
 def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     """Return the dividend that the account earns or owes for its stock position at the ex-day's
     open, before any trade; None without a position. Shares bought on the ex-day earn nothing,
-    shares sold that day do. There are no taxes.
+    shares sold that day do. No taxes are deducted.
     """
     position = account.positions.get(f"STOCK:{dividend.symbol}")
     if position is None or not position.qty:

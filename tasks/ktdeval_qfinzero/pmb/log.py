@@ -80,8 +80,8 @@ class EventLog:
 
 
 def read_lines(lines: Iterable[str]) -> list[BrokerLogEntry]:
-    """Entries of a log, checked line by line; raises DataError if a line is malformed, missing, out
-    of order or changed.
+    """Return the entries of a log, checked line by line. Raises DataError if a line is malformed,
+    missing, out of order or changed.
     """
     entries: list[BrokerLogEntry] = []
     last = _START

@@ -143,7 +143,7 @@ def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int |
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:
-    """Return the price of a limit order: the open if it is no worse than the limit (also for a
+    """Return the price of a limit order: the open if it is at or better than the limit (also for a
     bracket sent at the open), else the limit if it is reached; None if it is not reached.
     """
     if side == "BUY":

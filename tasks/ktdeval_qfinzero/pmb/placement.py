@@ -314,7 +314,7 @@ def new_order(
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:
-    """Return a running session. Raises ServiceError: `not_found`; `conflict` if it has ended or
+    """Return a running session. Raises ServiceError `not_found`, or `conflict` if it has ended or
     belongs to another account.
     """
     session = session_of(engine, session_id)

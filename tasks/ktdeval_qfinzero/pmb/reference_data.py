@@ -66,7 +66,7 @@ class BrokerReference:
 
     def deal_on(self, symbol: str, day: date, known_ns: int) -> DealRow | None:
         """Return the end of a stock that takes effect at or before a trading day's open, as known
-        at a moment; None if there is no such deal.
+        at a moment; None without such a deal.
         """
         rows: Sequence[DealRow] = self._all("deals", symbol)
         for row in rows:

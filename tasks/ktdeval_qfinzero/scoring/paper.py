@@ -208,14 +208,14 @@ class _StepMatch:
 
     @property
     def merits(self) -> Merits:
-        """What counts when calls are aligned, the first before the second."""
+        """Merits by which calls are aligned, in order of priority."""
         return self.tm, self.pa, self.ta
 
 
 @dataclass(frozen=True)
 class _CallAlignment:
-    """Steps and the calls they are aligned with: step -> index among `calls`, and what that
-    earns.
+    """Steps and the calls they are aligned with: step -> index among `calls`, and the scores of
+    each pair.
     """
 
     golds: tuple[GoldCall, ...]
@@ -272,7 +272,7 @@ def score(
 
 
 def check_tolerances(task: GoldTask) -> None:
-    """Refuse a task whose tolerance has no meaning; raises DataError, which names the task, the tool
+    """Refuse a task with an undefined tolerance. Raises DataError, which names the task, the tool
     and the tolerance.
     """
     for gold in task.calls:
@@ -337,7 +337,7 @@ def _comparable_times(gold: GoldCall) -> dict[str, JsonValue]:
 
 
 def _late_fields(gold: GoldCall, call: PredictedCall) -> set[str]:
-    """Time fields that the call does not give within the tolerance."""
+    """Return the time fields for which the call gives no time within the tolerance."""
     tolerance = tolerance_of(gold.times)
     return {
         name
@@ -413,7 +413,7 @@ def _gold_content(gold: GoldCall) -> str:
 
 
 def _expectation(gold: GoldCall) -> str:
-    """Expectation of a step; equal for identical steps, whatever else is noted of them."""
+    """Return the expectation of a step as text, equal for identical steps; its notes do not matter."""
     return json.dumps([gold.tool, gold.required, gold.times], sort_keys=True, default=dict)
 
 
@@ -488,7 +488,7 @@ def _detail(
 
 
 def _step_detail(alignment: _CallAlignment, step: int) -> dict[str, JsonValue]:
-    """Which predicted call serves a step (`call`, from 0, or None), and what it earns."""
+    """Return the predicted call of a step (`call`, from 0, or None) and its scores."""
     tool = alignment.golds[step].tool
     match = alignment.matches.get(step)
     if match is None:

@@ -1,10 +1,10 @@
-"""Calling suite as the public code scores it, quirks and all (conformance with published figures;
-not the rules to rank by).
+"""Calling suite as the public code scores it, with all its quirks (for comparison with published
+figures, not for ranking).
 
-TM, PA and TA are each the mean over the expected calls of the best score that any predicted call
-gets: nothing is assigned. What differs from the paper's rules is in `docs/qfinzero-scoring.md`.
-Where the public code raises (a call that is not an object, a name that is not text, parameters that
-are not an object), the call counts as one without name or parameters.
+TM, PA and TA are each the mean over the expected calls of the best score of any predicted call;
+calls are not assigned to steps. `docs/qfinzero-scoring.md` lists the differences from the paper's
+rules. For input on which the public code raises (a call that is not an object, a name that is not
+text, parameters that are not an object), the call is treated as one without name or parameters.
 
 `detail` holds the composite of the public code, `overall_weighted` (0 to 100), and its five further
 terms, each 0 to 1: `ec` (address), `cos` (order), `jv` (valid JSON), `ocp` (1 less 0.2 for each

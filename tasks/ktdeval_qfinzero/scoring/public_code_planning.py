@@ -1,13 +1,13 @@
-"""Planning suite as the public code scores it, quirks and all (conformance with published figures;
-not the rules to rank by).
+"""Planning suite as the public code scores it, with all its quirks (for comparison with published
+figures, not for ranking).
 
 As in the calling suite each metric takes, for each expected step, the best score of any predicted
-call; what differs is in `docs/qfinzero-scoring.md`. Calls that the public code raises on (not an
-object, a name that is not text) take no part; arguments that are not an object earn 0. `detail`
+call; `docs/qfinzero-scoring.md` lists the differences. Calls on which the public code raises (not
+an object, a name that is not text) are ignored; arguments that are not an object earn 0. `detail`
 holds `tm_name_only` and `overall_name_only`, the paper's TM by name and its mean, and the composite
-`overall_weighted` (0 to 100) with its terms as of a run without services: `dc` (order and ids),
-`rs` (recovery), `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run
-could lower.
+`overall_weighted` (0 to 100) with its terms for a run without services: `dc` (order and ids), `rs`
+(recovery), `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run could
+lower.
 """
 
 from __future__ import annotations
@@ -312,8 +312,8 @@ def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> fl
 
 
 def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
-    """1 less the share of inverted pairs, where each step in turn takes the first call of its
-    family that is left.
+    """Return 1 less the share of inverted pairs; each step in turn takes the first remaining call
+    of its family.
     """
     positions = taken_positions(calls, steps, _is_of_family)
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0

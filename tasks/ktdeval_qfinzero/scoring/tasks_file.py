@@ -1,9 +1,8 @@
-"""Tasks in the public format of both suites: rows of a file or of a dataset. They are foreign:
-everything is checked on the way in.
+"""Tasks in the public format of both suites: rows of a file or of a dataset. They come from third
+parties, so everything is checked.
 
-A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task. Keys
-that the format does not have are refused: most often they are misspelled, and a task would lose
-what they say.
+A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task.
+Unknown keys are refused: most often they are misspelled, and the task would lose their content.
 """
 
 from __future__ import annotations
@@ -87,15 +86,15 @@ class _TaskRow(Value, frozen=True):
 
 
 def read_tasks(source: str | Path) -> SampleRows:
-    """Read the rows of a source of samples (`ktdeval.task_api.sample_files`), in order; raises DataError if
-    the source can't be read.
+    """Read the rows of a source of samples (`ktdeval.task_api.sample_files`), in order. Raises
+    DataError if the source can't be read.
     """
     return read_samples(str(source), _JSON_COLUMNS)
 
 
 def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
-    """Check rows and make them tasks; raises DataError if a row is malformed, or has the id of
-    another, which names the source, the row and what is wrong.
+    """Check rows and make them tasks. Raises DataError if a row is malformed or repeats an id; the
+    error names the source, the row and the problem.
     """
     tasks: dict[str, GoldTask] = {}
     for row in rows.rows:
@@ -120,9 +119,9 @@ def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None
 
 
 def task_from_row(row: JsonValue, where: str) -> GoldTask:
-    """Check one row and make it a task; null is as good as absent. `row`: parsed JSON; `where`:
-    file and line, for messages. Raises DataError if the row is not of the public format; says which
-    field and what is wrong.
+    """Check one row and make it a task; null is treated as absent. `row`: parsed JSON; `where`:
+    file and line, for messages. Raises DataError if the row is not of the public format; the error
+    names the field and the problem.
     """
     try:
         read = from_plain(_without_nulls(row), _TaskRow, where, DataError)

@@ -144,7 +144,7 @@ RUN_IDS: Final = ("session_id", "account_id")
 
 @dataclass(frozen=True)
 class PredictedCall:
-    """One readable call; `args` and `endpoint` are empty where none were given."""
+    """One readable call; `args` and `endpoint` are empty if not given."""
 
     index: int  # position in the answer, from 0
     tool: str

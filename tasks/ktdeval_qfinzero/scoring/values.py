@@ -51,7 +51,7 @@ def time_fields(times: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def tolerance_of(times: Mapping[str, JsonValue]) -> str:
-    """Name of the tolerance, `exact` where none is given."""
+    """Return the name of the tolerance, `exact` if none is given."""
     return str(times.get("tolerance", EXACT))
 
 
@@ -59,8 +59,8 @@ def tolerance_of(times: Mapping[str, JsonValue]) -> str:
 
 
 def reference_time(text: str) -> datetime | None:
-    """Return a time as the public scorers read it, without time zone; None if it has none of their
-    three forms.
+    """Return a time as the public scorers read it, without time zone; None if it is not in one of
+    their three forms.
     """
     bare = text.rstrip("Z")
     for form in _REFERENCE_FORMS:
@@ -120,7 +120,7 @@ def instant_of(text: str) -> DateOrMoment | None:
 
 
 def _moment_of(text: str) -> DateOrMoment:
-    """Read text of the form `_MOMENT`, in upper case; raises ValueError or OverflowError for a time
+    """Read text of the form `_MOMENT`, in upper case. Raises ValueError or OverflowError for a time
     that does not exist.
     """
     read = datetime.fromisoformat(text)  # drops what is finer than a microsecond
@@ -217,7 +217,7 @@ def text_of(value: JsonValue) -> str | None:
 def reference_object(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules
 ) -> float:
-    """Mean score over the keys of `expected`, 0 to 1; 1 where nothing is expected."""
+    """Return the mean score over the keys of `expected`, 0 to 1; 1 if it has no keys."""
     if not expected:
         return 1.0
 
@@ -337,7 +337,7 @@ def compare_objects(
 
 
 def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> ObjectComparison:
-    """Compare one key; null is as good as absent, and is right only where null is expected."""
+    """Compare one key; null is treated as absent, and is right only if null is expected."""
     if predicted is None:
         return ObjectComparison(ONE) if expected is None else ObjectComparison(ZERO, missing=(key,))
 

@@ -1,1 +1,1 @@
-"""Scoring tasks: items put to a model, its calls recorded or made, and what they earn."""
+"""Scoring tasks: items put to a model, its calls recorded or made, and their scores."""

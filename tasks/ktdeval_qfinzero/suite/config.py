@@ -69,7 +69,7 @@ class SuiteConfig(QuestionsConfig):
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant, as of `QuestionsConfig.load`; a source of `--items` is its
+        """Validate a resolved variant, as `QuestionsConfig.load` does; a source of `--items` is its
         `tasks_file`.
         """
         plain = {name: value for name, value in config.items() if name != ITEMS_KEY}

@@ -170,7 +170,7 @@ class LiveEnvironment(DryEnvironment):
 
 @cache
 def recording_tools(is_live: bool) -> tuple[Tool, ...]:
-    """All tools of the services: calls are recorded, and made where they are live."""
+    """All tools of the services: calls are recorded, and made in live items."""
     return service_tools(_make if is_live else _record)
 
 

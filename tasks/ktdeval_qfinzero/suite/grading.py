@@ -250,7 +250,7 @@ def grade(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerSco
 
 
 def _complete_calls(expectation: ExpectedCalls, answer: Answer) -> list[JsonValue]:
-    """Calls with the defaults of their tools, where the item is our own."""
+    """Return the calls, with the defaults of their tools if the item is our own."""
     calls: list[JsonValue] = []
     for call in answer.calls:
         args = call.arguments

@@ -71,8 +71,8 @@ def tool_hashes() -> dict[str, str]:
 
 
 def system_text(config: SuiteConfig, view: DatasetView, closed_days: Sequence[date]) -> str:
-    """System prompt of an item of our own. `view`: the data as of the item's clock: what is listed
-    by then is named; `closed_days`: weekdays without a session that are named.
+    """Return the system prompt of an item of our own. `view`: the data as of the item's clock,
+    whose listed symbols are named; `closed_days`: weekdays without a session to name.
     """
     stocks: list[str] = []
     coins: list[str] = []

@@ -251,9 +251,8 @@ class SuiteSamples:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Grade an answer (`grading.AnswerGrades`); where calls are made, the state that they leave,
-        too.
-        Raises InvariantError if the recorded calls, made again, leave another state than the
+        """Grade an answer (`grading.AnswerGrades`); for live items also the state that the calls
+        leave. Raises InvariantError if the recorded calls, made again, leave another state than the
         recorded one.
         """
         question = self._question(number)
@@ -298,8 +297,9 @@ class SuiteSamples:
         )
 
     def _situate(self, number: int) -> _SituatedQuestion:
-        """Open a question's situation, whose setup may move the clock, and carry it out where it is
-        live. Raises DataError if an expected call is refused: a defect of the item.
+        """Open a question's situation, whose setup may move the clock, and make the expected calls
+        if it is live. Raises DataError if an expected call is refused, which is a defect of the
+        item.
         """
         item = self._question(number).item
         if item is None or not (item.setup or self._config.is_live):
@@ -321,7 +321,9 @@ class SuiteSamples:
         return _SituatedQuestion(clock_ns, start, end_state(workspace, whole=True))
 
     def _facts_of(self, number: int) -> dict[str, JsonValue]:
-        """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
+        """Return the expected calls and strata of a question, and the scores of an answer without
+        calls (`empty`).
+        """
         question = self._question(number)
         task = question.task
         situated = self._situated(number)

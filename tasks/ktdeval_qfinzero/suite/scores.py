@@ -1,5 +1,5 @@
-"""Scores over many answers: means over items with their intervals, next to what an answer without
-any call earns.
+"""Scores over many answers: means over items with their intervals, next to the scores of an answer
+without any call.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _end_state(put: Sequence[AskedItem]) -> Score:
 def _score(
     name: str, put: Sequence[AskedItem], figure: str, detail: Mapping[str, JsonValue]
 ) -> Score:
-    """Return the mean of a figure of all answers, next to what no call earns."""
+    """Return the mean of a figure of all answers, next to that of answers without calls."""
     asked = _answering(put)
     scale = _SCALE.get(name, 1.0)
     points = [(item, value / scale) for item, value in _points(asked, figure)]

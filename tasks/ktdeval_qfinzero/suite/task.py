@@ -56,9 +56,7 @@ class SuiteTask:
         return self._opened(self._config)
 
     def _usual_tool_calls(self) -> int:
-        """Calls that an answer takes, on average and rounded up; none where they are written
-        down.
-        """
+        """Average number of expected calls, rounded up; 0 if calls are written as text."""
         if self._config.calls == "text":
             return 0
         expected = [len(question.task.calls) for question in self.material.questions]

@@ -63,7 +63,7 @@ def _event_order(event: Adjustment) -> tuple[date, str, float]:
 def factors(
     events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolution
 ) -> tuple[FloatArray, FloatArray]:
-    """[n] what the prices and the volumes of bars that start then are multiplied with."""
+    """[n] factors of the prices and of the volumes of bars with these starts."""
     price = np.ones(len(start_ns))
     volume = np.ones(len(start_ns))
     for event in events:
@@ -76,8 +76,8 @@ def factors(
 
 
 def _ex_session(view: DatasetView, ex_day: date) -> tuple[date, int] | None:
-    """First session without the event, and from when on minutes are without it; None where it has
-    not opened yet.
+    """Return the first session that excludes the event, and the moment from which minutes do; None
+    if that session has not opened yet.
     """
     hours = view.hours
     row = int(np.searchsorted(hours.days, np.datetime64(ex_day)))

@@ -25,7 +25,7 @@ def read_days(start: str, end: str) -> tuple[date, date]:
 
 
 def read_moments(start: str, end: str) -> MomentSpan:
-    """Moments `start` to `end`, both included, a day as a whole. Raises ServiceError:
+    """Return the moments `start` to `end`, both included, a day as a whole. Raises ServiceError
     `invalid_argument`.
     """
     first = parse_moment(start, "start")
@@ -41,8 +41,8 @@ def span_of(first: date, last: date) -> MomentSpan:
 
 
 def read_tickers(text: str) -> tuple[str, ...]:
-    """Tickers asked for, in alphabetical order, each once. Raises ServiceError: `invalid_argument`:
-    not tickers, or too many.
+    """Return the tickers in alphabetical order, each once. Raises ServiceError `invalid_argument`
+    if a text is not a ticker, or there are too many.
     """
     tickers = parse_tickers(text, "tickers")
     if len(tickers) > MAX_TICKERS:
@@ -51,8 +51,8 @@ def read_tickers(text: str) -> tuple[str, ...]:
 
 
 def read_names(given: str | None, field: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Names separated by commas, in the order of `known`; all where absent. Raises ServiceError:
-    `invalid_argument`: unknown.
+    """Return names separated by commas, in the order of `known`; all if absent. Raises ServiceError
+    `invalid_argument` if a name is unknown.
     """
     if given is None:
         return tuple(known)

@@ -153,7 +153,7 @@ def _query_of_days(
     given: arguments.Days,
     adjust: arguments.Mode = "none",
 ) -> BarQuery:
-    """Daily bars that are asked for. Raises ServiceError: `invalid_argument`."""
+    """Return the query of daily bars. Raises ServiceError `invalid_argument`."""
     fields = read_names(given.fields, "fields", ("ticker", "date", *VALUES))
     first, last = read_days(given.start, given.end)
     after = _read_after(given.cursor)
@@ -176,7 +176,7 @@ def _query_of_minutes(
     given: arguments.Minutes,
     adjust: arguments.Mode = "none",
 ) -> BarQuery:
-    """Bars of minutes that are asked for. Raises ServiceError: `invalid_argument`."""
+    """Return the query of minute bars. Raises ServiceError `invalid_argument`."""
     fields = read_names(given.fields, "fields", ("ticker", "window_start", *VALUES))
     minutes = int(given.interval.removesuffix("m"))
     return BarQuery(
@@ -316,9 +316,9 @@ def _interval_ends(
 def _interval_of(
     view: DatasetView, asset_class: AssetClass, ns: IntArray, step_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """([n] start, [n] end) of the bar that a moment lies in, counted from the beginning of trading
-    that runs or comes next. None reaches over the end of trading: what is traded after it has bars
-    of its own.
+    """Return ([n] start, [n] end) of the bar that contains a moment, counted from the start of the
+    current or next trading period. No bar extends beyond the end of a period: later trades belong
+    to bars of the next one.
     """
     if asset_class == "crypto":
         return ns - ns % step_ns, ns - ns % step_ns + step_ns

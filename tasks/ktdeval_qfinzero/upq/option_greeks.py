@@ -53,7 +53,7 @@ class PublishedCurves:
 
 
 def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
-    """[n] rates of one curve; NaN where it has no tenor at all."""
+    """[n] rates of one curve; NaN if it has no tenor."""
     curve = sorted(
         (TENOR_YEARS[tenor], value / 100)
         for tenor, value in row.yields_pct.items()

@@ -218,8 +218,8 @@ def _nearest_expiries(
 
 
 def _read_expiries(given: arguments.ChainQuery) -> tuple[date, date]:
-    """First and last expiry wanted, all where none is named; the bounds of strikes are checked,
-    too.
+    """Return the first and last expiry wanted, all if none is named; also check the bounds of
+    strikes.
     """
     first = date.min if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
     last = date.max if given.expiry_max is None else parse_day(given.expiry_max, "expiry_max")
@@ -245,8 +245,8 @@ def _passes(row: ContractRow, given: arguments.ChainQuery, expiries: tuple[date,
 
 
 def _read_fields(given: str | None, resolution: Resolution) -> tuple[str, ...]:
-    """Fields to show, in order: the contract and the time in any case. Raises ServiceError:
-    `invalid_argument`.
+    """Return the fields to show, in order, always with the contract and the time. Raises
+    ServiceError `invalid_argument`.
     """
     dates = ("date",) if resolution == "day" else ()
     known = (*TERMS, *dates, "window_start", *VALUES)

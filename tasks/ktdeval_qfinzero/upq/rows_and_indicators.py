@@ -61,7 +61,7 @@ def prices(e4: IntArray, factor: FloatArray | None = None) -> Column:
 
 
 def volumes(volume: FloatArray, factor: FloatArray | None = None) -> Column:
-    """[n] shares, contracts or coins; whole numbers where all of them are."""
+    """[n] shares, contracts or coins; integers if all of them are whole."""
     scaled = volume if factor is None else np.round(volume * factor, _VOLUME_DECIMALS)
     whole = scaled.astype(np.int64)
     return plain(whole if np.array_equal(whole, scaled) else scaled)
@@ -107,8 +107,8 @@ _NAME = re.compile(r"(ma|ema)_([1-9][0-9]{0,2})")
 
 
 def read_indicators(text: str | None) -> tuple[str, ...]:
-    """Indicators separated by commas, in order, each once. Raises ServiceError: `invalid_argument`:
-    unknown, or too many.
+    """Return indicators separated by commas, in order, each once. Raises ServiceError
+    `invalid_argument` if one is unknown, or there are too many.
     """
     if text is None:
         return ()

@@ -1,4 +1,4 @@
-"""Options that several commands have: the data, and where the clock starts."""
+"""Options shared by several commands: the data, and the start of the clock."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ChatRuns:
         self._is_closed = False
 
     def latest(self, chat_id: str) -> RunUnderWay:
-        """Return the last run of a chat in this process; if there was none, a run that never began."""
+        """Return the last run of a chat in this process; without one, a run that never began."""
         return self._runs.get(chat_id, RunUnderWay())
 
     def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> None:

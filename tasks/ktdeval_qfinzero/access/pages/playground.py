@@ -163,8 +163,8 @@ class Playground:
     def keep_sample(
         self, chat: str, turn: str, suite: str, item_id: str, instruction: str
     ) -> dict[str, Any]:
-        """Keep a turn as an item. Raises ServiceError if there is no such finished turn, or a text
-        is malformed.
+        """Keep a turn as an item. Raises ServiceError if the turn does not exist or is not
+        finished, or if a text is malformed.
         """
         if suite not in SUITES:
             raise invalid("suite", f"expected {' or '.join(SUITES)}")

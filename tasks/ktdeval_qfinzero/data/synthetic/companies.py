@@ -57,7 +57,7 @@ class Stock(msgspec.Struct, frozen=True):
 
     @property
     def optionable(self) -> bool:
-        """Whether it may have options: only companies without a split, listing, bid or halt do, so
+        """True if it may have options: only companies without a split, listing, bid or halt do, so
         that no contract is ever adjusted.
         """
         return self.role == "plain" and self.size in ("mega", "large")

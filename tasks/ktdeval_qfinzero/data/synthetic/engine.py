@@ -36,7 +36,7 @@ _TAIL_FREEDOM = 5  #: Degrees of freedom of the return over night
 @dataclass(frozen=True, slots=True)
 class PriceShock:
     """A jump of the price just before a minute opens; minute 0 is the gap over night. `row,
-    minute`: where.
+    minute`: index of the day, and minute of the session.
     """
 
     row: int

@@ -81,7 +81,7 @@ class _Draft:
     locates: list[BorrowRow] = field(default_factory=list)
 
     def add_stock(self, stock: Stock, has_options: bool, has_option_minutes: bool) -> None:
-        """Draw a stock and what belongs to it."""
+        """Draw a stock with its options and small tables."""
         course = draw_course(self.seed, stock, self.grid)
         life = course.life
         tape = make_stock(self.seed, self.grid, self.common, course)

@@ -35,7 +35,7 @@ class MinuteGrid:
 
     @cached_property
     def lengths(self) -> IntArray:
-        """[D] minutes of each day; fewer where the exchange closes early."""
+        """[D] minutes of each day; fewer if the exchange closes early."""
         return (self.close_ns - self.open_ns) // MINUTE
 
     @cached_property
@@ -45,7 +45,7 @@ class MinuteGrid:
 
     @cached_property
     def midnight_ns(self) -> IntArray:
-        """[D] midnight in UTC of each day: where its day's bar starts."""
+        """[D] midnight in UTC of each day: start of the day's bar."""
         return np.array([day_start(day) for day in self.days], dtype=np.int64)
 
     def minute_ns(self, row: int, minute: int) -> int:

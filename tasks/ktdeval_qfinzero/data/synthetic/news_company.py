@@ -71,7 +71,7 @@ def _round_target(price: float) -> float:
 
 
 def life_articles(room: Newsroom, life: CompanyLife, quotes: StockCloses) -> Iterator[NewsRow]:
-    """Yield articles about what happens to a company's shares."""
+    """Yield articles about the events of a company's shares."""
     stock = life.stock
     grid = quotes.grid
     about = {"stock": stock, "chief": room.chief(stock.ticker)}

@@ -267,7 +267,7 @@ def _interest(
 
 
 def _activity(rng: np.random.Generator, volume: FloatArray) -> FloatArray:
-    """[D] options are traded more where the stock is."""
+    """[D] activity of options, higher on days with a higher volume of the stock."""
     mood = np.exp(0.2 * rng.standard_normal(len(volume)))
     active: FloatArray = (volume / np.median(volume)) ** 0.8 * mood
     return active

@@ -146,7 +146,7 @@ _WEEK = 7 / 365
 
 @dataclass(frozen=True, eq=False)
 class VolatilitySurface:
-    """Implied volatility of one underlying, by what was known before each day."""
+    """Implied volatility of one underlying, from facts known before each day."""
 
     level: FloatArray  #: [D] annual at the money for the shortest terms, without reports
     base: float  #: annual in the long run

@@ -30,7 +30,7 @@ class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accounts that clients may open."""
 
     cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MAX_CASH)] = 100_000
-    # CASH alone: nobody borrows or sells short
+    # only CASH: nobody borrows or sells short
     types: Annotated[tuple[AccountType, ...], Meta(min_length=1)] = ("MARGIN", "CASH")
     most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MAX_ACCOUNTS)] = 1
 

@@ -38,7 +38,7 @@ from ktdeval_qfinzero.data.writing import CONSISTENCY, bar_problems, key_text
 from ktdeval_qfinzero.timestamps import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
-#: Trading days without bars at the end of a dataset from which a stock counts as delisted
+#: Trading days without bars at the end of a dataset that make a stock delisted
 _SILENT = 20
 _TABLES_OF = """SELECT table_name, list((column_name, data_type) ORDER BY column_index) FROM duckdb_columns()
     JOIN duckdb_tables() USING (database_name, schema_name, table_name)

@@ -327,7 +327,7 @@ class KnownUpdate:
     """Something that became known."""
 
     known_ns: int  #: when
-    row: EventRow | NewsRow  #: the event as it stood then, with no later release; or the article
+    row: EventRow | NewsRow  #: the event as known then, without later releases; or the article
 
     @property
     def key(self) -> Key:

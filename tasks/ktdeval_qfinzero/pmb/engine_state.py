@@ -107,7 +107,7 @@ class Engine:
             missing = [instrument for instrument in self.held() if instrument.id not in marks]
             return marks | self.visible_marks(missing, self.now_ns)
 
-        # Without a frame each mark is a query: they are kept as long as the clock stands still.
+        # Without a frame each mark is a query: they are cached until the clock moves.
         moment, cached = self._marks
         if moment != self.now_ns:
             cached = {}

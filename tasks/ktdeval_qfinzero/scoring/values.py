@@ -196,7 +196,7 @@ _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_]
 class ReferenceRules:
     """Differences between the two public scorers."""
 
-    braces_are_placeholders: bool  # `{...}` counts as a placeholder as well as `<...>`
+    braces_are_placeholders: bool  # `{...}` is a placeholder as well as `<...>`
     fold_list_case: bool  # list items are compared in upper case
 
 

@@ -220,7 +220,7 @@ class ExpectedCalls:
 
     task: GoldTask  # the expected calls
     ids: Mapping[str, str]  # `session_id` and `account_id` of the run, as far as there are any
-    is_own: bool  # whether it is an item of our own; a task of a file is scored as it stands
+    is_own: bool  # whether it is an item of our own; a task of a file is scored unchanged
 
 
 def grade(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerScores:

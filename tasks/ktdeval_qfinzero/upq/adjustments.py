@@ -1,14 +1,14 @@
 """Prices and volumes of stocks, adjusted for splits and dividends.
 
-An event counts once the session of its ex-day has opened; what is announced for later changes
-nothing. The newest bars stay as they were traded, older ones are scaled:
+An event is applied once the session of its ex-day has opened; later ones that are announced change
+nothing. The newest bars stay unadjusted, older ones are scaled:
 
     price × old / new and volume × new / old      for each split of `new` shares for `old`,
     price × (1 − cash / previous close)           for each ex-day of dividends, where these are adjusted for too,
 
 for all events with an ex-day after the bar. Previous close: of the last daily bar before the
-ex-day, unadjusted; in shares after the split where a split has the same ex-day. An ex-day without a
-session stands for the next one that has.
+ex-day, unadjusted; in shares after the split if a split has the same ex-day. For an ex-day without a
+session, the next session is used.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class OptionQuotes:
     contracts: tuple[OptionContract, ...]  #: [n] the options
     moment_ns: IntArray  #: [n] the moments of the prices
     price: FloatArray  #: [n] dollars
-    #: [n] price of the underlying at that moment, in dollars; NaN where there is none
+    #: [n] price of the underlying at that moment, in dollars; NaN if unknown
     spot: FloatArray
 
 
@@ -136,7 +136,7 @@ def value_quotes(
         call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows]
     )
     values["iv"][rows], status[rows] = pricing.implied_volatility(option, quotes.price[rows])
-    # There is no logarithm of a spot that dividends have used up.
+    # If dividends exceed the spot, it has no logarithm.
     positive = replace(option, spot=np.where(np.asarray(option.spot) > 0, option.spot, np.nan))
     solved = pricing.greeks(positive, values["iv"][rows])
 

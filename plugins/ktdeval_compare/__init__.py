@@ -51,7 +51,7 @@ _ELSEWHERE = {
     "paper table": "papers.table_command:table",
     "transplant": "transplants.transplant_command:transplant",
 }
-#: Commands that are functions of `ktdeval`, too, and the names of these
+#: Commands that are also functions of `ktdeval`, and the names of these functions
 _FUNCTIONS = {
     "compare agents": "compare",
     "compare masks": "effects",
@@ -64,7 +64,7 @@ _FUNCTIONS = {
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Commands on several cards."""
+    """Return the commands on several cards."""
     specs = []
     for name, summary in _COMMANDS.items():
         own = name.removeprefix("compare ")

@@ -1,5 +1,5 @@
-"""Commands on several cards: options in; out comes the report as JSON, or as tables of aligned
-plain text. What computes is imported when a command runs, so that help is quick.
+"""Commands on several cards. Each prints its report as JSON or as tables of aligned plain text. The
+modules that compute are imported when a command runs, so that help is quick.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
 
 
 def _check_factors(options: AgentsOptions) -> None:
-    """Refuse options that have no meaning where a variance is split."""
+    """Refuse options that do not apply if a variance is split."""
     if options.pool:
         raise UsageError("--pool and --factor are two reports; give one of them")
     if options.unit != "window" or options.side or options.against_first:
@@ -178,7 +178,7 @@ def _check_factors(options: AgentsOptions) -> None:
 
 
 def _check_cells(context: click.Context, options: AgentsOptions) -> None:
-    """Refuse options that have no meaning by cells."""
+    """Refuse options that do not apply to a comparison by cells."""
     if options.factors:
         raise UsageError("--factor splits a variance; leave it out with --by")
     if options.pool:

@@ -1,5 +1,5 @@
-"""`ktdeval compare cutoff`: results in a model's training time and out of it, never mixed; an unknown
-cutoff stays unknown.
+"""`ktdeval compare cutoff`: results inside and outside a model's training time, never mixed. A card
+without a known cutoff gets no figures.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ONLY_A_BOUND = (
     " gives their end"
 )
 _NO_MARKET = "no daily excess, no alpha and no selection"
-_FEW = 3  #: Days on a side below which no beta is fitted
+_FEW = 3  #: fewest days on a side for which a beta is fitted
 
 
 #: Day -> figure
@@ -55,7 +55,7 @@ _Days = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class DecayEstimate:
-    """Mean before the cutoff less that after it; `reason` says why there is no interval."""
+    """Mean before the cutoff minus the mean after it. `reason`: why there is no interval."""
 
     mean_before: float | None
     mean_after: float | None
@@ -67,11 +67,11 @@ class DecayEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class CutoffRow:
-    """A figure of one card before and after the cutoff of its model, a year."""
+    """An annualised figure of one card before and after the cutoff of its model."""
 
     card: str
     model: str
-    cutoff: str  #: a day, or `none` or `unknown`, which have no other figures
+    cutoff: str  #: a day, or `none` or `unknown`; with these two, all figures are unset
     confidence: str | None = None
     source: str | None = None
     figure: str | None = None
@@ -99,9 +99,9 @@ class CutoffReport:
 def decay(
     before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)
 ) -> DecayEstimate:
-    """Mean of daily values before the cutoff less that after, each times the days a year of its
-    side or day (`years`). The interval combines those of both means (stationary bootstrap,
-    studentised) as of independent estimates.
+    """Return the mean of daily values before the cutoff minus the mean after it, each times the
+    days a year of its side or day (`years`). The interval combines those of both means (stationary
+    bootstrap, studentised), which are taken as independent.
     """
     mean_before = float((before * years[0]).mean()) if len(before) else None
     mean_after = float((after * years[1]).mean()) if len(after) else None
@@ -131,10 +131,11 @@ def _annual_interval(values: Values, year: Values | int, level: float) -> Interv
 
 
 def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: float) -> CutoffReport:
-    """Report each card's figures before and after the model's cutoff: `daily_return`; where there
-    is a market `daily_excess`, `daily_alpha` and `daily_selection`.
+    """Report each card's figures before and after the model's cutoff: `daily_return`, and with a
+    market `daily_excess`, `daily_alpha` and `daily_selection`.
 
-    `dates`: by pattern of systems. Raises UsageError: a cutoff is not a date, or matches no card.
+    `dates`: by pattern of systems. Raises UsageError: if a cutoff is not a date, or matches no
+    card.
     """
     for pattern, date in dates.items():
         check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
@@ -193,9 +194,10 @@ def _cutoff_rows(
 
 
 def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | str:
-    """CutoffEntry given for the system of a card, or recorded on it; or its state (none, unknown).
+    """Return the CutoffEntry given for the system of a card or recorded on it, or the state (none,
+    unknown) if there is no date.
 
-    Raises UsageError: two are given.
+    Raises UsageError: if two are given.
     """
     matched = {date: pattern for pattern, date in dates.items() if entrant.system.matches(pattern)}
     if len(matched) > 1:
@@ -217,8 +219,8 @@ class _DailySeries:
     """Daily figures of a card: means over seeds, and over windows that share the day."""
 
     figures: dict[str, dict[str, _Days]]  #: figure -> side of the cutoff -> day
-    days_a_year: dict[str, int]  #: by day, the most of its windows
-    notes: Sequence[str]  #: figures that there are not, and why
+    days_a_year: dict[str, int]  #: by day, the largest number of its windows
+    notes: Sequence[str]  #: figures that are missing, and why
 
 
 def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
@@ -254,14 +256,17 @@ def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
 
 
 def _market_of(entrant: EntrantCard) -> MarketSnapshot | str:
-    """Market of a card's run, or why it is not at hand."""
+    """Return the market of a card's run, or the reason why it can't be read."""
     if not entrant.is_in_run:
         return f"{_NO_MARKET}: the card lies in no run folder"
     return recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
 
 
 def _ledger_of(entrant: EntrantCard, episode: TradingEpisode) -> Ledger:
-    """Ledger of an episode. Raises UsageError: it is not at hand, or has no returns."""
+    """Return the ledger of an episode.
+
+    Raises UsageError: if it can't be read, or has no returns.
+    """
     ledger = recorded_ledger(entrant, episode.id)
     if isinstance(ledger, str):
         raise UsageError(f"{entrant.path}: {ledger}; days are those of the run folder")
@@ -278,10 +283,10 @@ def _means(samples: Mapping[str, Sequence[float]]) -> _Days:
 
 
 def _alpha(returns: _Days, excess: _Days) -> _Days:
-    """Daily returns less beta times those of the benchmark, beta fitted by least squares to the
-    days of this side: their mean is Jensen's alpha, without a riskless rate.
+    """Return daily returns minus beta times those of the benchmark, with beta fitted by least
+    squares to the days of this side. Their mean is Jensen's alpha with a risk-free rate of 0.
 
-    Empty where there are too few days, or days without a benchmark.
+    Empty if there are too few days, or days without a benchmark.
     """
     own = np.array(list(returns.values()))
     market = own - np.array([excess.get(day, np.nan) for day in returns])
@@ -299,7 +304,7 @@ def _alpha(returns: _Days, excess: _Days) -> _Days:
 def _daily(
     ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]
 ) -> dict[str, Values]:
-    """Daily figures of a ledger, as far as its market is at hand."""
+    """Return the daily figures of a ledger; those against a market only if it can be read."""
     figures = {"daily_return": ledger.returns}
     if isinstance(market, str):
         return figures

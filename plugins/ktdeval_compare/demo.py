@@ -1,5 +1,5 @@
-"""`ktdeval demo`: the two claims of the suite on the embedded market, in under a minute, without a
-key.
+"""`ktdeval demo`: show the two claims of the suite on the embedded market, in under a minute and
+without an API key.
 """
 
 from __future__ import annotations

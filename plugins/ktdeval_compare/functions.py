@@ -1,5 +1,5 @@
-"""`ktdeval.compare`, `.compare_tables`, `.effects`, `.luck`, `.invariance`, `.cohort`, `.table`: the
-commands as functions, whose tables are data frames.
+"""Commands as functions that return data frames: `ktdeval.compare`, `.compare_tables`, `.effects`,
+`.luck`, `.invariance`, `.cohort`, `.table`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from ktdeval_compare.study_options import CohortOptions as CohortOptions
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variances.variance import VarianceOptions as VarianceOptions, study
 
-#: The table that `compare` returns: the first of these that a report has
+#: table that `compare` returns: the first of these that a report has
 _MAIN_TABLES = ("tests", "pooled", "shares")
 
 
 class Tables(Mapping[str, Any]):
-    """A report: lists of rows as data frames, all else as it is. Printed, it is the command's text;
-    `.report` is its `--json`.
+    """A report: lists of rows become data frames, all other values are kept. Printing it gives the
+    command's text; `.report` is its `--json`.
     """
 
     def __init__(self, report: object, parts: Iterable[Part]) -> None:
@@ -77,7 +77,7 @@ class Tables(Mapping[str, Any]):
         return self.text()
 
     def text(self, width: int | None = None) -> str:
-        """Return the command's text, folded to `width` columns, or as wide as its tables."""
+        """Return the command's text, folded to `width` columns; None: as wide as its tables."""
         return "\n".join(lines_of(self._parts, width))
 
 
@@ -275,7 +275,7 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 
 
 def _listed_names(given: str | Iterable[str]) -> list[str]:
-    """Names from a text with commas, or from several."""
+    """Return names from a text with commas, or from several names."""
     if isinstance(given, str):
         given = split_list(given)
 
@@ -283,7 +283,7 @@ def _listed_names(given: str | Iterable[str]) -> list[str]:
 
 
 def _listed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with lists where a text names several."""
+    """Return the options with lists of names instead of texts with commas."""
     listed = dict(options)
     for name in ("metrics", "factors"):
         value = listed.get(name)

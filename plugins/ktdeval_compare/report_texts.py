@@ -136,7 +136,7 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
 
 
 def _joint_parts(report: VarianceReport) -> Iterator[Part]:
-    """Tests over all assets, those of the first factor again without each of its levels."""
+    """Return the tests over all assets; tests of the first factor also without each of its levels."""
     first = report.factors[0]
     shown = [row for row in report.joint if row.without is UNSET or row.source == first]
     yield ""
@@ -154,7 +154,7 @@ def _left_out(row: JointRow) -> str:
 
 def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
     fitted: list[ReportColumn[Any]] = []
-    # Without replicates no mixed model can tell interaction and chance apart.
+    # Without replicates no mixed model can separate interaction from chance.
     if report.replicates > 1:
         fitted.append(plain("REML", "reml"))
 
@@ -174,7 +174,7 @@ def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
 
 
 def _identical(row: IdenticalRuns) -> str:
-    """Name identical runs by their agent, or by agents and models where they are of several."""
+    """Name identical runs by their agent, or by agents and models if the runs have several agents."""
     agents = {run[0] for run in row.runs}
     if len(agents) == 1:
         whose = row.runs[0][0]

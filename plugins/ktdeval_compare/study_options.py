@@ -1,6 +1,4 @@
-"""Settings that several studies share: options of their commands, and of the functions that they
-call.
-"""
+"""Settings that several studies share, for their commands and for the functions that these call."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ktdeval.cli import FiniteNumber, complete_names, flag
 
 @dataclass(frozen=True, kw_only=True)
 class MetricOptions:
-    """By which metrics cards are compared."""
+    """Metrics by which cards are compared."""
 
     metrics: tuple[str, ...] = flag(
         (),
@@ -25,7 +23,7 @@ class MetricOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelOptions:
-    """How sure a verdict is."""
+    """Significance level of verdicts."""
 
     alpha: float = flag(
         0.05,
@@ -36,7 +34,7 @@ class LevelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What happens where cards differ in what they hold."""
+    """Treatment of cards that have finished different windows and seeds."""
 
     common: bool = flag(
         False, help="where cards differ in windows or seeds, use those that all have"
@@ -45,7 +43,7 @@ class CommonOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ChanceOptions:
-    """Where chance comes from."""
+    """Seed of random draws."""
 
     seed: int = flag(
         0, type=click.IntRange(0), metavar="N", help="seed of simulations and bootstraps"

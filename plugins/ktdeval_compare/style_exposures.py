@@ -1,10 +1,10 @@
 """Style exposures of cards and cohorts: means over days and members, signs, and differences of
 cohorts with Welch's interval (KTD-Fin §5.3 and Table 8).
 
-Models are the units: an exposure is averaged over the days of a model first, so that the dependence
-of its days needs no model, and the difference of two cohorts has Welch's (1947) interval over
-models. Cohorts are small and of unequal spread; resampling models covers less (docs/variance.md has
-both, measured).
+The units are models. An exposure is first averaged over the days of a model, so the dependence of
+days need not be modelled. The difference of two cohorts has Welch's (1947) interval over models.
+Cohorts are small and of unequal spread; resampling models gives lower coverage (measured in
+docs/variance.md).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ktdeval.cards import TradingEpisode
 from ktdeval_compare.cohort_words import REASONS
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values
 
-SELECTION = "selection_alpha"  #: The metric whose detail has the exposures of an episode
-_ROUNDING = 1e-12  #: Spread of exposures that are equal but for rounding
+SELECTION = "selection_alpha"  #: metric whose detail has the exposures of an episode
+_ROUNDING = 1e-12  #: spread of exposures that are equal except for rounding
 
-#: Mean exposure to each factor; None where no holding ever had a value of the factor
+#: mean exposure to each factor; None if no holding ever had a value of the factor
 Exposures = Mapping[str, float | None]
 #: cohort -> model -> exposures
 Tables = Mapping[str, Mapping[str, Exposures]]
@@ -40,13 +40,13 @@ class FactorMeans:
     factor: str
     cards: Exposures  #: by card or model
     mean: float | None  #: over those that have one
-    members: int  #: how many have one
-    same_sign: int  #: how many of these have the sign of the mean; 0 has neither sign
+    members: int  #: number of those that have one
+    same_sign: int  #: number of these with the sign of the mean; 0 if the mean is 0
 
 
 def card_exposures(entrants: Sequence[EntrantCard]) -> list[FactorMeans]:
-    """Mean style exposures of each card's holdings, and of all cards; empty where no card has
-    them.
+    """Return the mean style exposures of each card's holdings, and of all cards; empty if no card
+    has exposures.
     """
     tables: dict[str, Exposures] = {}
     for entrant in entrants:
@@ -58,10 +58,10 @@ def card_exposures(entrants: Sequence[EntrantCard]) -> list[FactorMeans]:
 
 
 def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None]:
-    """Mean exposure to each style factor over all days of the episodes on which a holding had a
-    value of the factor.
+    """Return the mean exposure to each style factor over all days of the episodes on which a
+    holding had a value of the factor.
 
-    None where no day has one; empty where no episode has exposures.
+    A factor is None if no day has a value; the result is empty if no episode has exposures.
     """
     total: dict[str, float] = {}
     days: dict[str, int] = {}
@@ -87,7 +87,7 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
 def cohort_means(members: Mapping[str, Exposures]) -> list[FactorMeans]:
     """Return the mean exposure of a cohort to each factor, each member counted once.
 
-    `members`: exposures by card. Rows come in the order of the first card; there are none where
+    `members`: exposures by card. Rows have the factor order of the first card. Return no rows if
     cards of several versions have different factors.
     """
     factors = next(iter(members.values()), {})
@@ -137,7 +137,9 @@ class FactorRow:
 
 @dataclass(frozen=True, kw_only=True)
 class WelchTest:
-    """Mean of one sample less that of another, with Welch's interval, or the `reason` for none."""
+    """Mean of one sample minus that of another, with Welch's interval, or the `reason` why there is
+    no interval.
+    """
 
     value: float
     low: float | None = None
@@ -184,7 +186,7 @@ class SignAgreement:
 
 @dataclass(frozen=True)
 class CohortExposures:
-    """Exposures of cohorts, and how far these agree."""
+    """Exposures of cohorts, and their agreement."""
 
     cohorts: Sequence[CohortSummary]
     exposures: Sequence[FactorRow]
@@ -233,7 +235,7 @@ def _by_factor(table: Mapping[str, Exposures]) -> dict[str, FactorMeans]:
 
 
 def _shared_factors(means: Mapping[str, Mapping[str, FactorMeans]]) -> list[str]:
-    """Factors of which every cohort has a mean, in the order of the style model."""
+    """Return the factors for which every cohort has a mean, in the order of the style model."""
     shared = list(FACTOR_NAMES)
     for rows in means.values():
         shared = [name for name in shared if name in rows and rows[name].mean is not None]
@@ -241,7 +243,7 @@ def _shared_factors(means: Mapping[str, Mapping[str, FactorMeans]]) -> list[str]
 
 
 def _known_exposures(exposures: Exposures) -> Values:
-    # A model whose holdings never had a value of the factor is in no mean of it.
+    # A model whose holdings never had a value of the factor is not part of its mean.
     return np.array([value for value in exposures.values() if value is not None])
 
 
@@ -274,7 +276,7 @@ def _factor_row(factor: str, of_cohorts: Mapping[str, FactorMeans], alpha: float
 
 
 def _agree(figures: Sequence[float], cohorts: int) -> bool:
-    """Whether the figures of two or more cohorts all lie on one side of zero."""
+    """Return whether the figures of at least two cohorts all lie on one side of zero."""
     return cohorts > 1 and (min(figures) > 0 or max(figures) < 0)
 
 
@@ -288,7 +290,7 @@ def _cohort_summary(
 
 
 def _has_signs_of(cohort: str, exposures: Exposures, rows: Sequence[FactorRow]) -> bool:
-    """Whether a model has the signs of its cohort's means in all factors."""
+    """Return whether a model has the signs of its cohort's means in all factors."""
     for row in rows:
         exposure = exposures[row.factor] or 0.0
         if exposure * row.cohorts[cohort].mean <= 0:
@@ -311,7 +313,7 @@ def _with_verdicts(rows: Sequence[CohortDifference], alpha: float) -> list[Cohor
 
 
 def welch_test(first: Values, second: Values, level: float = 0.95) -> WelchTest:
-    """Test [models] exposures against those of others: their difference in means with Welch's t
+    """Test the difference in means of two samples of exposures, [models] each, with Welch's t
     interval and p.
     """
     value = math.fsum(first) / len(first) - math.fsum(second) / len(second)

@@ -1,4 +1,4 @@
-"""Columns of the tables that the commands on several cards print, and how a figure is written."""
+"""Columns of the tables that the commands on several cards print, and formats of their figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Record = TypeVar("_Record", bound="DataclassInstance | msgspec.Struct")
 
 @dataclass(frozen=True, slots=True)
 class ReportColumn(Generic[RowT]):
-    """Column of a table: its head, and how a row is shown in it."""
+    """Column of a table: its head, and a function that formats a row's cell."""
 
     head: str
     cell: Callable[[RowT], str]
@@ -44,7 +44,7 @@ class ReportTable:
     indent: str = "  "
 
     def lines(self, width: int | None) -> list[str]:
-        """Return its lines, of at most `width` columns, or of any number."""
+        """Return its lines, of at most `width` columns; None: of any length."""
         return grid_lines(self.heads, self.cells, self.left, width, self.indent)
 
 
@@ -53,7 +53,7 @@ Part = str | ReportTable
 
 
 def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of a report, folded to `width` columns, or as long as they are."""
+    """Yield the lines of a report, folded to `width` columns; None: not folded."""
     for part in parts:
         if isinstance(part, ReportTable):
             yield from part.lines(width)
@@ -64,8 +64,9 @@ def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
 def print_result(
     document: object, parts: Iterable[Part], made: tuple[str, Path] | None, as_json: bool
 ) -> None:
-    """Print what a command made: its document as JSON, or its parts and, with the name of the
-    command, the folder that it wrote. `made`: that name and folder; None: shown again.
+    """Print the result of a command: its document as JSON, or its parts. With `made` (name and
+    folder), text also ends with the command's name and the folder that it wrote; None: the result
+    is shown again.
     """
     if as_json:
         click.echo(dumps_pretty(to_plain(document)), nl=False)
@@ -102,8 +103,8 @@ def make_table(
     cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
     indent: str = "  ",
 ) -> ReportTable:
-    """Return a table of `tables.yaml`. `alpha`: of its intervals; `cells`: by head, how a row is
-    shown in a column of its own.
+    """Return a table of `tables.yaml`. `alpha`: level of its intervals; `cells`: functions by head,
+    which format cells of columns of kind `own`.
     """
     columns = []
     for declared in _columns_by_table()[name]:
@@ -121,7 +122,7 @@ def make_table(
 
 
 def note_parts(notes: Sequence[str]) -> Iterator[Part]:
-    """Yield the notes of a report below a title of their own; nothing without any."""
+    """Yield the notes of a report below a title; nothing if there are no notes."""
     if notes:
         yield ""
         yield "Notes"
@@ -129,7 +130,7 @@ def note_parts(notes: Sequence[str]) -> Iterator[Part]:
 
 
 def field_of(row: Any, name: str) -> Any:
-    """Return a field of a row by its name, or of a part of it, such as `shift.low`; None where the
+    """Return a field of a row by its name, or of a part of it, such as `shift.low`; None if the
     part is None.
     """
     value = row
@@ -295,7 +296,7 @@ def p_value(value: float | None) -> str:
 
 
 def unit_name(unit: str) -> str:
-    """Return a unit as tables show it; a ratio has none."""
+    """Return a unit as tables show it; empty for a ratio."""
     if unit == "count":
         return unit
     return unit_word(unit)

@@ -1,4 +1,6 @@
-"""Comparison itself: cards in, one JSON report out. No screen, no clock, chance from a seed."""
+"""Compute a comparison: cards in, one JSON report out. It prints nothing and reads no clock; random
+draws come from a seed.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ class CompareOptions(MetricTestOptions):
     pool: bool = False  #: one estimate over the windows of all markets, in place of tests
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
-        """Indices of the cards, as many as there are, that are tested against each other."""
+        """Return the pairs of cards to test, as indices below `cards`."""
         for first, second in itertools.combinations(range(cards), 2):
             if first == 0 or not self.against_first:
                 yield first, second
@@ -79,7 +81,7 @@ class CompareOptions(MetricTestOptions):
 
 @dataclass(frozen=True)
 class TaskGroup:
-    """Cards of one task, ready to be compared."""
+    """Cards of one task that can be compared."""
 
     task: str
     entrants: list[EntrantCard]
@@ -95,8 +97,8 @@ class TaskGroup:
         return stats.overlap_correlation(spans(self.entrants[0], windows))
 
     def null(self, windows: Sequence[str], seed: int) -> RankNull | None:
-        """Distribution of the signed-rank statistic over windows that share days; None when they
-        share none.
+        """Return the null distribution of the signed-rank statistic over windows that share days;
+        None if they share none.
         """
         return shared_null(pattern_of(self.correlation(windows)), seed)
 
@@ -107,8 +109,7 @@ class TaskGroup:
 def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> CompareReport:
     """Test every pair of cards of each task on each metric.
 
-    Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a
-    metric is on no card.
+    Raises CardError: if the cards can't be compared or paired; UsageError: if no card has a metric.
     """
     groups = make_groups(entrants, options)
     cards: list[ComparedCard] = []
@@ -144,7 +145,7 @@ def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> Compare
 
 
 def make_groups(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[TaskGroup]:
-    """Cards by task, each group checked to be comparable and paired."""
+    """Return the cards by task, after a check that those of each task can be compared and paired."""
     if len(entrants) < 2:
         raise CardError(NEEDS_TWO)
 
@@ -162,7 +163,9 @@ def make_groups(entrants: Sequence[EntrantCard], options: CompareOptions) -> lis
 def paired_group(
     task: str, members: Sequence[EntrantCard], wanted: Sequence[str], common: bool, side: str | None
 ) -> TaskGroup:
-    """Return cards of one task as a group, checked to be comparable and paired; `wanted`: metrics."""
+    """Return the cards of one task as a group, after a check that they can be compared and paired.
+    `wanted`: metrics.
+    """
     check_same(members, TASK_FACETS, "they can't be compared")
     labelled = label(members)
     cells = paired_cells(labelled, common)
@@ -174,7 +177,7 @@ def paired_group(
 
 
 def _refuse_alone(alone: EntrantCard, entrants: Sequence[EntrantCard]) -> NoReturn:
-    """Refuse the only card of its task: by its mask or mode, where another card differs in it."""
+    """Refuse a task with one card; name the mask or mode if another card differs in it."""
     task = alone.card.task.name
     others = [entrant for entrant in entrants if entrant.card.task.name != task]
     shared = [name for name, members in by_task(entrants).items() if len(members) > 1]
@@ -233,7 +236,7 @@ def _test_pair(
 
 
 def _pair_differences(differences: Mapping[Cell, float], unit: str) -> list[PairDifference]:
-    """Differences by window, each the median over its seeds; or by window and seed."""
+    """Return the differences by window (median over seeds), or by window and seed."""
     if unit == "episode":
         return [
             PairDifference(window=window, seed=seed, value=value)
@@ -261,11 +264,11 @@ def window_medians(values: Mapping[Cell, float]) -> dict[str, float]:
 def pair_figures(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Figures of one card by cell, or those of the first of two less those of the second; and the
-    number of cells where one is undefined, by reason.
+    """Return figures by cell: those of one card, or of the first of two cards minus the second.
+    Also return the number of cells in which one is undefined, by reason.
 
-    There are none where a card never reaches the figure in some cell: a test of the other cells
-    would leave out those where it does worst.
+    There are no figures if a card never reaches the value in some cell: a test of the other cells
+    would omit those where it does worst.
     """
     is_alone = len(compared) == 1
     episodes = [entrant.episodes() for entrant in compared]
@@ -298,7 +301,7 @@ def pair_figures(
 
 @dataclass(frozen=True, slots=True)
 class _WindowDependence:
-    """How the differences of windows depend on each other; None: they are independent."""
+    """Dependence of the differences of windows; a field is None if they are independent."""
 
     every: RankNull | None = None  #: null distribution over all pairs
     differing: RankNull | None = None  #: over the pairs that differ
@@ -356,7 +359,7 @@ def _daily_test(
 
 
 def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions) -> BestSet:
-    """Find the cards that do not differ significantly from the one with the highest mean daily
+    """Find the cards that do not differ significantly from the card with the highest mean daily
     return.
     """
     if isinstance(table, str):
@@ -382,7 +385,7 @@ def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions
 def _comparison_notes(
     groups: Sequence[TaskGroup], tests: Sequence[PairTest], options: CompareOptions
 ) -> Iterator[str]:
-    """What a reader must know before trusting the table."""
+    """Yield the caveats of the report's tables."""
     of_groups = {}
     for group in groups:
         own = [test for test in tests if test.task == group.task]
@@ -422,7 +425,7 @@ def _group_notes(
 
 
 def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """A line for each thing beside the model in which the cards differ."""
+    """Yield a line for each setting, other than the model, in which the cards differ."""
     cards = [entrant.card for entrant in entrants]
     if any(card.agent != cards[0].agent for card in cards):
         yield _together("agents (scaffolds)")
@@ -454,7 +457,9 @@ def _overlap_notes(group: TaskGroup) -> Iterator[str]:
 
 
 def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
-    """Whether this many pairs could have shown anything at all, before and after correction."""
+    """Yield a line for each test that has too few pairs to be significant, before or after
+    correction.
+    """
     family = sum(test.p is not None for test in tests)
     for test in sorted(tests, key=lambda test: test.n):
         best = test.wilcoxon.smallest_p

@@ -1,5 +1,5 @@
-"""Cards that are compared: reading them and their ledgers, naming them, and refusing those that
-can't be compared.
+"""Load and name the cards of a comparison and their ledgers, and refuse those that can't be
+compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ktdeval.values import encode_canonical, file_sha256, near_matches
 
 Values = npt.NDArray[np.float64]
 
-Cell = tuple[str, int]  #: Window and seed: what figures of two cards are paired on
+Cell = tuple[str, int]  #: window and seed: key by which figures of two cards are paired
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ class _ComparedCard:
 
     path: Path
     card: Any
-    label: str = ""  #: what tables call it; unique among the cards of one task
+    label: str = ""  #: name in tables; unique among the cards of one task
 
     @property
     def system(self) -> System:
-        """What was evaluated."""
+        """The evaluated system."""
         return System.of(self.card)
 
     @property
     def run_folder(self) -> Path:
-        """Run that the card lies in, if it lies in one."""
+        """Run folder of the card, if it lies in one (`is_in_run`)."""
         return run_of(self.path)
 
     @property
     def is_in_run(self) -> bool:
-        """Whether the card lies in a run folder."""
+        """True if the card lies in a run folder."""
         return (self.run_folder / "manifest.json").is_file()
 
 
@@ -92,8 +92,10 @@ _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
 
 
 def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[EntrantCard]:
-    """Return the trading cards of `load_cards`, with a warning for each scoring card of a run
-    folder, which is left out. Raises UsageError: there are none; or as it.
+    """Return the trading cards of `load_cards`, and warn of each scoring card of a run folder,
+    which is left out.
+
+    Raises UsageError: if there is no trading card, or as `load_cards`.
     """
     entrants, scored = load_cards(paths, "trading", tasks)
     if not entrants:
@@ -106,7 +108,7 @@ def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entr
 
 
 def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
-    """A line for each scoring card that is left out beside trading cards."""
+    """Yield a line for each scoring card that is left out of a comparison of trading cards."""
     for card in scored:
         yield (
             f"{card.path}: is a scoring card and is left out beside trading cards; `ktdeval"
@@ -117,12 +119,12 @@ def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
 def load_cards(
     paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
 ) -> tuple[list[EntrantCard], list[ScoringEntrant]]:
-    """Return the cards of the given files and run folders (`RUN/cards/*.json`), in order: of
-    trading and of scoring tasks. `kind`: that files named one by one must have. `tasks`: names or
-    globs of the tasks to take; none: all.
+    """Return the trading cards and the scoring cards of the given files and run folders
+    (`RUN/cards/*.json`), in order. `kind`: required kind of files that are named directly. `tasks`:
+    names or globs of the tasks to take; empty: all.
 
-    Raises UsageError: a folder without cards, a card given twice, or a path without a card of
-    `tasks`; CardError: a card is not valid.
+    Raises UsageError: if a folder has no cards, a card is given twice, or a path has no card of
+    `tasks`; CardError: if a card is not valid.
     """
     entrants: list[EntrantCard] = []
     scored: list[ScoringEntrant] = []
@@ -166,7 +168,7 @@ def _is_of(task: str, patterns: Iterable[str]) -> bool:
 
 
 def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str]) -> None:
-    """Refuse a name that no card is of, and a path without a card of the named tasks.
+    """Refuse a name that matches no card, and a path without a card of the named tasks.
 
     Raises UsageError: with the tasks that all paths have in common.
     """
@@ -187,7 +189,7 @@ def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str])
 
 
 def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
-    """Cards by the name of their task."""
+    """Return the cards by the name of their task."""
     groups: dict[str, list[_Entry]] = {}
     for entrant in entrants:
         groups.setdefault(entrant.card.task.name, []).append(entrant)
@@ -195,7 +197,9 @@ def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
 
 
 def label(entrants: Sequence[_Entry]) -> list[_Entry]:
-    """Name each card by its system among theirs, and cards of one system by their paths, too."""
+    """Label each card by what distinguishes its system from the others; cards of one system also by
+    their paths.
+    """
     names = system_labels(entrant.system for entrant in entrants)
     counts = Counter(entrant.system for entrant in entrants)
     labelled = []
@@ -211,7 +215,7 @@ def label(entrants: Sequence[_Entry]) -> list[_Entry]:
 
 
 def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
-    """Cards by their systems, in order."""
+    """Return the cards by their systems, in order."""
     groups: dict[System, list[_Entry]] = {}
     for entrant in entrants:
         groups.setdefault(entrant.system, []).append(entrant)
@@ -219,8 +223,8 @@ def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
 
 
 def training_seed(entrant: EntrantCard) -> str:
-    """Seeds among the model's arguments, as canonical JSON: cards that differ in these alone are
-    repeats of one model.
+    """Return the seeds among the model's arguments, as canonical JSON. Cards that differ only in
+    these are repeats of one model.
     """
     return encode_canonical(
         {name: value for name, value in entrant.card.model.args.items() if is_seed(name)}
@@ -230,10 +234,10 @@ def training_seed(entrant: EntrantCard) -> str:
 def check_same(
     entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str
 ) -> None:
-    """Refuse cards that differ in one of `facets` (what it is called -> its value on a card),
-    naming the first that does.
+    """Refuse cards that differ in one of `facets` (name -> function that reads the value from a
+    card); name the first that differs.
 
-    Raises CardError: with `then` as the last words.
+    Raises CardError: the message ends with `then`.
     """
     first = entrants[0]
     for other in entrants[1:]:
@@ -261,7 +265,7 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "ways of sending calls": attrgetter("card.request_settings"),
     "task versions": attrgetter("card.task.version"),
     "task configs (hash)": attrgetter("card.task.hash"),
-    # By the id alone: names and sources are labels.
+    # Only the id is compared: names and sources are labels.
     "snapshots": lambda entrant: entrant.card.snapshot and entrant.card.snapshot.id,
     "metric rules": attrgetter("card.rules"),
     "limits of steps": attrgetter("card.limit"),
@@ -274,24 +278,24 @@ own.
 
 
 def _market_kind(card: TradingCard) -> str:
-    """Where a market's prices come from."""
+    """Return the kind of market: `placebo`, `synthetic` or `real`."""
     if card.snapshot.is_placebo:
         return "placebo"
     return "synthetic" if card.snapshot.synthetic else "real"
 
 
 def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
-    """Return facts for `check_same`, in the order in which they are looked at."""
+    """Return facts for `check_same`, in the order in which they are checked."""
     return {name: _FACETS[name] for name in names}
 
 
 def config_field(name: str) -> Callable[[EntrantCard], Any]:
-    """Return what gives a field of the config of a card's task."""
+    """Return a function that reads a field of the config of a card's task."""
     return lambda entrant: entrant.card.task.config.get(name)
 
 
 def check_windows(entrants: Sequence[_ComparedCard]) -> None:
-    """Refuse cards on which one window name means two date ranges."""
+    """Refuse cards on which one window name has two date ranges."""
     known: dict[str, tuple[_ComparedCard, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
@@ -307,8 +311,9 @@ def check_windows(entrants: Sequence[_ComparedCard]) -> None:
 def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
-    Windows that do not mix with the others are left out (`left_out`). Raises CardError: there is
-    none; or cards have different ones and `common` is not set; or mean two ranges by one window.
+    Windows that can't be combined with the others are left out (`left_out`). Raises CardError: if
+    no cell is shared, if cards have finished different cells and `common` is not set, or if one
+    window name has two date ranges.
     """
     check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
@@ -341,7 +346,9 @@ def _check_finished(entrant: EntrantCard, missing: set[Cell], shared: int) -> No
 
 
 def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
-    """Windows that all cards have finished and that stand in no figure over windows, and why."""
+    """Return the windows that all cards have finished but that no figure over windows includes,
+    with the reason of each.
+    """
     windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
     shared = list(windows)
     for entrant in entrants:
@@ -353,7 +360,7 @@ def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
 
 
 def left_out_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """A line on cells that not all cards have finished, and one for each window that is left
+    """Yield a line on cells that not all cards have finished, and one for each window that is left
     out.
     """
     finished = [set(entrant.episodes()) for entrant in entrants]
@@ -369,7 +376,7 @@ def left_out_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
 
 
 def formula_of(metric: str) -> Callable[[EntrantCard], str]:
-    """Return what gives the formula of a metric on a card."""
+    """Return a function that reads the formula of a metric from a card."""
     return lambda entrant: entrant.card.metrics[metric].formula
 
 
@@ -381,7 +388,8 @@ def chosen_metrics(
     """Return the metrics asked for, by default `total_return`; each must be on every card with one
     `formula`.
 
-    Raises UsageError: a card does not have it; CardError: it was computed by different formulas.
+    Raises UsageError: if a card lacks a metric; CardError: if it was computed by different
+    formulas.
     """
     names = list(dict.fromkeys(wanted)) or ["total_return"]
     for name in names:
@@ -398,7 +406,7 @@ def chosen_metrics(
 
 
 def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]:
-    """First and last day that the episodes of each window really covered (a limit shortens
+    """Return the first and last day that the episodes of each window covered (a limit shortens
     them).
     """
     covered = {
@@ -410,8 +418,8 @@ def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]
 def flag_notes(
     entrants: Sequence[_Entry], are_sides_mixed: bool = True, but: Sequence[str] = _NO_CAUTION
 ) -> Iterator[str]:
-    """Words of cards about themselves that a reader must know: synthetic prices, limited or
-    unfinished runs, windows on both sides of a cutoff where they are mixed.
+    """Yield the caveats on cards: synthetic prices, limited or unfinished runs, and, if sides are
+    mixed, windows on both sides of a cutoff.
     """
     flagged: dict[str, list[str]] = {}
     for entrant in entrants:
@@ -430,8 +438,8 @@ def flag_notes(
 
 
 def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Notes of groups of cards, by their names, each once; one that is not of all groups begins
-    with the names of its own.
+    """Yield the notes of groups of cards, each once. A note that not all groups have begins with
+    the names of its groups.
     """
     groups: dict[str, list[str]] = {}
     for name, lines in notes.items():
@@ -443,10 +451,10 @@ def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
 
 
 def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -> list[Cell]:
-    """Cells whose windows lie wholly on one side (before, after) of the cutoff of every card that
-    records one.
+    """Return the cells whose windows lie wholly on one side (before, after) of the cutoff of every
+    card that records one.
 
-    Raises CardError: no card records one, or no window lies there.
+    Raises CardError: if no card records a cutoff, or no window lies on that side.
     """
     recorded = [recorded_cutoff(entrant.card) for entrant in entrants]
     blocks = [block for block in recorded if block is not None]
@@ -473,8 +481,8 @@ def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -
 
 
 def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> Iterator[str]:
-    """A line for each window that a card leaves out of its figures, and on those of these metrics
-    whose median is not over all episodes, then `flag_notes` of all but synthetic prices.
+    """Yield a line for each window that a card leaves out of its figures, and one on these metrics
+    if a median does not cover all episodes; then `flag_notes` except those on synthetic prices.
     """
     for entrant in entrants:
         for window, reason in (entrant.card.left_out or {}).items():
@@ -495,8 +503,8 @@ def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> 
 
 
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
-    """A line for each card whose figures rest on days that its model may know; those of other
-    models may not.
+    """Yield a line for each card with figures of days that its model may know from training. The
+    models of other cards may not know these days.
     """
     for entrant in entrants:
         block = recorded_cutoff(entrant.card)
@@ -513,8 +521,8 @@ def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
 
 
 def recorded_ledger(entrant: EntrantCard, episode: str) -> Ledger | str:
-    """Return the ledger of an episode as the card was made from it, or why there is none: bytes
-    that changed since are not used.
+    """Return the ledger of an episode from which the card was made, or the reason why it can't be
+    used, such as bytes that changed since.
     """
     name = f"episodes/{episode}/ledger.parquet"
     path = run_file(entrant.run_folder, name)
@@ -541,10 +549,10 @@ class DailyTable:
 
 
 def daily_table(entrants: Sequence[EntrantCard], cells: Sequence[Cell]) -> DailyTable | str:
-    """Daily returns of cards over the same days; or why there is no such table.
+    """Return the daily returns of cards over the same days, or the reason why there is no such
+    table.
 
-    A return is the mean over seeds, and over windows that share the day: a day counts once however
-    many windows hold it, so that no day is evidence twice.
+    A return is the mean over seeds and over windows that share the day, so no day is counted twice.
     """
     columns: list[dict[str, float]] = []
     days_a_year = 0

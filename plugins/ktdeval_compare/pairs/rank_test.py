@@ -1,7 +1,8 @@
-"""Signed-rank test over windows, which may share days, and its power: one null distribution for both.
+"""Signed-rank test over windows, which may share days, and its power. Both use one null
+distribution.
 
-Differences of windows that share days are taken as normal and correlated by these days, under the
-null hypothesis as with an effect; without shared days the null distribution is exact.
+Differences of windows that share days are modelled as normal, correlated by these days, with and
+without an effect. Without shared days the null distribution is exact.
 """
 
 from __future__ import annotations
@@ -40,25 +41,26 @@ _LARGEST_EFFECT = 64.0
 
 
 def published_spans(name: str) -> dict[str, Span]:
-    """Return first and last day of the windows of a published design, in their order."""
+    """Return the first and last day of each window of a published design, in order."""
     rows = csv_rows(Path(__file__).parents[1] / "plans" / "published" / f"{name}.csv")
     return {row["window"]: (row["first"], row["last"]) for row in rows}
 
 
 def pattern_of(correlation: FloatArray) -> Pattern:
-    """Return how windows of this [n, n] correlation share days."""
+    """Return the pattern of shared days that gives this [n, n] correlation of windows."""
     return tuple(map(tuple, correlation.tolist()))
 
 
 @functools.lru_cache(maxsize=256)
 def shared_null(pattern: Pattern, seed: int = 0) -> RankNull | None:
-    """Return the null distribution over windows of a pattern; None where they share no days."""
+    """Return the null distribution over windows of a pattern; None if they share no days."""
     return overlap_null(np.array(pattern), seed)
 
 
 def rank_test_of(values: FloatArray, correlation: FloatArray, seed: int = 0) -> SignedRank:
-    """Test [n] differences of windows of this [n, n] correlation. Raises ValueError: one is not
-    finite.
+    """Test [n] differences of windows of this [n, n] correlation.
+
+    Raises ValueError: if a difference is not finite.
     """
     moving = np.flatnonzero(level_sizes(values))
     null = None
@@ -70,7 +72,7 @@ def rank_test_of(values: FloatArray, correlation: FloatArray, seed: int = 0) -> 
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """Two-sided Wilcoxon signed-rank test of a plan of windows, and how its power is simulated.
+    """Two-sided Wilcoxon signed-rank test of planned windows, and the simulation of its power.
 
     Example:
         RankTest(alpha=0.05).effect(windows=10)  # 1.02 standard deviations of a window's difference
@@ -83,21 +85,23 @@ class RankTest:
     seed: int = 0  #: of these, and of the null distribution
 
     def correlation(self, windows: int) -> FloatArray:
-        """[windows, windows] correlation of planned windows."""
+        """Return the [windows, windows] correlation of planned windows."""
         repeats = -(-windows // len(self.pattern))
         return np.kron(np.eye(repeats), np.array(self.pattern))[:windows, :windows]
 
     def effective(self, windows: int) -> float:
-        """Return how many independent windows have a mean as uncertain."""
+        """Return how many independent windows would give a mean of the same uncertainty."""
         return effective_count(self.correlation(windows))
 
     def smallest_p(self, windows: int) -> float:
-        """Return the smallest p of so many windows: all differences of one sign."""
+        """Return the smallest p-value that `windows` windows can give: all differences have one
+        sign.
+        """
         return _null(self.pattern, self.seed, windows).two_sided(0.0)
 
     @property
     def fewest(self) -> int:
-        """Fewest windows whose smallest p reaches alpha."""
+        """Fewest windows whose smallest p-value reaches alpha."""
         windows = 1
         while self.smallest_p(windows) > self.alpha and windows < _LARGEST_PLAN:
             windows += 1
@@ -118,13 +122,13 @@ class RankTest:
 
     def effect(self, windows: int, power: float = 0.8) -> float | None:
         """Return the effect, in standard deviations of a window's difference, that the test finds
-        with probability `power`; None when no result of so many windows can be significant.
+        with probability `power`; None if no result of this number of windows can be significant.
         """
         return _effect(self, windows, power)
 
     def windows_needed(self, effect: float, power: float = 0.8) -> int | None:
         """Return the fewest windows with which the test finds an effect with probability `power`;
-        None when even a few hundred are not enough.
+        None if even a few hundred are not enough.
         """
         size = abs(effect)
         if size == 0:
@@ -162,15 +166,15 @@ class RankTest:
 
 @functools.cache
 def _null(pattern: Pattern, seed: int, windows: int) -> RankNull:
-    """Distribution of the statistic without an effect, where no difference is 0 and no two equal."""
+    """Return the null distribution of the statistic if no difference is 0 and no two are equal."""
     shared = shared_null(pattern_of(RankTest(pattern=pattern).correlation(windows)), seed)
     return shared or rank_null(np.arange(1.0, windows + 1.0))
 
 
 @functools.lru_cache(maxsize=2)
 def _normals(pattern: Pattern, draws: int, seed: int, windows: int) -> FloatArray:
-    """[draws, windows] differences without an effect. They are the same numbers at every effect:
-    power then rises with the effect, and a search over it is smooth.
+    """Return [draws, windows] differences without an effect. The same numbers serve every effect,
+    so that power rises with the effect and a search over it is smooth.
     """
     correlation = RankTest(pattern=pattern).correlation(windows)
     return correlated_normals(correlation, draws, np.random.default_rng(seed))
@@ -178,7 +182,7 @@ def _normals(pattern: Pattern, draws: int, seed: int, windows: int) -> FloatArra
 
 @functools.cache
 def _critical_sum(test: RankTest, windows: int) -> int:
-    """Largest rank sum that is significant on the low side; -1 when none is."""
+    """Return the largest rank sum that is significant on the low side; -1 if none is."""
     if test.smallest_p(windows) > test.alpha * (1 + 1e-12):
         return -1
 
@@ -191,7 +195,7 @@ def _effect(test: RankTest, windows: int, power: float) -> float | None:
     if _critical_sum(test, windows) < 0:
         return None
     if test.power(0.0, windows) >= power:
-        return 0.0  # so little is asked for that chance alone gives it
+        return 0.0  # chance alone has this power
 
     high = max(1e-3, normal_effect(math.sqrt(math.pi / 3.0), windows, test.alpha, power))
     while test.power(high, windows) < power and high < _LARGEST_EFFECT:

@@ -1,4 +1,4 @@
-"""Results of `compare` on trading cards, as they are reported."""
+"""Report of `compare` on trading cards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ComparedCard:
 
 
 def describe_cards(group: str, entrants: Sequence[EntrantCard]) -> Iterator[ComparedCard]:
-    """Yield the cards of a group, a task or market, as a report names them."""
+    """Yield the cards of a group (a task or market) as rows of a report."""
     for entrant in entrants:
         labels = list(entrant.card.labels)
         yield ComparedCard(group, entrant.label, str(entrant.path), labels)
@@ -30,7 +30,7 @@ def describe_cards(group: str, entrants: Sequence[EntrantCard]) -> Iterator[Comp
 
 @dataclass(frozen=True, kw_only=True)
 class PairDifference:
-    """First less second in one window, or in one window and seed."""
+    """First minus second in one window, or in one window and seed."""
 
     window: str
     seed: int | UnsetType = UNSET  #: unset: median over the seeds of the window
@@ -104,7 +104,7 @@ class BestSet:
     p: Mapping[str, float] | None = None  #: by card
     n: int  #: days
     block: int | UnsetType = UNSET  #: days of a block of the bootstrap
-    reason: str | UnsetType | None = UNSET  #: set where there is no such set of cards
+    reason: str | UnsetType | None = UNSET  #: set if there is no such set of cards
 
 
 @dataclass(frozen=True, kw_only=True)

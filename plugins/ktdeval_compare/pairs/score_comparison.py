@@ -89,11 +89,11 @@ class ScoreReport:
 
 
 def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> ScoreReport:
-    """Compare the scores of all cards, and test every pair of cards of a task on each of them.
+    """Compare the scores of all cards, and test every pair of cards of a task on each score.
 
-    Samples are the units of a test: an agent's answers to one sample of a window, in several seeds,
-    count as their mean. Raises CardError: cards of one task can't be compared; UsageError: a score
-    is on no card.
+    A test's units are samples: answers to one sample of a window under several seeds are averaged.
+
+    Raises CardError: if cards of one task can't be compared; UsageError: if no card has a score.
     """
     if len(cards) < 2:
         raise CardError(NEEDS_TWO)
@@ -180,7 +180,9 @@ _Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 @dataclass(frozen=True, slots=True)
 class _CardAnswers:
-    """Answers of a card: figures of each sample, and how many answers have none, by kind."""
+    """Answers of a card: figures of each sample, and the number of answers without a figure, by
+    kind.
+    """
 
     figures: _Figures
     absent: Mapping[str, int]
@@ -188,14 +190,16 @@ class _CardAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _AnsweredCard:
-    """A card with its answers, or why there are none."""
+    """A card with its answers, or the reason why it has none."""
 
     member: ScoringEntrant
     answers: _CardAnswers | str
 
 
 def _answers(member: ScoringEntrant) -> _CardAnswers | str:
-    """Figures of each sample; a failed call shows nothing of the model."""
+    """Return the figures of each sample, or the reason why there are none. A failed call has no
+    figure: it shows nothing about the model.
+    """
     if not member.is_in_run:
         return f"{member.label}: no answers beside the card"
 
@@ -224,7 +228,7 @@ def _answers(member: ScoringEntrant) -> _CardAnswers | str:
 def _figures_of(
     card: ScoringCard, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
 ) -> dict[str, dict[str, list[float]]]:
-    """Figures of the samples of one episode."""
+    """Return the figures of the samples of one episode."""
     recorded: set[str] = set()
     for answer in answers:
         recorded.update(answer.scores)
@@ -232,7 +236,7 @@ def _figures_of(
     figures: dict[str, dict[str, list[float]]] = {}
     for score, line in card.scores.items():
         key = recorded_as(card, score, recorded)
-        # Answers have scores, but not this one: it is of the card alone.
+        # Answers have scores, but not this one: only the card has it.
         if key is None and recorded:
             continue
 
@@ -249,8 +253,8 @@ def _figures_of(
 
 
 def sample_of(spec: EpisodeSpec, sample: str) -> str:
-    """Return the id of a sample, which is of its window where there are windows: the first probe of
-    another is another question.
+    """Return the id of a sample, with its window if the task has windows: the first probe of
+    another window is another question.
     """
     if spec.window_name is None:
         return sample
@@ -263,7 +267,7 @@ def sample_of(spec: EpisodeSpec, sample: str) -> str:
 def _test_score(
     name: str, first: _AnsweredCard, second: _AnsweredCard, options: CompareOptions
 ) -> ScoreTest | str:
-    """Test two cards on one score, or say why that is impossible."""
+    """Test two cards on one score, or return the reason why that is impossible."""
     if first.member.card.aliases != second.member.card.aliases:
         return (
             "their mask keys differ, and the samples with them; run both models with one --mask-key"
@@ -292,7 +296,7 @@ def _test_score(
     shift = stats.estimate_mean(differences, confidence=1.0 - options.alpha)
     low = shift.low
     high = shift.high
-    # Where all differences are equal, t has nothing to measure chance by.
+    # If all differences are equal, they have no variance, and t is undefined.
     if len(set(differences)) == 1:
         low = None
         high = None
@@ -316,7 +320,7 @@ def _test_score(
 
 
 def _absence(name: str, answered: _AnsweredCard) -> str:
-    """Return in words why samples of a card lack a figure of a score; empty if none does."""
+    """Return a text that says why samples of a card lack a figure of a score; empty if none does."""
     if isinstance(answered.answers, str):
         return ""
 
@@ -333,5 +337,5 @@ def _absence(name: str, answered: _AnsweredCard) -> str:
 
 
 def _points(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Mean figure of each sample."""
+    """Return the mean figure of each sample."""
     return {sample: stats.mean(values) for sample, values in figures.items()}

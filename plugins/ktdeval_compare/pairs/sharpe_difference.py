@@ -21,10 +21,10 @@ from ktdeval.stats import NO_VARIANCE, TRADING_DAYS
 
 Matrix = npt.NDArray[np.float64]
 
-MINIMUM_DAYS = 20  #: Fewer days than this carry no long-run variance worth the name
+MINIMUM_DAYS = 20  #: with fewer days the estimate of the long-run variance is useless
 
-#: A standard error this small, times sqrt(days), is rounding: one series is the other at another
-#: leverage
+#: A standard error this small, times sqrt(days), is rounding: one series is the other with another
+#: leverage.
 _NO_ERROR = 1e-6
 
 _LARGEST_ROOT = 0.97
@@ -35,7 +35,7 @@ _CHUNK = 250
 class SharpeDifference:
     """A test of equal Sharpe ratios; figures are annualised."""
 
-    #: Sharpe ratio of the first series less that of the second; None where either is undefined
+    #: Sharpe ratio of the first series minus that of the second; None if either is undefined
     value: float | None = None
     low: float | None = None  #: end of the interval, as `high` is
     high: float | None = None
@@ -58,9 +58,9 @@ def sharpe_difference(
     """Compare the annualised Sharpe ratios (risk-free rate 0, ddof 1) of two series of daily
     returns over the same days.
 
-    `first`: [n] simple daily returns; `second`: [n] those of the other, day by day. A block of the
-    bootstrap has `n**(1/3) / 2` days (2 for 43 days, 4 for 548), at which its measured size is
-    nearest to nominal.
+    `first`: [n] simple daily returns; `second`: [n] returns of the other series on the same days. A
+    block of the bootstrap has `n**(1/3) / 2` days (2 for 43 days, 4 for 548): with this length its
+    measured size is nearest to the nominal one.
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
@@ -113,8 +113,8 @@ def _difference(pair: Matrix) -> float:
 
 
 def _gradient(mean: Matrix, square: Matrix) -> Matrix:
-    """Return the derivatives of `SR_1 - SR_2` by the means and the uncentred second moments, […, 4].
-    `mean, square`: […, 2].
+    """Return the derivatives of `SR_1 - SR_2` with respect to the means and the uncentred second
+    moments, […, 4]. `mean, square`: […, 2].
     """
     cube = (square - mean**2) ** 1.5
     sign = np.array([1.0, -1.0])
@@ -139,12 +139,12 @@ def long_run_covariance(centred: Matrix) -> Matrix:
     """Return the long-run covariance of a centred series [n, k], [k, k], by the quadratic spectral
     kernel after prewhitening by a VAR(1).
 
-    The finite-sample factor n / (n - k) and the limit of 0.97 for roots of the VAR are those of
-    Andrews and Monahan.
+    The finite-sample factor n / (n - k) and the limit of 0.97 for roots of the VAR follow Andrews
+    and Monahan.
     """
     n, k = centred.shape
-    # Moments of returns and of their squares differ by orders of size; on one scale, rounding
-    # treats them alike.
+    # Moments of returns and of their squares differ by orders of magnitude. On one scale, rounding
+    # affects them equally.
     scale = np.sqrt((centred**2).mean(axis=0))
     series = centred / scale
     before = series[:-1]
@@ -181,8 +181,8 @@ def _quadratic_spectral(series: Matrix, bandwidth: float) -> Matrix:
     n = len(series)
     lags = np.arange(1, n)
     x = 6.0 * np.pi * lags / (5.0 * max(bandwidth, 1e-8))
-    # The sum is the series times itself after a filter with the kernel, by one transform of the
-    # zero-padded series and back.
+    # The sum is the series times its filtered self; one transform of the zero-padded series and
+    # back computes the filter.
     size = 1 << (2 * n - 1).bit_length()
     kernel = np.zeros(size)
     kernel[0] = 1.0
@@ -220,8 +220,8 @@ def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix
             differences = mean[:, 0] / spread[:, 0] - mean[:, 1] / spread[:, 1]
             part = np.abs(differences - observed) / np.sqrt(variance)
 
-        # A sample without variance says nothing; as an infinite ratio it can only make the test
-        # more careful.
+        # A sample without variance is uninformative; as an infinite ratio it can only make the test
+        # more conservative.
         ratios[start : start + size] = np.where(np.isfinite(part), part, np.inf)
 
     return ratios

@@ -10,7 +10,7 @@ from ktdeval import stats
 
 
 class TestedRow(Protocol):
-    """A row with a test, whose p-value is corrected over all rows of its table."""
+    """A row with a test; its p-value is corrected over all rows of its table."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -24,7 +24,7 @@ class TestedRow(Protocol):
 
     @property
     def better(self) -> str:
-        """Direction in which the figure is better."""
+        """Direction in which the figure is better, if it has one."""
 
     @property
     def p(self) -> float | None:
@@ -36,7 +36,7 @@ _TestedT = TypeVar("_TestedT", bound=TestedRow)
 
 def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value") -> list[_TestedT]:
     """Return the rows with p-values corrected over all of them, and their verdicts. `effect`: the
-    field whose sign says which card is higher.
+    field whose sign tells which card is higher.
     """
     p_values = [row.p for row in rows]
     by_holm = stats.holm(p_values)
@@ -55,7 +55,7 @@ def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value")
 def _test_verdict(
     row: TestedRow, effect: float | None, p: float | None, alpha: float
 ) -> str | None:
-    """Return the better card, or the higher one of a figure without a direction; or `tied`."""
+    """Return the better card (the higher one if the figure has no direction), or `tied`."""
     if p is None:
         return None
     if p > alpha or not effect:

@@ -12,15 +12,15 @@ from scipy import stats as distributions
 from ktdeval import stats
 from ktdeval_compare.pairs.compared_cards import DailyTable, Values
 
-Days = npt.NDArray[np.bool_]  #: [days] whether a day is in a cell
+Days = npt.NDArray[np.bool_]  #: [days] True for days in the cell
 
-MIN_WINDOWS = 3  #: of a cell; Student's t of two has one degree of freedom
-MIN_DAYS = 20  #: of a cell, as of every interval over days
+MIN_WINDOWS = 3  #: of a cell; with two windows Student's t has one degree of freedom
+MIN_DAYS = 20  #: of a cell, as for every interval over days
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its standard error, before it is an interval."""
+    """A mean with its standard error, from which an interval is computed."""
 
     n: int
     value: float | None = None
@@ -29,20 +29,20 @@ class Estimate:
     reason: str | None = None
 
     def half_width(self, alpha: float) -> float | None:
-        """Half of the t interval; None where there is none."""
+        """Return half the width of the t interval; None if there is no interval."""
         if self.value is None or not self.error:
             return None
         return float(distributions.t.ppf(1.0 - alpha / 2.0, self.freedom)) * self.error
 
     def p(self) -> float | None:
-        """Two-sided p of the t test against zero."""
+        """Return the two-sided p of the t test against zero."""
         if self.value is None or not self.error:
             return None
         return 2.0 * float(distributions.t.sf(abs(self.value) / self.error, self.freedom))
 
 
 def mean_of_windows(values: Values, correlation: Values) -> Estimate:
-    """Mean over windows, whose shared days correlate them."""
+    """Estimate the mean over windows, which correlate if they share days."""
     n = len(values)
     if n < MIN_WINDOWS:
         return Estimate(n, reason=f"fewer than {MIN_WINDOWS} windows")
@@ -52,7 +52,7 @@ def mean_of_windows(values: Values, correlation: Values) -> Estimate:
 
 
 def welch(one: Estimate, other: Estimate) -> Estimate:
-    """Difference of two means of windows, as of independent ones (Welch 1947)."""
+    """Estimate the difference of two means of windows, taken as independent (Welch 1947)."""
     n = one.n + other.n
     if one.value is None or other.value is None:
         return Estimate(n, reason=f"of a cell: {one.reason or other.reason}")
@@ -68,12 +68,13 @@ def welch(one: Estimate, other: Estimate) -> Estimate:
 
 
 def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | None) -> Estimate:
-    """Mean a year of the days of a cell, or of those less the mean of another's.
+    """Estimate the annualised mean of the days of a cell, or its difference from the mean of
+    another cell's (`less`).
 
-    Newey-West over all days in order of time, so that days of a cell correlate as far apart as they
-    were; corrected for the mean of a short cell, with the equivalent degrees of freedom of
-    Bartlett's kernel, `1.5 n / (lags + 1)` (Priestley 1981, "Spectral Analysis and Time Series",
-    section 6.2.4).
+    The error is Newey-West over all days in order of time, so days of a cell correlate by their
+    real distance. It is corrected for the mean of a short cell, with the equivalent degrees of
+    freedom of Bartlett's kernel, `1.5 n / (lags + 1)` (Priestley 1981, "Spectral Analysis and Time
+    Series", section 6.2.4).
     """
     sizes = [int(is_in.sum())]
     if less is not None:
@@ -101,9 +102,9 @@ def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | No
 
 
 def _influence(values: Values, is_in: Days, lags: int) -> Values:
-    """[days] series of mean 0, whose mean has the error of the mean of a cell's days.
+    """Return a [days] series of mean 0. Its mean has the error of the mean of a cell's days.
 
-    Deviations from the mean of n days understate the long-run variance of independent ones by the
+    Deviations from the mean of n days understate the long-run variance of independent days by the
     share `(lags + 1) / n`.
     """
     deviations = np.where(is_in, values - values[is_in].mean(), 0.0)

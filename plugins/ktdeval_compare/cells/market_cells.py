@@ -1,9 +1,9 @@
-"""`ktdeval compare --by regime|venue|year`: figures and paired differences of cards, cell by cell of
+"""`ktdeval compare --by regime|venue|year`: figures and paired differences of cards, by cells of
 the market that they traded in.
 
-The cell of a window is that of its first decision, the cell of a day that of the decision whose
+The cell of a window is that of its first decision. The cell of a day is that of the decision whose
 orders were filled on it. Regimes and venues are read from the market itself, at the close of the
-decision; a card's own words on its windows are not used.
+decision; descriptions of windows on cards are not used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CellOptions(MetricOptions, LevelOptions, CommonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CellRow:
-    """Mean of a card in a cell; of the cell `up less down`, the difference of the two cells' means."""
+    """Mean of a card in a cell. In the cell `up less down`: the difference of the two cells' means."""
 
     task: str
     market: str  #: name of the snapshot
@@ -83,7 +83,7 @@ class CellRow:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTest(CellRow):
-    """Mean in a cell of the differences of two cards, `first` less `second`, and its t test."""
+    """Mean in a cell of the differences of two cards, `first` minus `second`, and its t test."""
 
     second: str
     p: float | None
@@ -94,12 +94,12 @@ class CellTest(CellRow):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowCell:
-    """The cell of a window, and what put it there."""
+    """Cell of a window, and the figure that decided it."""
 
     task: str
     market: str
     window: str
-    decided_on: str | None  #: day at whose close the cell is known; None of years
+    decided_on: str | None  #: day at whose close the cell is known; None for years
     by: str
     cell: str | None
     figure: float | None  #: of the rule
@@ -115,7 +115,7 @@ class CellReport:
     unit: str  #: what `n` counts: window or day
     cards: Sequence[CellRow]  #: a row for each card and cell
     tests: Sequence[CellTest]  #: a row for each pair of cards and cell
-    windows: Sequence[WindowCell]  #: empty where `unit` is day
+    windows: Sequence[WindowCell]  #: empty if `unit` is day
     notes: Sequence[str]
 
 
@@ -124,7 +124,7 @@ class _Group(TaskGroup):
     """Cards of one task on one market."""
 
     market: str = ""  #: name of the snapshot
-    regimes: MarketRegimes | None = None  #: of the market; None where years alone are asked for
+    regimes: MarketRegimes | None = None  #: of the market; None if only years are asked for
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ class _Compared:
 
 
 def by_cells(entrants: Sequence[EntrantCard], options: CellOptions) -> CellReport:
-    """Report figures of cards, and paired differences of those of one task, by cells of the market.
+    """Report figures of cards, and paired differences of cards of one task, by cells of the market.
 
-    Raises CardError: cards of a task and market can't be compared, a market can't be opened, or
-    ledgers are missing; UsageError: a metric is on no card, or `data` is of none of the cards.
+    Raises CardError: if cards of a task and market can't be compared, a market can't be opened, or
+    ledgers are missing; UsageError: if no card has a metric, or `data` matches no card.
     """
     if options.unit == "day" and options.metrics:
         raise UsageError("--metric applies to windows; --pairs day compares daily returns")
@@ -225,7 +225,9 @@ def _groups(entrants: Sequence[EntrantCard], options: CellOptions) -> list[_Grou
 
 
 def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
-    """Names of snapshots by their ids; two of one name have the start of the id, too."""
+    """Return the names of snapshots by their ids; if two have one name, the start of the id is
+    added.
+    """
     names = {entrant.card.snapshot.id: entrant.card.snapshot.name for entrant in entrants}
     counts = Counter(names.values())
     return {
@@ -235,7 +237,7 @@ def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
 
 
 def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[str, MarketRegimes]:
-    """Open the market of each card, by its id: one that is given, or the one its run recorded."""
+    """Open the market of each card, by its id: a given market, or the one that its run recorded."""
     plugins = load_plugins()
     wanted = dict.fromkeys(entrant.card.snapshot.id for entrant in entrants)
     opened: dict[str, MarketSnapshot] = {}
@@ -286,7 +288,7 @@ def _recorded_market(identity: str, entrants: Sequence[EntrantCard]) -> MarketSn
 
 
 def _cells_at(group: _Group, by: str, fill_day: str) -> dict[str, Regime]:
-    """Cells of what is filled on a day, as known at the close of its decision."""
+    """Return the cells of orders filled on a day, as known at the close of their decision."""
     if by == "year":
         return {by: Regime(fill_day[:4])}
 
@@ -301,7 +303,7 @@ def _cells_at(group: _Group, by: str, fill_day: str) -> dict[str, Regime]:
 
 
 def _venues_at(market: MarketSnapshot, row: int) -> Regime:
-    """Venues of the members of a market on a day, in one name."""
+    """Return the venues of the members of a market on a day, joined to one name."""
     members = market.member[row]
     venues = {venue for venue, is_member in zip(market.venues, members, strict=True) if is_member}
     if not venues:
@@ -310,7 +312,7 @@ def _venues_at(market: MarketSnapshot, row: int) -> Regime:
 
 
 def _window_cells(group: _Group, by: str) -> list[WindowCell]:
-    """Cells of each window of a group, by each rule."""
+    """Return the cells of each window of a group, by each rule."""
     windows = group.windows()
     rows = []
     for window, (first, _) in zip(windows, spans(group.entrants[0], windows), strict=True):
@@ -338,7 +340,7 @@ def _window_cells(group: _Group, by: str) -> list[WindowCell]:
 
 
 def _cell_names(by: str, known: Iterable[str | None]) -> list[str]:
-    """Cells to report: both regimes of a rule, also one that is empty; others as they occur."""
+    """Return the cells to report: both regimes of a rule, even if empty; other cells as they occur."""
     if by in RULES:
         return [RULES[by].high, RULES[by].low]
     return sorted({name for name in known if name is not None})
@@ -384,7 +386,7 @@ def _window_rows(
 
 
 def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[_Compared]:
-    """Each card alone, then each pair."""
+    """Yield each card by itself, then each pair."""
     for entrant in group.entrants:
         yield _Compared(group, metric, entrant)
 
@@ -394,7 +396,9 @@ def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[
 
 
 def _values_by_window(compared: _Compared) -> dict[str, float] | str:
-    """Figure or difference of each window, the median over its seeds; or why there are none."""
+    """Return the figure or difference of each window, as the median over its seeds, or the reason
+    why there is none.
+    """
     cards = [compared.first]
     if compared.second is not None:
         cards.append(compared.second)
@@ -488,7 +492,9 @@ def _contrast(names: Sequence[str]) -> str:
 def _rows_of_rule(
     compared: _Compared, by: str, estimates: Mapping[str, Estimate], alpha: float
 ) -> Iterator[CellRow]:
-    """A row for each cell of a rule. A card's own figure has no p: that a market rose shows nothing."""
+    """Yield a row for each cell of a rule. A card's own figure has no p: a rising market alone can
+    move it.
+    """
     unit, better = "fraction", "higher"
     if compared.metric != DAILY:
         definition = compared.first.card.metrics[compared.metric]

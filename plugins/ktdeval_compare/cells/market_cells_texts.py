@@ -114,7 +114,7 @@ def _first_of(name: str) -> Callable[[list[WindowCell]], str]:
 
 
 def _cell_of(number: int) -> Callable[[list[WindowCell]], str]:
-    """Text of the cell by one rule, with the figure that put the window there."""
+    """Return a function that formats the cell by one rule, with the figure that decided it."""
 
     def cell(row: list[WindowCell]) -> str:
         one = row[number]

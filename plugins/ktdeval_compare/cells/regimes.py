@@ -1,8 +1,8 @@
-"""Regimes of a market: what its index and its members did on days up to a close, by the rules of
-`regimes.yaml`.
+"""Regimes of a market: classes of the past days of its index and members up to a close, by the
+rules of `regimes.yaml`.
 
-A regime is computed from a `MarketView`, through which no later day can be reached, so that it is
-known before anything that is decided at that close is filled.
+A regime is computed from a `MarketView`, which has no later day. So it is known before anything
+that is decided at that close is filled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.values import build, load_yaml
 
 @dataclass(frozen=True)
 class RegimeRule:
-    """A rule that tells two regimes apart; a figure above `split` is `high`."""
+    """A rule that distinguishes two regimes; a figure above `split` is `high`."""
 
     measure: str
     days: int
@@ -33,14 +33,14 @@ class RegimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Regime at the close of a day; `reason` says why there is none."""
+    """Regime at the close of a day. `reason`: why there is none."""
 
     name: str | None
     figure: float | None = None
     reason: str | None = None
 
 
-_Measured = float | str  # a figure, or why there is none
+_Measured = float | str  # a figure, or the reason why there is none
 
 
 def _trend(view: MarketView, rule: RegimeRule) -> _Measured:
@@ -89,7 +89,7 @@ def _breadth(view: MarketView, rule: RegimeRule) -> _Measured:
 
 
 def _levels(view: MarketView) -> FloatArray:
-    """Levels of the benchmark up to the day, without days that have none."""
+    """Return the levels of the benchmark up to the day, without days that lack one."""
     if not view.benchmark_code:
         return np.empty(0)
 
@@ -136,7 +136,7 @@ def regime_of(view: MarketView, rule: RegimeRule) -> Regime:
 
 @dataclass(frozen=True)
 class MarketRegimes:
-    """Regimes of one market, each day's computed once."""
+    """Regimes of one market; each is computed once."""
 
     market: MarketSnapshot
     _known: dict[tuple[int, str], Regime] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""`ktdeval compare cohorts`: how cohorts of models differ in style, and each model's figures over seeds
-(KTD-Fin §5.3, Tables 8 and 9).
+"""`ktdeval compare cohorts`: differences between cohorts of models in style, and each model's
+figures over seeds (KTD-Fin §5.3, Tables 8 and 9).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ktdeval_compare.style_exposures import (
 
 @dataclass(frozen=True, slots=True)
 class ModelRun:
-    """Seeds that make one run of a model."""
+    """Seeds that identify one run of a model."""
 
     training_seed: str
     seed: int
@@ -69,7 +69,7 @@ class CardEpisode:
 
 @dataclass(frozen=True)
 class CohortMember:
-    """One model with an agent, and its cards; `cohort` is empty where it is in none."""
+    """One model with an agent, and its cards; `cohort` is empty if it belongs to none."""
 
     label: str
     cohort: str
@@ -80,7 +80,7 @@ class CohortMember:
     def of_task(self, task: str) -> CohortMember:
         """Return the model with its cards of one task, and their episodes.
 
-        Raises CardError: two cards have one window and seed.
+        Raises CardError: if two cards have one window and seed.
         """
         entrants = [entrant for entrant in self.entrants if entrant.card.task.name == task]
         selected = CohortMember(self.label, self.cohort, entrants)
@@ -101,14 +101,14 @@ class CohortMember:
         windows[episode.window] = CardEpisode(entrant, episode)
 
     def episodes(self, windows: Sequence[str]) -> list[TradingEpisode]:
-        """Episodes of all runs over windows."""
+        """Return the episodes of all runs over windows."""
         episodes = []
         for run in self.runs.values():
             episodes += [run[window].episode for window in windows]
         return episodes
 
     def figures(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
-        """Figures of each run over windows; None where a figure is undefined."""
+        """Return the figures of each run over windows; None if a figure is undefined."""
         by_run = []
         for run in self.runs.values():
             by_run.append([_episode_figure(run[window], metric) for window in windows])
@@ -136,7 +136,7 @@ class CohortCard:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedFigure:
-    """A model's figure: its median over episodes, and its mean over seeds."""
+    """A model's figure: the median over episodes, and the mean over seeds."""
 
     value: float | None  #: median over episodes, as on cards and in every table
     mean: float | None  #: over seeds, of each seed's median over windows
@@ -184,8 +184,8 @@ class CohortReport:
 def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
     """Report cohorts of models from their cards and run folders.
 
-    Raises UsageError: an item matches nothing, or a model has two cohorts; CardError: cards can't
-    be put together, and why.
+    Raises UsageError: if an item matches nothing, or a model has two cohorts; CardError: if cards
+    can't be combined.
     """
     definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
     everyone = _cohort_members(paths, definitions)
@@ -230,7 +230,7 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
 
 
 def _formulas() -> dict[str, Callable[[EntrantCard], str | None]]:
-    """Facts that all cards must share: the formula of each figure of the baseline."""
+    """Return the facts that all cards must share: the formula of each figure of the baseline."""
 
     def formula_of(metric: str) -> Callable[[EntrantCard], str | None]:
         def formula(entrant: EntrantCard) -> str | None:
@@ -251,7 +251,7 @@ def _other_tasks(everyone: Sequence[CohortMember], task: str) -> list[str]:
 
 
 def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) -> list[str]:
-    """Notes on figures that are not defined in every episode."""
+    """Return notes on figures that are not defined in every episode."""
     notes = []
     for member in members:
         for column in BASELINE:
@@ -269,7 +269,7 @@ def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) 
 def _exposure_tables(
     members: Sequence[CohortMember], windows: Sequence[str], cohorts: Sequence[str]
 ) -> tuple[Tables, list[str]]:
-    """Exposures of each cohort's models, and notes on models that are in no table."""
+    """Return the exposures of each cohort's models, and notes on models without exposures."""
     tables: dict[str, dict[str, Exposures]] = {name: {} for name in cohorts}
     notes = []
     for member in members:
@@ -287,7 +287,7 @@ def _exposure_tables(
 
 
 def _note_unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
-    """Notes on style factors that some model has exposures to, but not every cohort."""
+    """Return notes on style factors to which some model, but not every cohort, has exposures."""
     given: set[str] = set()
     for table in tables.values():
         for exposures in table.values():
@@ -304,7 +304,9 @@ def _note_unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
 
 
 def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[CohortMember]:
-    """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
+    """Return the models of all cards, by label. The result does not depend on the order of the
+    cards.
+    """
     entrants = load_entrants(_all_paths(paths, definitions))
     entrants.sort(key=lambda entrant: str(entrant.path))
     check_items(definitions, entrants)
@@ -332,7 +334,7 @@ def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[Coh
 
 
 def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
-    """Files named by items of cohorts, then those given by themselves, each once."""
+    """Return the files named by items of cohorts, then the paths given separately, each once."""
     files: list[Path] = []
     for items in definitions.values():
         for item in items:
@@ -349,7 +351,7 @@ def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
 
 
 def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
-    """Cards of all models, by model."""
+    """Return the cards of all models, by model."""
     cards: list[EntrantCard] = []
     for member in members:
         cards += member.entrants
@@ -357,14 +359,14 @@ def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
 
 
 def _has_any(items: Sequence[str], cards: Sequence[EntrantCard]) -> bool:
-    """Whether an item of a cohort is of one of the cards."""
+    """Return whether one of the items of a cohort matches one of the cards."""
     return any(is_of(card, item) for item, card in itertools.product(items, cards))
 
 
 def _check_task(definitions: Definitions, members: Sequence[CohortMember], task: str) -> None:
-    """Refuse an item of a cohort all of whose cards are of other tasks.
+    """Refuse an item of a cohort if all its cards are of other tasks.
 
-    Raises CardError: names it.
+    Raises CardError: if there is such an item.
     """
     entrants = _all_cards(members)
     for name, items in definitions.items():
@@ -377,9 +379,10 @@ def _check_task(definitions: Definitions, members: Sequence[CohortMember], task:
 
 
 def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
-    """Task that every cohort has a card of, and most models, a blinded one before others.
+    """Return the task for which every cohort has a card. Of several, take the one with most models,
+    then a blinded one.
 
-    Raises CardError: there is none.
+    Raises CardError: if there is none.
     """
     tasks_of: dict[str, set[str]] = {name: set() for name in names}
     for member in members:
@@ -406,11 +409,11 @@ def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
 
 
 def _shared_windows(members: Sequence[CohortMember], common: bool) -> tuple[list[str], list[str]]:
-    """Windows that every seed of every model has finished and that share a figure, and notes on the
-    others.
+    """Return the windows that every seed of every model has finished and that can share a figure,
+    and notes on the others.
 
-    Raises CardError: one has not finished a window that another has, unless `common`, or none is
-    shared; or a name means two ranges.
+    Raises CardError: if a seed has not finished a window that another has (unless `common`), no
+    window is shared, or one name has two date ranges.
     """
     check_windows(_all_cards(members))
     by_run: list[set[str]] = []
@@ -461,7 +464,7 @@ def _check_finished(member: CohortMember, required: set[str], shared: int) -> No
 def _baseline(
     members: Sequence[CohortMember], windows: Sequence[str], level: float
 ) -> list[BaselineRow]:
-    """Rows of models and of the benchmark, bought and held, by total return."""
+    """Return the rows of models and of the benchmark, bought and held, by total return."""
     rows = []
     for member in members:
         figures: dict[str, SeedFigure | HeldFigure] = {}
@@ -485,7 +488,7 @@ def _baseline(
 
 
 def _by_return(row: BaselineRow) -> tuple[float, str]:
-    """Best return first, models without one last."""
+    """Sort by return, best first, models without a return last."""
     value = row.figures["total_return"].value
     return (math.inf if value is None else -value), row.model
 
@@ -493,7 +496,7 @@ def _by_return(row: BaselineRow) -> tuple[float, str]:
 def _over_episodes(
     by_run: Sequence[Sequence[float | None]], level: float, column: BaselineColumn
 ) -> SeedFigure:
-    """Median over episodes, and the mean over seeds of their medians over windows."""
+    """Return the median over episodes, and the mean over seeds of their medians over windows."""
     known: list[Values] = []
     for values in by_run:
         defined = [value for value in values if value is not None]

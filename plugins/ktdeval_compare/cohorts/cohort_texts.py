@@ -73,7 +73,9 @@ def _exposure_parts(report: CohortReport) -> Iterator[Part]:
 
 
 def _cohort_columns(name: str) -> list[ReportColumn[FactorRow]]:
-    """Columns of one cohort: its mean, and how many members share the sign of it."""
+    """Return the columns of one cohort: its mean, and the number of members with the sign of the
+    mean.
+    """
 
     def mean(row: FactorRow) -> str:
         return figure(row.cohorts[name].mean, "ratio")
@@ -95,7 +97,7 @@ def _difference_parts(report: CohortReport) -> Iterator[Part]:
     yield f"  with every cohort's interval on that side of zero: {shown}"
     yield ""
 
-    # Two cohorts have one difference, named in the head; of several each row names its pair.
+    # Two cohorts have one difference, named in the head. With more cohorts each row names its pair.
     pair = [text("first"), text("second")]
     head = "difference"
     if len(report.cohorts) == 2:
@@ -119,7 +121,7 @@ def _difference_parts(report: CohortReport) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _ReturnsLine:
-    """A line of the table of returns and risk, all of it as text."""
+    """A line of the table of returns and risk, as text."""
 
     model: str
     cohort: str
@@ -146,7 +148,7 @@ def _metric_column(head: str, metric: str) -> ReportColumn[_ReturnsLine]:
 
 
 def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_ReturnsLine]:
-    """Figures of a row, then their intervals where there is one."""
+    """Yield the figures of a row, then their intervals if there are any."""
     values = {}
     ends = {}
     for column in BASELINE:

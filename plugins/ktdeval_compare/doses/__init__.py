@@ -1,1 +1,1 @@
-"""Detection limit of memory: how little of it an evaluation can see."""
+"""Detection limit of memory: the smallest amount of it that an evaluation can detect."""

@@ -1,7 +1,7 @@
-"""Planted cutoff: what `compare cutoff` makes of a memory that ends between two windows.
+"""Planted cutoff: result of `compare cutoff` for a memory that ends between two windows.
 
-A memory with `until` decides before its last day as one of the same dose, and after it as one
-without any: so the windows before are those of the dose, and those after are of dose 0.
+Before its last day, a memory with `until` decides as a memory of the same dose; after it, as one of
+dose 0. So the earlier windows are those of the dose, and the later ones those of dose 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _Z95 = 1.959964
 
 
 def daily_excess(ledger: Ledger, market: MarketSnapshot) -> dict[str, float]:
-    """Return an episode's returns less the benchmark's, by day."""
+    """Return an episode's returns minus the benchmark's, by day."""
     levels = benchmark_levels(ledger, market)
     excess = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     return {str(day): float(value) for day, value in zip(ledger.days, excess, strict=True)}
 
 
 def cutoff_rows(studies: Mapping[tuple[float, int], Daily]) -> Iterator[DoseRow]:
-    """Yield what each dose and seed adds to the mean excess before the cutoff less that after, a
-    year, and its standard error. `studies`: by dose and seed; nothing without dose 0, or where no
-    window lies wholly after the others.
+    """Yield, for each dose and seed, the increase over dose 0 of the annualised mean excess before
+    the cutoff minus that after it, and its standard error. `studies`: by dose and seed. Yield
+    nothing without dose 0, or if no window lies wholly after the others.
     """
     nothing = studies.get((0.0, 0))
     if nothing is None:

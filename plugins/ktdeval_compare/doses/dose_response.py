@@ -1,9 +1,9 @@
-"""How little memory an evaluation can see: premium by dose, detection limits, false alarms.
+"""Smallest memory that an evaluation can detect: premium by dose, detection limits, false alarms.
 
-The premium of a window is the return with labels in sight less that behind the mask. Its test is that
-of `compare masks`, a signed-rank test whose null distribution allows for the days that windows
-share, and power follows `compare power`: normal differences whose mean and spread are those
-measured at the dose. Windows beyond those of the study share days as these do.
+The premium of a window is its return with labels shown minus its return with labels masked. It is
+tested as in `compare masks`, by a signed-rank test whose null distribution allows for shared days.
+Power is computed as in `compare power`: from normal differences with the mean and spread measured
+at the dose. Further windows share days among themselves as those of the study do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CUTOFF_WINDOWS = (10, 20, 40)
 STUDY_WINDOWS = 10
 """Windows of the study, half of them before the planted cutoff."""
 PROBES_SHOWN = (50, 100, 200, 400)
-#: Chance of a random attacker to name stock and day, or the stock, on the embedded market
+#: probability that a random attacker names stock and day, or the stock, on the embedded market
 JOINT_BASELINE = 0.0051
 STOCK_BASELINE = 0.0473
 _DRAWS = 400  # of windows, for intervals of limits
@@ -54,16 +54,16 @@ class DoseLine:
 
     dose: float
     windows: int
-    seeds: int  #: of what is remembered
-    bright: float  #: mean return with labels in sight
-    hidden: float  #: mean return behind the mask
+    seeds: int  #: of the remembered facts
+    bright: float  #: mean return with labels shown
+    hidden: float  #: mean return with labels masked
     premium: float
     low: float | None
     high: float | None
     sd: float  #: of a window's premium, one seed
     effect_sd: float | None  #: premium over `sd`; None without any spread
     found: int  #: seeds whose own test over all windows is significant and positive
-    power: float  #: that of the model, for as many windows as the study has
+    power: float  #: of the model, with as many windows as the study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +76,14 @@ class LimitLine:
     limit: float | None  #: share of facts; None: not even a full memory
     low: float | None = None  #: interval of the limit
     high: float | None = None  #: None: it may be beyond a full memory
-    is_below: bool = False  #: the smallest dose of the study is found: the limit lies below
+    #: True if the smallest dose of the study is detected: the limit lies below it
+    is_below: bool = False
     reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmLine:
-    """How often a test finds memory where there is none."""
+    """Rate at which a test finds memory although there is none."""
 
     alarms: int
     studies: int
@@ -94,12 +95,12 @@ class AlarmLine:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveLine:
-    """How well a study of so many windows tells a dose from the control."""
+    """Separation of a dose from the control, by a study of this number of windows."""
 
     dose: float
     windows: int
     auc: float
-    low: float  #: over controls drawn again
+    low: float  #: over resampled controls
     high: float
     false_rates: tuple[float, ...]
     true_rates: tuple[float, ...]
@@ -115,7 +116,7 @@ class DoseReport:
     limits: Sequence[LimitLine]
     false_alarms: AlarmLine
     curves: Sequence[CurveLine]
-    hidden_spread: float  #: largest difference between two doses behind the mask, in any window
+    hidden_spread: float  #: largest difference between two doses with labels masked, in any window
     notes: Sequence[str]
 
 
@@ -138,7 +139,7 @@ class Premiums:
         self.doses = list(self.bright)
 
     def at(self, dose: float) -> FloatArray:
-        """[windows, seeds] premiums at a dose."""
+        """Return the [windows, seeds] premiums at a dose."""
         premiums: FloatArray = self.bright[dose] - self.hidden[dose]
         return premiums
 
@@ -148,22 +149,25 @@ class Premiums:
         return len(self.correlation)
 
     def test(self, alpha: float) -> RankTest:
-        """Return the test of the premium over windows that share days as these do."""
+        """Return the test of the premium over windows that share days as those of the study do."""
         return RankTest(alpha, pattern_of(self.correlation))
 
     def is_found(self, premiums: FloatArray, alpha: float) -> bool:
-        """Whether one study, [windows], is significant."""
+        """Return whether the premiums of one study, [windows], are significant."""
         p = rank_test_of(premiums, self.correlation).p
         return p is not None and p <= alpha
 
     def drawn_windows(self, chance: np.random.Generator) -> Indices:
-        """Return windows drawn with replacement, those that share days together."""
+        """Return windows drawn with replacement; windows that share days are drawn together."""
         count = len(self.blocks)
         return np.concatenate([self.blocks[index] for index in chance.integers(count, size=count)])
 
 
 def _table(rows: Sequence[DoseRow], mask: str, windows: Iterable[str]) -> FloatArray:
-    """[windows, seeds] returns under a mask. Raises DataError: a cell is missing."""
+    """Return the [windows, seeds] returns under a mask.
+
+    Raises DataError: if a cell is missing.
+    """
     cells = {(row.window, row.seed): row.value for row in rows if row.mask == mask}
     windows = list(windows)
     seeds = sorted({seed for _, seed in cells})
@@ -193,8 +197,8 @@ def _controls(study: DoseStudy) -> list[FloatArray]:
 
 
 def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
-    """[doses] mean premium over the spread of a window's, never falling with the dose: a larger
-    dose contains a smaller one. Infinite without any spread.
+    """Return the [doses] mean premium over the spread of a window's premium, made non-decreasing in
+    the dose: a larger dose contains a smaller one. Infinite without any spread.
     """
     sizes = []
     for table in premiums.values():
@@ -209,8 +213,8 @@ def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
 
 
 def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) -> float | None:
-    """Return the smallest dose whose effect size is `needed`, between doses by their logarithm;
-    None where none is so large. Below the smallest dose above 0 it is that dose.
+    """Return the smallest dose with the effect size `needed`, interpolated between doses by their
+    logarithm; None if no dose reaches it. The smallest dose above 0 is the least value returned.
     """
     if needed is None:
         return None
@@ -232,8 +236,8 @@ def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) ->
 
 
 def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
-    """Return the effect size at any dose: between two doses by their logarithm, below the smallest
-    in proportion to the dose.
+    """Return the effect size at any dose: interpolated by the logarithm between two doses,
+    proportional to the dose below the smallest.
     """
     positive = [one for one in doses if one > 0]
     of_positive = sizes[len(doses) - len(positive) :]
@@ -244,8 +248,8 @@ def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
 
 
 def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[FloatArray]:
-    """Effect sizes of studies whose windows, and seeds within, are drawn again with replacement;
-    windows that share days are drawn together.
+    """Return the effect sizes of resampled studies: windows, and seeds within each dose, are drawn
+    with replacement. Windows that share days are drawn together.
     """
     chance = np.random.default_rng(seed)
     drawn = []
@@ -263,7 +267,7 @@ def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[
 
 
 def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | None, float | None]:
-    """Percentile interval; an end that falls among values that are None is None."""
+    """Return the percentile interval. An end that falls among values that are None is None."""
     ordered = sorted(math.inf if value is None else value for value in values)
     last = len(ordered) - 1
     low = ordered[round(alpha / 2 * last)]
@@ -276,7 +280,10 @@ def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | N
 
 
 def dose_report(study: DoseStudy, alpha: float = 0.05, wanted: float = 0.8) -> DoseReport:
-    """Report what a study shows. Raises DataError: its rows are no complete crossing."""
+    """Return the report of a study.
+
+    Raises DataError: if not every seed has every window.
+    """
     premiums = Premiums(study)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
     drawn = drawn_sizes(premiums)
@@ -313,7 +320,7 @@ def _dose_line(premiums: Premiums, dose: float, size: float, alpha: float) -> Do
 
     is_finite = math.isfinite(size)
     if not table.any():
-        power = 0.0  # nothing differs, so that no test finds anything
+        power = 0.0  # nothing differs, so no test can be significant
     else:
         power = premiums.test(alpha).power(_finite(size), premiums.windows)
 
@@ -340,8 +347,8 @@ def effects_limit(
     windows: int,
     levels: tuple[float, float],
 ) -> LimitLine:
-    """Return the smallest dose that the test of the premium finds with so many windows, at `levels`
-    of significance and power.
+    """Return the smallest dose that the test of the premium finds with `windows` windows, at
+    `levels` of significance and power.
     """
     alpha, wanted = levels
     needed = premiums.test(alpha).effect(windows, wanted)
@@ -370,16 +377,16 @@ def effects_limit(
 
 
 def probe_power(dose: float, probes: int, baseline: float, alpha: float) -> float:
-    """Probability that a memory which names the facts that it remembers, and guesses nothing, is
-    seen: that more are right than a guesser's in `1 - alpha` of cases.
+    """Return the probability of detecting a memory that names the facts that it remembers and never
+    guesses: more correct answers than a guesser has in `1 - alpha` of cases.
     """
     bar = binom.ppf(1.0 - alpha, probes, baseline)
     return float(binom.sf(bar, probes, dose))
 
 
 def probe_limit(probes: int, baseline: float, alpha: float, wanted: float) -> float | None:
-    """Return the smallest share of facts that so many probes show with probability `wanted`, to
-    0.01 %; None where none is.
+    """Return the smallest share of remembered facts that `probes` probes detect with probability
+    `wanted`, to 0.001 %; None if even a full memory is not detected.
     """
     if probe_power(1.0, probes, baseline, alpha) < wanted:
         return None
@@ -410,9 +417,9 @@ def _probe_limits(alpha: float, wanted: float) -> Iterator[LimitLine]:
 
 
 def _cutoff_limits(rows: Sequence[DoseRow], alpha: float, wanted: float) -> Iterator[LimitLine]:
-    """Yield the smallest dose that `compare cutoff` finds at a planted cutoff: whose difference is
-    so many standard errors that the interval excludes 0 with probability `wanted`. Errors are taken
-    to shrink with the root of the number of windows.
+    """Yield the smallest dose that `compare cutoff` finds at a planted cutoff. Its difference, in
+    standard errors, is so large that the interval excludes 0 with probability `wanted`. Errors are
+    assumed to shrink with the root of the number of windows.
     """
     added = _by_dose(rows, CUTOFF)
     errors = _by_dose(rows, CUTOFF_ERROR)
@@ -456,29 +463,29 @@ def _false_alarms(premiums: Premiums, alpha: float) -> AlarmLine:
         alarms=alarms,
         studies=studies,
         value=alarms / studies,
-        # the lower end for hits is 1 less the upper end for misses
+        # the lower end for hits is 1 minus the upper end for misses
         low=1.0 - stats.clopper_pearson_upper(studies - alarms, studies, half),
         high=stats.clopper_pearson_upper(alarms, studies, half),
     )
 
 
 def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
-    """Yield how well studies of drawn windows at each dose are told from the controls, by the mean
-    premium over its standard error.
+    """Yield how well studies of drawn windows at each dose are separated from the controls, by the
+    mean premium over its standard error.
     """
     nulls = np.array([_standardise_mean(study) for study in premiums.controls])
     if not nulls.size:
         return
 
     chance = np.random.default_rng(0)
-    # The same draws of controls for each dose.
+    # The same controls are drawn for each dose.
     again = chance.integers(len(nulls), size=(_DRAWS, len(nulls)))
     for dose in premiums.doses:
         if dose <= 0:
             continue
 
         scores = _drawn_scores(premiums, dose, chance)
-        # Of each control: the share of studies that score higher, equal ones by half.
+        # For each control: the share of studies with a higher score; equal scores count half.
         higher = (scores[:, None] > nulls).mean(axis=0) + 0.5 * (scores[:, None] == nulls).mean(
             axis=0
         )
@@ -497,7 +504,7 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
 
 
 def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) -> FloatArray:
-    """Scores of studies whose windows and seeds are drawn with replacement, [studies]."""
+    """Return the scores of studies whose windows and seeds are drawn with replacement, [studies]."""
     table = premiums.at(dose)
     scores = []
     for _ in range(_STUDIES):
@@ -509,7 +516,7 @@ def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) 
 
 
 def _standardise_mean(study: FloatArray) -> float:
-    """Mean over its standard error; infinite without any spread, 0 where all is 0."""
+    """Return the mean over its standard error; infinite without any spread, 0 if all values are 0."""
     sd = float(study.std(ddof=1))
     mean = float(study.mean())
     if sd > 0:
@@ -522,15 +529,15 @@ def _standardise_mean(study: FloatArray) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryPower:
-    """What a plan would show of a memory, by the study that comes with the package."""
+    """Power of a plan to detect a memory, from the study that comes with the package."""
 
     memory: float  #: share of facts
     windows: int
-    effective_windows: float  #: of these, that share no days
+    effective_windows: float  #: number of windows without shared days that would be as informative
     alpha: float
     wanted: float
     power: float
-    low: float  #: of the power, over windows drawn again
+    low: float  #: of the power, over resampled windows
     high: float
     limit: LimitLine
     probes: Sequence[LimitLine]
@@ -539,12 +546,12 @@ class MemoryPower:
 def memory_power(
     study: DoseStudy, memory: float, windows: int, alpha: float, wanted: float
 ) -> MemoryPower:
-    """Return with which probability so many windows show a memory of a share of facts."""
+    """Return the probability that `windows` windows detect a memory of a share of facts."""
     premiums = Premiums(study)
     test = premiums.test(alpha)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
     drawn = drawn_sizes(premiums)
-    # Power rises with the effect: its interval has the ends of that of the effect.
+    # Power rises with the effect, so the ends of the effect's interval give those of the power's.
     of_memory = [size_at(premiums.doses, one, memory) for one in drawn]
     ends = np.quantile(of_memory, [alpha / 2, 1 - alpha / 2], method="nearest")
     low, high = (test.power(_finite(end), windows) for end in ends)
@@ -563,5 +570,5 @@ def memory_power(
 
 
 def _finite(size: float) -> float:
-    """Return an effect size that a simulation can use; 64 standard deviations are always found."""
+    """Return an effect size that a simulation can use; 64 standard deviations are always detected."""
     return min(size, 64.0)

@@ -1,4 +1,4 @@
-"""Figures of the detection limit of memory, an episode a row, and their file."""
+"""Figures of the detection limit of memory, one row an episode, and their file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class DoseRow:
     """Return of one episode, or another figure of its kind."""
 
     kind: str
-    dose: float  #: share of facts that are remembered
-    seed: int  #: which facts
+    dose: float  #: share of remembered facts
+    seed: int  #: choice of the facts
     mask: str
     window: str
     value: float  #: total return, as a fraction
@@ -53,7 +53,10 @@ def write_rows(rows: Sequence[DoseRow]) -> str:
 
 
 def read_rows(text: str, where: str) -> list[DoseRow]:
-    """Return the rows of a CSV text. Raises DataError, which `where` starts: a row does not fit."""
+    """Return the rows of a CSV text.
+
+    Raises DataError: if a row does not fit; the message starts with `where`.
+    """
     rows = []
     for number, entry in enumerate(csv.DictReader(io.StringIO(text)), 2):
         try:

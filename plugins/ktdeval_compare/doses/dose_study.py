@@ -1,5 +1,5 @@
 """Episodes of the detection limit of memory: `builtin/memory` at doses, under masks, and a control
-that knows nothing. Resumable: a run that is finished in the folder does not run again.
+without knowledge. Resumable: a finished run in the folder is not repeated.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ DOSES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WINDOWS = tuple(f"W{number}" for number in range(1, 11))
 SECONDS_PER_STEP = 0.02
 """Of one core, measured on the embedded market."""
-_STEPS = 43  # of a window of the task, about
+_STEPS = 43  # of a window of the task, approximately
 _MODE = "open_research"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DosePlan:
-    """What the study runs."""
+    """Runs of the study."""
 
     doses: tuple[float, ...] = DOSES
-    seeds: int = 3  #: of what is remembered
+    seeds: int = 3  #: of the remembered facts
     windows: tuple[str, ...] = WINDOWS
     masks: tuple[str, ...] = (BRIGHT, HIDDEN)
-    controls: int = 0  #: seeds of the control that knows nothing
+    controls: int = 0  #: seeds of the control without knowledge
 
     def __post_init__(self) -> None:
         for dose in self.doses:
@@ -64,16 +64,16 @@ class DosePlan:
 
     @property
     def core_minutes(self) -> float:
-        """Minutes that one core takes, about."""
+        """Approximate minutes on one core."""
         return self.episodes * _STEPS * SECONDS_PER_STEP / 60
 
     def units(self) -> Iterator[DoseUnit]:
-        """Yield the runs: each dose and seed with labels in sight, each dose behind the mask, where
-        one seed is enough as nothing is remembered there, and the controls.
+        """Yield the runs: each dose and seed with labels shown, each dose with labels masked, and
+        the controls. With labels masked nothing can be recalled, so one seed is enough.
         """
         seen = tuple(mask for mask in self.masks if mask != HIDDEN)
         for dose in self.doses:
-            # Nothing and everything are the same for every seed.
+            # Dose 0 and dose 1 are the same for every seed.
             seeds = self.seeds if 0.0 < dose < 1.0 else 1
             for seed in range(seeds):
                 yield DoseUnit(MEMORY, dose, seed, seen)
@@ -130,8 +130,9 @@ class DoseUnit:
 def plan_of(
     doses: Sequence[str], seeds: int | None, controls: int | None, windows: Sequence[str]
 ) -> DosePlan:
-    """Return the plan of options; what is not given is as usual. Raises UsageError: a dose is no
-    share.
+    """Return the plan of the given options; the others have their defaults.
+
+    Raises UsageError: if a dose is not a share.
     """
     plan = DosePlan()
     if doses:
@@ -152,8 +153,9 @@ def plan_of(
 
 
 def run_study(plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nobody) -> DoseStudy:
-    """Run what is not finished in `out`, and return the figures of all episodes. Raises
-    KtdevalError: an episode did not finish, or a folder holds another run.
+    """Run the unfinished units in `out`, and return the figures of all episodes.
+
+    Raises KtdevalError: if an episode did not finish, or a folder holds another run.
     """
     excess: dict[tuple[float, int], Daily] = {}
     spans: dict[str, Span] = {}
@@ -186,14 +188,14 @@ def run_units(
 def _run(
     unit: DoseUnit, windows: Sequence[str], out: Path, plugins: Plugins
 ) -> Sequence[EntrantCard]:
-    """Run a unit, if it is not finished, and return its cards."""
+    """Run a unit if it is not finished, and return its cards."""
     result = run_shown(unit.config(out, windows), plugins)
     check_finished(result)
     return load_entrants([result.folder])
 
 
 def _rows(unit: DoseUnit, entrants: Sequence[EntrantCard]) -> Iterator[DoseRow]:
-    """Yield the figures of a run, an episode a row."""
+    """Yield the figures of a run, one row an episode."""
     base = DoseRow(kind=unit.kind, dose=unit.dose, seed=unit.seed, mask="", window="", value=0.0)
     for entrant in entrants:
         mask = entrant.card.task.mask
@@ -208,7 +210,7 @@ def _rows(unit: DoseUnit, entrants: Sequence[EntrantCard]) -> Iterator[DoseRow]:
 def _bright_excess(
     entrants: Sequence[EntrantCard], plugins: Plugins
 ) -> dict[str, dict[str, float]]:
-    """Return the daily excess of a run with labels in sight, by window."""
+    """Return the daily excess of a run with labels shown, by window."""
     excess = {}
     for entrant in entrants:
         if entrant.card.task.mask != BRIGHT:
@@ -230,7 +232,7 @@ def _bright_excess(
 
 
 def write_study(out: Path, rows: Sequence[DoseRow], report: DoseReport) -> None:
-    """Write the figures of all episodes, and the plot of the report where vl-convert is there."""
+    """Write the figures of all episodes, and the plot of the report if vl-convert is installed."""
     write_atomic(out / "dose-response.csv", write_rows(rows).encode())
     plot = dose_svg(report)
     if plot is not None:

@@ -90,7 +90,7 @@ def _describe_seen(row: CurveLine) -> str:
 
 
 def limit_text(row: LimitLine) -> str:
-    """Return a limit in words: `0.35 %`, `below 0.1 %`, or why there is none."""
+    """Return a limit as text: `0.35 %`, `below 0.1 %`, or the reason why there is none."""
     if row.limit is None:
         return f"none: {row.reason}"
 
@@ -99,7 +99,7 @@ def limit_text(row: LimitLine) -> str:
 
 
 def limit_interval(row: LimitLine) -> str:
-    """Return the interval of a limit; empty where it has none."""
+    """Return the interval of a limit; empty if it has none."""
     if row.low is None:
         return ""
 

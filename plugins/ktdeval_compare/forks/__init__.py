@@ -1,1 +1,1 @@
-"""Forks: decisions asked again with one input changed."""
+"""Forks: decisions that are repeated with one input changed."""

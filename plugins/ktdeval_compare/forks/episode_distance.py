@@ -1,4 +1,4 @@
-"""Courses of episodes in true identities, and how far two of them differ."""
+"""Decisions and accounts of episodes in true identities, and distances between two of them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ktdeval.trading import Ledger, OrderRecord, StepRecord
 from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_compare.pairs.compared_cards import Values
 
-#: By figure: how far two episodes differ, or why that is not defined
+#: by figure: distance of two episodes, or the reason why it is not defined
 Distances = Mapping[str, "float | str"]
 
 _Order = tuple[str, str, float | None, int | None, int | None]
-_Trade = tuple[str, str]  #: Asset and side
+_Trade = tuple[str, str]  #: asset and side
 
 
 @dataclass(frozen=True, slots=True)
 class PairFigure:
     """Meaning of a figure of a pair of episodes."""
 
-    label: str  #: what tables call it
+    label: str  #: name in tables
     formula: str
-    most: float | None  #: its largest value, None without bound
+    most: float | None  #: its largest value; None: unbounded
 
 
 WORDS: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("words.yaml"))
@@ -37,9 +37,7 @@ FIGURES = {name: PairFigure(*entry) for name, entry in WORDS["figures"].items()}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EpisodeCourse:
-    """An episode as far as comparing it needs: everything in true identities, nothing of what the
-    mask showed.
-    """
+    """Data of an episode that a comparison needs, in true identities instead of masked labels."""
 
     days: tuple[str, ...]  #: fill days, ISO
     #: by step, the orders as decided (executed or not), without confidence, reason and sequence
@@ -51,14 +49,14 @@ class EpisodeCourse:
 
     @property
     def total_return(self) -> float:
-        """Last NAV over the initial cash, less 1."""
+        """Last NAV over the initial cash, minus 1."""
         return float(self.nav[-1] / self.nav[0] - 1.0)
 
 
 def course_of(ledger: Ledger) -> EpisodeCourse:
     """Return the course that a ledger records."""
     steps = ledger.steps
-    # A step begins from the account that the step before it left.
+    # A step begins with the account that the previous step left.
     accounts = ["", *(_account_state(step) for step in steps[:-1])]
     return EpisodeCourse(
         days=tuple(step.filled_on for step in steps),
@@ -70,7 +68,7 @@ def course_of(ledger: Ledger) -> EpisodeCourse:
 
 
 def _true_order(order: OrderRecord) -> _Order:
-    # A stock_id that is no asset has no true identity: it stands for itself.
+    # A stock_id that is not an asset has no true identity: it is kept.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
     return asset, order.side, order.target_weight, order.shares, order.limit_ticks
 
@@ -92,9 +90,7 @@ def _trades(step: StepRecord) -> Counter[_Trade]:
 
 
 def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
-    """Return the fill day of the first step that was decided otherwise; None where there is
-    none.
-    """
+    """Return the fill day of the first step with different decisions; None if there is none."""
     for day, left, right in zip(one.days, one.decisions, other.decisions, strict=True):
         if left != right:
             return day
@@ -102,7 +98,7 @@ def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
 
 
 def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
-    """All `FIGURES` of two courses over the same days."""
+    """Return all `FIGURES` of two courses over the same days."""
     changed = np.array(
         [left != right for left, right in zip(one.decisions, other.decisions, strict=True)]
     )

@@ -1,4 +1,4 @@
-"""`ktdeval fork`: decisions of a run, asked again with one input changed."""
+"""`ktdeval fork`: repeat decisions of a run with one input changed."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
 
 
 def _agree(cost: ForkCost, *, has_agreed: bool) -> None:
-    """Say what a fork takes, and ask before money is spent, where there is somebody to answer.
-    Raises click.Abort.
+    """Print the cost of a fork, and ask for consent before money is spent if the terminal is
+    interactive. Raises click.Abort.
     """
     click.echo(f"fork: {cost.words}", err=True)
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()

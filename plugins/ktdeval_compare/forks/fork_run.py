@@ -1,4 +1,4 @@
-"""A run's steps asked again with one input changed, from its folder to the folder of the fork."""
+"""Repeat a run's steps with one input changed, from its folder to the folder of the fork."""
 
 from __future__ import annotations
 
@@ -60,40 +60,40 @@ from ktdeval_compare.forks.fork_statistics import (
 from ktdeval_compare.transplants.transplant_run import choose_tasks
 
 PLACEBOS = ("order=shuffled", "labels=shuffled")
-USUAL_SAMPLES = 5  #: of a model that draws; one that never does answers once
+USUAL_SAMPLES = 5  #: of a model that draws; a deterministic one answers once
 _ALL = "all"
 _MAX_SAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForkSettings:
-    """Which steps are asked again, with which changes, and how often."""
+    """Steps to repeat, the changes of each, and the number of samples."""
 
     steps: tuple[str, ...] = ("0",)  #: numbers, or `all`
     changes: tuple[str, ...] = (EACH,)
-    samples: int | None = None  #: None: `USUAL_SAMPLES`, or 1 of a model that never draws
-    windows: tuple[str, ...] = ()  #: names or globs; none: all
-    tasks: tuple[str, ...] = ()  #: none: all trading tasks
+    samples: int | None = None  #: None: `USUAL_SAMPLES`, or 1 if the model never draws
+    windows: tuple[str, ...] = ()  #: names or globs; empty: all
+    tasks: tuple[str, ...] = ()  #: empty: all trading tasks
     seed: int = 0  #: of permutations and of the bootstrap
-    data: str | None = None  #: where the market is now
-    #: options of a run: where its model is now, and what may be spent
+    data: str | None = None  #: folder of the market, if it has moved
+    #: options of a run: where its model is now, and spending limits
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ForkCost:
-    """What a fork is going to take, by the tokens of the recorded steps."""
+    """Expected cost of a fork, from the tokens of the recorded steps."""
 
-    decisions: int  #: that are still to be asked
-    done: int  #: that are on record
+    decisions: int  #: number still to be asked
+    done: int  #: number on record
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None  #: None where no price is known
+    cost_usd: float | None  #: None if no price is known
     is_free: bool
 
     @property
     def words(self) -> str:
-        """One line on it."""
+        """The cost in one line of text."""
         told = f"{self.decisions} decisions to ask"
         if self.done:
             told += f", {self.done} on record"
@@ -117,20 +117,21 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Question:
-    """One decision to ask for."""
+    """One decision to request."""
 
     point: _Point
     forked: Forked
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """By which it is known again on record."""
+        """Key by which the decision is found on record."""
         return (self.point.spec.id, self.point.step, self.forked.variant, self.forked.sample)
 
 
 def load_fork_again(path: Path, settings: ForkSettings) -> ForkFile | None:
-    """Return the document of a fork's folder, None of another. Raises UsageError: other settings
-    than the usual ones are named.
+    """Return the document of a fork's folder; None for another folder.
+
+    Raises UsageError: if settings other than the defaults are given.
     """
     if not (path / FORK).exists() or (path / MANIFEST).exists():
         return None
@@ -150,9 +151,11 @@ def fork_run(
     out: Path | None = None,
     tell: Tell = tell_nobody,
 ) -> tuple[ForkFile, Path]:
-    """Ask a run's steps again; return the document and the folder that it was written to. What is
-    on record there is not asked again. `agree`: told of the cost before anything is asked, and
-    raises to stop. Raises KtdevalError: a setting that doesn't fit, or what can't be asked.
+    """Repeat a run's steps; return the document and the folder that it was written to. Decisions on
+    record there are not requested again. `agree`: receives the cost before any request, and raises
+    to stop.
+
+    Raises KtdevalError: if a setting doesn't fit, or the model can't be asked.
     """
     folder = open_run(path, plugins)
     target = fork_beside(path) if out is None else out
@@ -186,8 +189,9 @@ def fork_run(
 
 
 def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
-    """Return whether a run's model may answer one question in two ways. Raises UsageError: it can't
-    be asked.
+    """Return whether a run's model may answer one question in two ways.
+
+    Raises UsageError: if it can't be asked.
     """
     spec = folder.manifest.specs[0]
     model: Model = own_model(fork_config(spec, settings.run), plugins)
@@ -204,7 +208,10 @@ def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
 
 
 def _points(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> list[_Point]:
-    """Return the steps to fork. Raises UsageError: a task, window or step that the run lacks."""
+    """Return the steps to fork.
+
+    Raises UsageError: if the run lacks a task, window or step.
+    """
     tasks = choose_tasks(trading_tasks(folder, plugins), settings.tasks)
     known = {task.name: task for task in tasks}
     market = recorded_market(folder, plugins, settings.data, "no step can be asked again")
@@ -242,7 +249,10 @@ def _in_windows(specs: Sequence[EpisodeSpec], windows: Sequence[str]) -> list[Ep
 
 
 def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
-    """Return the numbers of the steps that are named. Raises UsageError: there is no such step."""
+    """Return the numbers of the named steps.
+
+    Raises UsageError: if there is no such step.
+    """
     if _ALL in steps:
         return list(range(total))
 
@@ -258,8 +268,8 @@ def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
 
 
 class _Plan:
-    """Questions of a fork: each step asked again, with the placebos and with each change. `notes`
-    say what was left out. Raises UsageError: a change can be made at no step.
+    """Questions of a fork: each step repeated unchanged, with the placebos, and with each change.
+    `notes` list what was left out. Raises UsageError: if a change can't be made at any step.
     """
 
     def __init__(self, points: Sequence[_Point], named: Sequence[str], samples: int) -> None:
@@ -304,7 +314,10 @@ class _Plan:
         return True
 
     def _settle(self, name: str, made: int, is_optional: bool) -> None:
-        """Say where a change is left out. Raises UsageError: everywhere, and it was named."""
+        """Note the steps at which a change is left out.
+
+        Raises UsageError: if it can't be made at any step although it was named.
+        """
         reasons = self._left_out.get(name)
         if not reasons:
             return
@@ -318,7 +331,7 @@ class _Plan:
         self.notes.append(f"{name}: left out: {reasons[0]}")
 
     def questions(self) -> Iterator[_Question]:
-        """Yield what is asked, a step's questions together."""
+        """Yield the questions, those of a step together."""
         for point, changes in self._at:
             asked: list[InputChange | None] = [None]
             asked += [change for change in changes if change.text in self.changes]
@@ -337,7 +350,10 @@ class _Plan:
 
 @contextmanager
 def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecision]]:
-    """Open the record of a fork's decisions. Raises StoreError: it is that of another run."""
+    """Open the record of a fork's decisions.
+
+    Raises StoreError: if it belongs to another run.
+    """
     manifest = file_sha256(folder.path / MANIFEST)
     journal = Journal(target / DECISIONS, ForkedDecision)
     with journal:
@@ -352,7 +368,7 @@ def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecisi
 def _access(
     folder: RunFolder, settings: ForkSettings, plugins: Plugins, target: Path
 ) -> Iterator[ModelAccess]:
-    """Open the access to a run's model, with the record of its calls in the fork's folder."""
+    """Open the access to a run's model; its calls are recorded in the fork's folder."""
     config = fork_config(folder.manifest.specs[0], settings.run)
     _, access = open_access(config, plugins, target, StopSignal())
     try:
@@ -362,7 +378,7 @@ def _access(
 
 
 class _Asking:
-    """The questions that are not on record yet."""
+    """Requests of the decisions that are not on record."""
 
     def __init__(self, plan: _Plan, journal: Journal[ForkedDecision], folder: RunFolder) -> None:
         self._journal = journal
@@ -373,7 +389,7 @@ class _Asking:
 
     @property
     def cost(self) -> ForkCost:
-        """What asking them takes, if each takes what its step took."""
+        """Expected cost, if each decision uses as many tokens as its recorded step."""
         left = [each for each in self._questions if each.key not in self._known]
         total = Usage()
         for question in left:
@@ -393,8 +409,9 @@ class _Asking:
         )
 
     def ask(self, access: ModelAccess, tell: Tell) -> list[ForkedDecision]:
-        """Ask what is left, and return all decisions. Raises KtdevalError: the model can't be
-        asked; what was decided stays on record.
+        """Request the remaining decisions, and return all of them.
+
+        Raises KtdevalError: if the model can't be asked; decisions made until then stay on record.
         """
         decisions = []
         errors = 0
@@ -415,7 +432,7 @@ class _Asking:
                     f"{errors} decisions in a row failed ({decision.failure}); fix it, then run the"
                     " same command again to resume"
                 )
-            if not is_failed:  # asked again by the next command
+            if not is_failed:  # requested again by the next command
                 self._journal.append(decision)
 
         return decisions
@@ -440,7 +457,7 @@ def _document(
     as_recorded = _as_recorded(plan.points, decisions)
     notes = [*plan.notes, *_failures(decisions)]
     if not draws and as_recorded != 1.0:
-        # no difference is exact where asking again makes one
+        # if repeating makes a difference, no difference is exact
         draws = True
         notes.append(
             "asked again, it decided otherwise than on record: it draws, or is another model now;"
@@ -474,7 +491,7 @@ def _document(
 
 
 def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) -> float | None:
-    """Return the share of decisions asked again that are those on record."""
+    """Return the share of repeated decisions that equal the recorded ones; None if there are none."""
     by_place = {(point.spec.id, point.step): point for point in points}
     same = []
     for decision in decisions:

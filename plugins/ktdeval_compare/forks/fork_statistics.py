@@ -1,10 +1,10 @@
-"""How far decisions on a changed input lie from those asked again, against the nulls.
+"""Distance of decisions on a changed input from repeated ones, against the nulls.
 
-Nulls are what should move nothing: asking again as it was, another order, other labels. A change
-counts where its decisions are told from those asked again by a permutation test, and lie further
-from them than the decisions of each placebo do, by another one. Both are exact at any number of
-samples; the larger p-value counts, so that an input that moves nothing is called read in at most
-5 % of forks.
+Nulls are changes that should have no effect: an unchanged repeat, another order, other labels. An
+input is called read if two permutation tests reject: one of whether decisions on the changed input
+differ from repeated ones, and one of whether they lie further from these than the decisions of each
+placebo do. Both tests are exact at any number of samples. The larger p-value is used, so an input
+without effect is called read in at most 5 % of forks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval.values import load_yaml
 
 LEVEL = 0.05
 DRAWS = 4999  #: of a permutation test
-_SMALL = 1e-9  # differences of weights below it are of rounding
+_SMALL = 1e-9  # smaller differences of weights are rounding
 
 FloatArray = npt.NDArray[np.float64]
 Decisions = Sequence[ForkedDecision]
@@ -36,7 +36,7 @@ ByPlace = Mapping[ForkPlace, Decisions]
 
 @dataclass(frozen=True)
 class Variant:
-    """A change, as far as its figures need it."""
+    """Facts of a change that its figures need."""
 
     name: str
     field: str
@@ -63,7 +63,7 @@ def family_of(field: str) -> str:
 
 
 def turnover(one: ForkedDecision, other: ForkedDecision) -> float:
-    """Return half the sum of the absolute differences of weights, that of cash included."""
+    """Return half the sum of the absolute differences of weights, cash included."""
     differences = []
     for code in one.weights.keys() | other.weights.keys():
         differences.append(one.weights.get(code, 0.0) - other.weights.get(code, 0.0))
@@ -73,13 +73,13 @@ def turnover(one: ForkedDecision, other: ForkedDecision) -> float:
 
 
 def flips(one: ForkedDecision, other: ForkedDecision) -> int:
-    """Return how many stocks one buys and the other sells."""
+    """Return the number of stocks that one buys and the other sells."""
     shared = one.sides.keys() & other.sides.keys()
     return sum(one.sides[code] != other.sides[code] for code in shared)
 
 
 def differ(one: ForkedDecision, other: ForkedDecision) -> bool:
-    """Whether two decisions ask for other weights, or for orders on other sides."""
+    """Return whether two decisions differ in weights or in sides of orders."""
     return turnover(one, other) > 0.0 or one.sides != other.sides
 
 
@@ -94,7 +94,7 @@ def _mean_between(one: Decisions, other: Decisions, measure: Any) -> float:
 
 
 def mean_within(decisions: Decisions) -> float:
-    """Return the mean turnover between two decisions of a group; 0 of a single one."""
+    """Return the mean turnover between two decisions of a group; 0 if it has only one."""
     count = len(decisions)
     if count < 2:
         return 0.0
@@ -105,7 +105,9 @@ def mean_within(decisions: Decisions) -> float:
 
 
 def _permute_groups(count: int, first: int, rng: np.random.Generator) -> FloatArray:
-    """Return [1 + DRAWS, count] groups: 1 of the first, 0 of the other; row 0 as they are."""
+    """Return [1 + DRAWS, count] group labels: 1 for the first group, 0 for the other. Row 0 is the
+    observed assignment.
+    """
     as_is = np.zeros(count)
     as_is[:first] = 1.0
     draws = rng.permuted(np.tile(as_is, (DRAWS, 1)), axis=1)
@@ -113,7 +115,7 @@ def _permute_groups(count: int, first: int, rng: np.random.Generator) -> FloatAr
 
 
 def _p_value(statistics: FloatArray) -> float:
-    """Return the share of statistics at least as large as the first, which is the observed."""
+    """Return the share of statistics at least as large as the first, which is the observed one."""
     return float(np.mean(statistics >= statistics[0] - _SMALL))
 
 
@@ -139,8 +141,8 @@ def p_of_difference(changed: ByPlace, again: ByPlace, seed: int = 0) -> float:
 
 
 def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) -> float:
-    """Return the one-sided p-value that changed decisions lie further from those asked again than
-    a placebo's do: labels of change and placebo are permuted within each step.
+    """Return the one-sided p-value that changed decisions lie further from repeated ones than a
+    placebo's do. Labels of change and placebo are permuted within each step.
     """
     rng = np.random.default_rng(seed)
     total = np.zeros(1 + DRAWS)
@@ -163,8 +165,8 @@ def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) 
 def p_against_nulls(
     changed: ByPlace, again: ByPlace, placebos: Sequence[ByPlace], draws: bool, seed: int = 0
 ) -> float:
-    """Return the largest p-value of a change against each null. `draws`: whether asking again may
-    give another decision; if not, any difference from it is exact.
+    """Return the largest p-value of a change against each null. `draws`: whether a repeat may give
+    another decision; if not, any difference from it is exact.
     """
     p_values = []
     if draws:
@@ -174,7 +176,7 @@ def p_against_nulls(
 
     for placebo in placebos:
         if not draws and not _is_moved(placebo, again):
-            continue  # an exact null that nothing moves: the test against asking again holds
+            continue  # an exact null without effect: the test against repeats is enough
         p_values.append(p_beyond(changed, placebo, again, seed))
 
     return max(p_values)
@@ -197,7 +199,7 @@ class Asked:
     """All decisions of a fork, and whether its model draws."""
 
     decisions: Mapping[str, ByPlace]  #: by variant, those that did not fail
-    asked: Mapping[str, int]  #: by variant, how many were asked
+    asked: Mapping[str, int]  #: by variant, the number requested
     draws: bool
     seed: int = 0  #: of permutations and of the bootstrap
 
@@ -215,14 +217,16 @@ class Asked:
         return cls(found, counts, draws, seed)
 
     def usable(self, variant: str) -> ByPlace:
-        """Return the decisions of a variant where there are such asked again, too."""
+        """Return the decisions of a variant at places that also have repeated ones."""
         again = self.decisions.get(AGAIN, {})
         own = self.decisions.get(variant, {})
         return {place: decisions for place, decisions in own.items() if again.get(place)}
 
 
 def variant_figures(asked: Asked, variants: Sequence[Variant]) -> list[VariantFigures]:
-    """Return the figures of each change; p-values are adjusted over those that are no placebos."""
+    """Return the figures of each change; p-values are adjusted over the changes that are not
+    placebos.
+    """
     placebos = [asked.usable(each.name) for each in variants if each.is_placebo]
     raw = [_figures(asked, variant, placebos) for variant in variants]
     tested = [row for row in raw if not row.is_placebo]
@@ -276,8 +280,8 @@ def _mean_over(own: ByPlace, again: ByPlace, measure: Any) -> float:
 
 
 def _direction(own: ByPlace, again: ByPlace) -> float | None:
-    """Return the mean over steps of the correlation of changes of figures with those of weights;
-    None where no figure changes, or no weight does.
+    """Return the mean over steps of the correlation between changes of inputs and changes of
+    weights; None if no step has both.
     """
     values = []
     for place, decisions in own.items():
@@ -298,7 +302,7 @@ def _mean_weight(decisions: Decisions, code: str) -> float:
 
 
 def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
-    """Return for each step the turnover beyond that between decisions asked again."""
+    """Return, for each step, the turnover in excess of that between repeated decisions."""
     values = []
     for place, decisions in own.items():
         between = _mean_between(decisions, again[place], turnover)
@@ -308,8 +312,8 @@ def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
 
 
 def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
-    """Return ends of the interval of `beyond`: over steps, or over the samples of a few steps, by
-    the jackknife's pseudo-values; or why there is none.
+    """Return the ends of the interval of `beyond`: over steps, or over the samples of a few steps
+    by the jackknife's pseudo-values; or the reason why there is none.
     """
     by_step = _beyond_by_step(own, again)
     fewest = MIN_RESAMPLED
@@ -346,7 +350,7 @@ def _without(decisions: Decisions, index: int) -> Decisions:
 
 
 def family_figures(rows: Sequence[VariantFigures]) -> list[FamilyFigures]:
-    """Return by family how many inputs were changed, and how many of these are read."""
+    """Return by family the number of inputs changed, and the number called read."""
     shown: dict[str, int] = {}
     read: dict[str, int] = {}
     for row in rows:

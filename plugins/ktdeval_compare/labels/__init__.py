@@ -1,1 +1,1 @@
-"""Label invariance: how much of a result is the labels'."""
+"""Label invariance: share of a result that is due to labels."""

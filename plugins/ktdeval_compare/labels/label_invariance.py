@@ -1,5 +1,5 @@
-"""How much of a result is the labels': one market under several alias maps and row orders; cards
-in, one JSON report out.
+"""Effect of labels on a result: one market under several alias maps and row orders. Cards in, one
+JSON report out.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from ktdeval_compare.pairs.compared_cards import (
 )
 from ktdeval_compare.study_options import CommonOptions, LevelOptions
 
-# What two episodes of one window differ in.
+# Kinds of pairs of episodes of one window: what the two differ in.
 LABELS = "labels"  #: the mask key only
 AGAIN = "again"  #: nothing: one key run twice
 SEEDS = "seeds"  #: the seed only
-BEYOND = "labels - again"  #: the first less the second
+BEYOND = "labels - again"  #: the first minus the second
 
 _FACETS = facets(
     "models",
@@ -79,7 +79,7 @@ class InvarianceOptions(LevelOptions, CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlay:
-    """One episode, its mask key, and the card that it is on."""
+    """One episode, its mask key, and its card."""
 
     card: EntrantCard
     cell: Cell
@@ -89,7 +89,7 @@ class EpisodePlay:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePair:
-    """Two episodes of one window, what they differ in, and by how much; `cell` is that of the
+    """Two episodes of one window, what they differ in, and their distances. `cell`: that of the
     first.
     """
 
@@ -112,17 +112,17 @@ class KeyCard:
 
 @dataclass(frozen=True, kw_only=True)
 class PairFigureRow:
-    """How much one kind of pair differs in one figure: a mean with its interval."""
+    """Distance of one kind of pair in one figure: a mean with its interval."""
 
     task: str
     between: str
     figure: str
     unit: str = "fraction"
     formula: str
-    pairs: int | None  #: pairs in which the figure is defined; None of a difference of two kinds
+    pairs: int | None  #: pairs in which the figure is defined; None for a difference of two kinds
     cells: int
     windows: int
-    over: str  #: what the interval varies over
+    over: str  #: unit over which the interval varies
     value: float | None
     low: float | None
     high: float | None
@@ -131,7 +131,7 @@ class PairFigureRow:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseRow:
-    """What one kind of chance is worth in total return."""
+    """Spread of total return due to one kind of chance."""
 
     task: str
     between: str
@@ -141,7 +141,7 @@ class NoiseRow:
     cells: int
     episodes: int
     difference_of_one: float  #: two episodes differ by less than this, at the level of the report
-    difference_of_means: float  #: the same of means over all episodes
+    difference_of_means: float  #: the same for means over all episodes
 
 
 class PlayRow(msgspec.Struct, frozen=True):
@@ -184,9 +184,9 @@ class InvarianceReport:
 
 
 def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> InvarianceReport:
-    """Set the mask keys of each task against each other.
+    """Compare the mask keys of each task.
 
-    Raises CardError: the cards differ in more than the mask key, are all of one key, can't be
+    Raises CardError: if the cards differ in more than the mask key, all have one key, can't be
     paired, or have no ledgers.
     """
     cards: list[KeyCard] = []
@@ -222,7 +222,7 @@ def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> I
 
 
 def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
-    """Return the cards by task, each group checked to differ in nothing but the mask key."""
+    """Return the cards by task, after a check that those of each group differ only in the mask key."""
     groups = by_task(entrants)
     for task, members in groups.items():
         check_same(
@@ -245,8 +245,8 @@ def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCa
 
 
 def _check_repeats(members: Sequence[EntrantCard]) -> None:
-    """Refuse a key given twice whose second run asked nothing: replies from the cache are equal
-    whatever the model's chance.
+    """Refuse a repeated key whose second run made no calls: replies from the cache are equal even
+    if the model is random.
     """
     counts = Counter(member.card.aliases for member in members)
     for member in members:
@@ -261,8 +261,8 @@ def _check_repeats(members: Sequence[EntrantCard]) -> None:
 
 
 def _episode_pairs(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
-    """Every two episodes of a window that differ in the key only, in the seed only, or in
-    nothing.
+    """Yield every two episodes of a window that differ only in the key, only in the seed, or in
+    neither.
     """
     for window, plays in _plays(members, cells).items():
         for first, second in itertools.combinations(plays, 2):
@@ -287,7 +287,7 @@ def _episode_pairs(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> Ite
 
 
 def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, list[EpisodePlay]]:
-    """Episodes by window."""
+    """Return the episodes by window."""
     plays: dict[str, list[EpisodePlay]] = {}
     for member in members:
         episodes = member.episodes()
@@ -308,9 +308,7 @@ def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, l
 def _by_cell(
     pairs: Sequence[EpisodePair], between: str, value: Callable[[EpisodePair], float | str]
 ) -> dict[Cell, float]:
-    """Mean over the pairs of each (window, seed), or of each window where the pairs are of
-    seeds.
-    """
+    """Return the mean over the pairs of each (window, seed); for pairs of seeds, of each window."""
     values: dict[Cell, list[float]] = {}
     for pair in pairs:
         if pair.between != between:
@@ -332,7 +330,7 @@ def _by_cell(
 def _figure_rows(
     task: str, entrant: EntrantCard, pairs: Sequence[EpisodePair], options: InvarianceOptions
 ) -> list[PairFigureRow]:
-    """One row for each kind of pair that there is and each figure, by kind."""
+    """Yield one row for each kind of pair that occurs and each figure, by kind."""
     rows = []
     for name, figure in FIGURES.items():
         for kind, cells in _means_by_kind(pairs, name).items():
@@ -342,7 +340,7 @@ def _figure_rows(
             high = mean.high
             reason = mean.reason
             if low is not None and high is not None and kind != BEYOND:
-                # The figure can't lie beyond its bounds, so neither need its interval.
+                # The figure has bounds, so its interval is cut at them.
                 low = max(low, 0.0)
                 high = min(high, figure.most or high)
                 if low == 0.0 and high == figure.most:
@@ -379,7 +377,9 @@ def _figure_rows(
 
 
 def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Cell, float]]:
-    """Means of a figure by kind of pair; with repeated keys also those of labels beyond chance."""
+    """Return the means of a figure by kind of pair; with repeated keys also of labels beyond
+    chance.
+    """
     by_kind: dict[str, dict[Cell, float]] = {}
     for kind in (LABELS, AGAIN, SEEDS):
         if any(pair.between == kind for pair in pairs):
@@ -398,8 +398,8 @@ def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Ce
 def _mean_with_interval(
     entrant: EntrantCard, cells: Mapping[Cell, float], over: str, alpha: float
 ) -> MeanEstimate:
-    """Mean with its interval over the given values, or over the means of their windows, widened for
-    days that those share.
+    """Return the mean with its interval over the given values, or over the means of their windows,
+    widened for shared days.
     """
     if over == "episode":
         mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
@@ -419,8 +419,8 @@ def _mean_with_interval(
 
 
 def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseRow]:
-    """Worth of each kind of chance in total return: an episode's standard deviation, and how far
-    two runs differ by it.
+    """Yield the effect of each kind of chance on total return: the standard deviation of an
+    episode, and the difference of two runs.
     """
     rows = []
     z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
@@ -447,7 +447,7 @@ def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseR
 
 
 def _half_squared_difference(pair: EpisodePair) -> float:
-    """Unbiased estimate of the variance of a total return, from two draws of it."""
+    """Return an unbiased estimate of the variance of a total return, from two draws of it."""
     return (pair.first.course.total_return - pair.second.course.total_return) ** 2 / 2
 
 
@@ -486,7 +486,7 @@ def _invariance_notes(
     pairs: Sequence[EpisodePair],
     options: InvarianceOptions,
 ) -> Iterator[str]:
-    """What a reader must know before trusting the table."""
+    """Yield the caveats of the report's tables."""
     kinds = {pair.between for pair in pairs}
     yield from left_out_notes(members)
     yield from _label_notes(members[0], cells, pairs, options.alpha)
@@ -530,7 +530,7 @@ def _invariance_notes(
 
 
 def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
-    """Whether a card's model was sent seeds, as far as the card says how it was asked."""
+    """Return whether a card's model was sent seeds, as far as its request settings are recorded."""
     if settings is None:
         return False
     for name in ("not_sent", "omit"):
@@ -542,7 +542,7 @@ def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
 def _label_notes(
     entrant: EntrantCard, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
 ) -> Iterator[str]:
-    """Labels of this mask, and how much is known where nothing changed."""
+    """Yield notes on the labels of this mask, and a bound on their effect if nothing changed."""
     name = entrant.card.task.name
     if entrant.card.task.mask == "bright":
         yield f"{name}: bright hides nothing, so that draws differ in the order of rows only"
@@ -556,7 +556,7 @@ def _label_notes(
 
 
 def _run_notes(member: EntrantCard, has_repeats: bool) -> Iterator[str]:
-    """Steps and replies of a run that are not the model's own."""
+    """Yield notes on steps and replies of a run that are not the model's own."""
     coverage = member.card.coverage
     calls = member.card.provenance.calls
     undecided = coverage.steps - coverage.steps_decided

@@ -67,7 +67,7 @@ def _figure_label(row: PairFigureRow) -> str:
 
 
 def _value_count(row: PairFigureRow) -> str:
-    """How many values an interval is over."""
+    """Return the number of values behind an interval."""
     return str(row.cells if row.over == "episode" else row.windows)
 
 

@@ -1,5 +1,5 @@
-"""How often a model placed no order under the mask, against how often it did so with identities in
-sight (KTD-Fin §1 and §5.1).
+"""Rate at which a model placed no order under the mask, against its rate with identities shown
+(KTD-Fin §1 and §5.1).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Outcome = Literal["traded", "declined", "not known"]
 
 # a tuple: sorted
 class EpisodeKey(NamedTuple):
-    """What two episodes of one model under two masks are paired by."""
+    """Key by which two episodes of one model under two masks are paired."""
 
     training_seed: str
     window: str
@@ -38,7 +38,7 @@ Outcomes = Mapping[EpisodeKey, Outcome]
 
 @dataclass(frozen=True, kw_only=True)
 class DeclinedShare:
-    """How many episodes of one mask were declined, with a Wilson interval of the share."""
+    """Share of episodes of one mask that were declined, with its Wilson interval."""
 
     declined: int
     share: float | None
@@ -64,14 +64,14 @@ class Declines:
     model: str
     cohort: str
     mode: str
-    n: int  #: pairs whose outcomes are known under both masks
-    not_known: int  #: pairs where one outcome is not known
+    n: int  #: pairs with known outcomes under both masks
+    not_known: int  #: pairs with an unknown outcome
     unmatched: int  #: episodes that only one mask has
     bright: DeclinedShare
     blinded: DeclinedShare
     only_bright: int  #: pairs declined under bright and traded under blinded
     only_blinded: int
-    p: float | None  #: McNemar's exact test; None without a known pair
+    p: float | None  #: McNemar's exact test; None if no pair is known
     reason: str | None
     cells: Sequence[PairedOutcome]
 
@@ -80,10 +80,10 @@ def declines(
     entrants: Sequence[EntrantCard], model: str, cohort: str, alpha: float
 ) -> Iterator[Declines]:
     """Yield a row for each mode of one model with cards under both masks, of tasks whose names
-    differ in the mask alone.
+    differ only in the mask.
 
-    Raises CardError: cards differ in something else than the mask and the training seed, or two
-    have one window and seed.
+    Raises CardError: if cards differ in more than the mask and the training seed, or two have one
+    window and seed.
     """
     groups: dict[tuple[str, str, str], list[EntrantCard]] = {}
     for entrant in entrants:
@@ -111,7 +111,10 @@ def declines(
 
 
 def _outcomes(entrants: Sequence[EntrantCard], mask: str) -> Outcomes:
-    """Outcome of each episode under a mask. Raises CardError: two episodes have one key."""
+    """Return the outcome of each episode under a mask.
+
+    Raises CardError: if two episodes have one key.
+    """
     outcomes: dict[EpisodeKey, Outcome] = {}
     for entrant in entrants:
         if entrant.card.task.mask != mask:
@@ -194,8 +197,8 @@ def _declined_share(outcomes: Outcomes, keys: Sequence[EpisodeKey], alpha: float
 
 
 def _mcnemar_p(only_first: int, only_second: int) -> float:
-    """P of McNemar's exact test: given how many pairs differ, either direction has probability
-    1/2.
+    """Return the p of McNemar's exact test: given the number of differing pairs, either direction
+    has probability 1/2.
     """
     differing = only_first + only_second
     if differing == 0:

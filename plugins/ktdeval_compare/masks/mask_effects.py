@@ -49,14 +49,14 @@ class EffectsOptions(MetricTestOptions):
 class MaskDesign:
     """One agent's cards by mask and mode, paired."""
 
-    name: str  #: the agent, as tables call it
+    name: str  #: name of the agent in tables
     cards: Mapping[Variant, EntrantCard]  #: mask and mode -> card
-    cells: Sequence[Cell]  #: the (window, seed) that all have
+    cells: Sequence[Cell]  #: the (window, seed) that all cards have
     metrics: Sequence[str]
 
     @property
     def first(self) -> EntrantCard:
-        """Any of the cards, for what all share."""
+        """One of the cards, for facts that all of them share."""
         return next(iter(self.cards.values()))
 
 
@@ -126,8 +126,7 @@ def effects(entrants: Sequence[EntrantCard], options: EffectsOptions) -> Effects
     """Report mask effects within each mode, and order-averaged contributions of modes and masks,
     for each agent and metric.
 
-    Raises CardError: the cards differ in something else than mask and mode, or can't be paired;
-    says why.
+    Raises CardError: if the cards differ in more than mask and mode, or can't be paired.
     """
     designs = [_design(name, members, options) for name, members in _by_agent(entrants).items()]
     rows: list[EffectRow] = []
@@ -186,8 +185,9 @@ def _effect_verdict(value: float | None, p: float | None, alpha: float) -> str |
 
 
 def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
-    """Cards by the label of their system. Raises CardError: of a system there is one card, and its
-    counterpart differs from it in the settings of calls.
+    """Return the cards by the label of their system.
+
+    Raises CardError: if a system has one card, and its counterpart has other settings of calls.
     """
     groups = by_system(entrants)
     check_counterparts(groups, "an effect would mix that with mask and mode")
@@ -197,8 +197,10 @@ def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
 
 
 def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str) -> None:
-    """Refuse systems of one card each that differ in the settings of calls alone, but have other
-    masks or modes: they were meant to be one. Raises CardError: with `then` as the last words.
+    """Refuse systems of one card each that differ only in the settings of calls but have other
+    masks or modes: they were meant to be one.
+
+    Raises CardError: the message ends with `then`.
     """
     alone: dict[System, EntrantCard] = {}
     for system, members in groups.items():
@@ -216,9 +218,9 @@ def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str
 
 
 def check_variants(members: Sequence[EntrantCard], then: str) -> None:
-    """Refuse cards that differ in something else than mask and mode.
+    """Refuse cards that differ in more than mask and mode.
 
-    Raises CardError: with `then` as the last words.
+    Raises CardError: the message ends with `then`.
     """
     fields: set[str] = set()
     for member in members:
@@ -265,7 +267,7 @@ def _design(name: str, members: Sequence[EntrantCard], options: EffectsOptions) 
 
 
 class _MetricTable:
-    """One metric of one design: values by mask and mode, each [windows], paired."""
+    """One metric of one design: paired values by mask and mode, [windows] each."""
 
     def __init__(self, design: MaskDesign, metric: str, options: EffectsOptions) -> None:
         self.design = design
@@ -277,7 +279,9 @@ class _MetricTable:
         self.correlation = stats.overlap_correlation(spans(design.first, self.windows))
 
     def _figures(self) -> dict[Cell, list[float]]:
-        """Figures of every variant by cell; cells where one is undefined are counted by reason."""
+        """Return the figures of every variant by cell, and count the cells in which one is
+        undefined by reason.
+        """
         episodes = {variant: card.episodes() for variant, card in self.design.cards.items()}
         figures: dict[Cell, list[float]] = {}
         never = 0
@@ -300,7 +304,7 @@ class _MetricTable:
             else:
                 figures[cell] = known
 
-        # Effects over the other cells would leave out those in which a variant does worst.
+        # Effects over the other cells would omit those in which a variant does worst.
         if never:
             cells = len(self.design.cells)
             self.left_out = Counter({stats.never_in(never, cells): cells})
@@ -309,7 +313,7 @@ class _MetricTable:
         return figures
 
     def mask_effects(self) -> list[EffectRow]:
-        """Contrasts of masks within each mode that has bright and blinded."""
+        """Return the contrasts of masks within each mode that has bright and blinded."""
         rows = []
         for mode in dict.fromkeys(mode for _, mode in self.values):
             cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
@@ -318,7 +322,7 @@ class _MetricTable:
         return rows
 
     def ladders(self) -> list[LadderRow]:
-        """Order-averaged contributions: over modes for each mask, then over masks and modes
+        """Return order-averaged contributions: over modes for each mask, then over masks and modes
         together.
         """
         modes = list(dict.fromkeys(mode for _, mode in self.values))
@@ -361,8 +365,8 @@ class _MetricTable:
         return rows
 
     def _mean_fields(self, values: Values) -> dict[str, Any]:
-        """Fields that rows of effects and of ladders share: the mean over windows with its interval,
-        and the signed-rank test.
+        """Return the fields that rows of effects and of ladders share: the mean over windows with
+        its interval, and the signed-rank test.
         """
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)

@@ -1,14 +1,13 @@
-"""What a mask key alone is worth: a baseline that looks at nothing but positions in a list, over
-many keys.
+"""Effect of a mask key: spread over many keys of a baseline that uses only positions in a list.
 
 The baseline buys the first names that a list of the whole universe shows at the first decision, in
-equal parts, and keeps them to the end of the window (`builtin/first_listed`). A key gives it a
-portfolio at random, so its spread over keys is what somebody gains who may choose the key, and the
-rank of a card's own key among them says whether that key is a lucky one.
+equal parts, and keeps them to the end of the window (`builtin/first_listed`). Each key gives it a
+random portfolio. So its spread over keys is the gain from choosing a key, and the rank of a card's
+own key tells whether that key was lucky.
 
-The order is that of the mask, and purchases settle by the executor. Names of a long portfolio that
-is paid in full do not affect each other, so each name is bought once by itself; a key's profit is
-the sum over its names, in whole minor units.
+The mask gives the order, and the executor settles purchases. Names of a long portfolio that is paid
+in full do not affect each other, so each name is bought once by itself. A key's profit is the sum
+over its names, in whole minor units.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.ranking.random_players import quantiles_of
 
 POOLED = "all windows"
-INVESTED = 0.98  #: Share of the cash that the baseline spends; the rest covers costs
-_LUCKY = 0.975  #: Rank above which a key is named
+INVESTED = 0.98  #: share of the cash that the baseline spends; the rest covers costs
+_LUCKY = 0.975  #: rank above which a note names the key
 _NO_MARKET = "the baseline trades on the run's market"
 
 
@@ -52,14 +51,14 @@ class KeySpreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class FirstPurchases:
-    """What a card bought at the first steps of its episodes."""
+    """First purchases of a card's episodes, against the names listed first."""
 
-    bought: int  #: names
+    bought: int  #: number of names
     among_first: int  #: of these, names among the first listed
-    by_chance: float  #: how many these would be on average if they were drawn from the universe
+    by_chance: float  #: their expected number if the names bought were drawn from the universe
 
     def plus(self, other: FirstPurchases) -> FirstPurchases:
-        """Return the counts of both."""
+        """Return the sums of both."""
         return FirstPurchases(
             self.bought + other.bought,
             self.among_first + other.among_first,
@@ -83,7 +82,7 @@ class SpreadRow:
     q95: float
     sd: float
     own: float  #: under the card's key
-    rank: float  #: share of keys that do worse than the card's, ties counting half
+    rank: float  #: share of keys that do worse than the card's; ties count half
     bought: int  #: see `FirstPurchases`
     among_first: int
     by_chance: float
@@ -100,9 +99,9 @@ class KeyReport:
 
 
 def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> KeyReport:
-    """Set each card's mask key among many others.
+    """Compare each card's mask key with many others.
 
-    Raises CardError: a card has no key, lies in no run folder, or its market is not at hand.
+    Raises CardError: if a card has no key or lies in no run folder, or its market can't be read.
     """
     rows: list[SpreadRow] = []
     notes: list[str] = []
@@ -122,7 +121,7 @@ def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> Ke
 
 
 def _market(entrant: EntrantCard, markets: dict[str, MarketSnapshot]) -> MarketSnapshot:
-    """Return the market of a card's run, from `markets` where it was opened before."""
+    """Return the market of a card's run, from `markets` if it was opened before."""
     if not entrant.card.mask_key:
         raise CardError(f"{entrant.path}: has no mask key")
     if not entrant.is_in_run:
@@ -144,8 +143,8 @@ def _market(entrant: EntrantCard, markets: dict[str, MarketSnapshot]) -> MarketS
 def _card_rows(
     entrant: EntrantCard, market: MarketSnapshot, keys: Sequence[str], positions: int
 ) -> Iterator[SpreadRow]:
-    """Rows of the windows that the card's figures pool, then that of all of them: its mean over
-    windows, each that of its seeds.
+    """Yield the rows of the windows that the card's figures pool, then a row of all of them: its
+    mean over windows, each the mean over its seeds.
     """
     card = entrant.card
     config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
@@ -181,8 +180,8 @@ def _over_keys(
     profit: HoldingProfits,
     keys: Sequence[str],
 ) -> tuple[Values, FirstPurchases]:
-    """Return the baseline's total return in a window under each key, and last the card's own: means
-    over the seeds of `specs`.
+    """Return the baseline's total return in a window under each key, and last under the card's own:
+    means over the seeds of `specs`.
     """
     base_row = window_rows(market.days, specs[0].span.first, specs[0].span.last)[0] - 1
     if not market.member[base_row].any():
@@ -224,18 +223,18 @@ def _list_universe(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class HoldingProfits:
-    """What each name brings that is bought at the first open and kept, in minor units."""
+    """Profit of each name that is bought at the first open and kept, in minor units."""
 
-    of_each: npt.NDArray[np.int64]  #: [N] assets; 0 where nothing was filled
+    of_each: npt.NDArray[np.int64]  #: [N] assets; 0 if nothing was filled
     cash: int  #: at the start
-    names: int  #: how many are bought, each for its part of the cash
+    names: int  #: number of names bought; each gets an equal part of the cash
 
 
 def profits_of(
     market: MarketSnapshot, tape: MarketTape, config: TradingConfig, spec: EpisodeSpec, names: int
 ) -> HoldingProfits:
     """Buy each name of the universe by itself at a window's first open, and keep it to the window's
-    end. `names`: how many share the cash, all of them in a smaller universe.
+    end. `names`: number that share the cash; in a smaller universe, all of them.
     """
     start, stop = window_rows(market.days, spec.span.first, spec.span.last)
     stop = stop if spec.limit is None else min(stop, start + spec.limit)
@@ -265,7 +264,7 @@ def profits_of(
 def _spread_row(
     entrant: EntrantCard, window: str, returns: Values, purchases: FirstPurchases
 ) -> SpreadRow:
-    """Quantiles over keys, and the last value, that of the card's own key, among them."""
+    """Return the quantiles over keys, and the rank of the last value, the card's own key."""
     others = returns[:-1]
     own = float(returns[-1])
     return SpreadRow(
@@ -284,8 +283,8 @@ def _spread_row(
 def _first_purchases(
     entrant: EntrantCard, spec: EpisodeSpec, listed: Sequence[str], names: int
 ) -> FirstPurchases:
-    """Count what an episode bought at its first step, of so many names; nothing where its ledger is
-    not at hand.
+    """Count the names that an episode bought at its first step; zero if its ledger can't be read.
+    `names`: size of the universe.
     """
     ledger = recorded_ledger(entrant, spec.id)
     if isinstance(ledger, str) or not ledger.steps:
@@ -297,7 +296,7 @@ def _first_purchases(
 
 
 def _card_notes(entrant: EntrantCard, pooled: SpreadRow) -> Iterator[str]:
-    """A line if a card's key is among the luckiest."""
+    """Yield a line if a card's key is among the luckiest."""
     if pooled.rank > _LUCKY:
         share = 100 * (1 - pooled.rank)
         yield (

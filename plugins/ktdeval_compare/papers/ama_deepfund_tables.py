@@ -1,5 +1,5 @@
-"""Tables of AMA and DeepFund: one row an agent and model with columns by asset, and one row a model
-of a fund.
+"""Tables of AMA (a row for each agent and model, with columns by asset) and of DeepFund (a row for
+each model of a fund).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VOTE = "Vote"
 BUY_AND_HOLD = "Buy & Hold"
 _HOLDING_MODEL = "builtin/buy_and_hold"
 _NO_MODEL = "-"
-#: what cards of one table of assets have in common, besides the asset itself
+#: facts that cards of one table of assets share, other than the asset itself
 _RULES = ("mask", "hold", "sell", "exit", "trading", "answers")
 
 Column = tuple[str, str, str]
@@ -35,12 +35,12 @@ class RowName:
 
 
 def is_vote(card: TradingCard) -> bool:
-    """Whether a majority of voters decided."""
+    """Return whether a majority of voters decided."""
     return card.decisions.elected > 0
 
 
 def voting_agents(card: TradingCard) -> list[str]:
-    """Return the agents whose decisions a vote elected from, each once."""
+    """Return the agents from whose decisions a vote elected, each once."""
     voters = card.model.args.get("voters")
     if voters:
         return list(dict.fromkeys(str(voter["agent"]) for voter in voters))
@@ -48,19 +48,19 @@ def voting_agents(card: TradingCard) -> list[str]:
 
 
 def _distinct_names(value: Any) -> list[str]:
-    """Return the names of a list, each once; on a command line it is one text with commas."""
+    """Return the names of a list, each once; on a command line the list is one text with commas."""
     names = value.split(",") if isinstance(value, str) else value
     return list(dict.fromkeys(str(name).strip() for name in names))
 
 
 def _votes_over_models(card: TradingCard) -> bool:
-    """Whether a vote is that of one agent over several models, as in the paper."""
+    """Return whether a vote is of one agent over several models, as in the paper."""
     over_models = "voters" in card.model.args or bool(card.agent.args.get("models"))
     return is_vote(card) and over_models and len(voting_agents(card)) == 1
 
 
 def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
-    """Return agent and model of each card: `Vote` for one of an agent over several models."""
+    """Return the agent and model of each card; for a vote of one agent over several models, `Vote`."""
     models = system_labels(entrant.system.of_model for entrant in entrants)
     names = []
     for entrant in entrants:
@@ -77,9 +77,11 @@ def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
 def asset_frame(
     entrants: Sequence[EntrantCard], columns: Sequence[Sequence[str]], first: Sequence[str]
 ) -> tuple[pd.DataFrame, list[Column]]:
-    """[agent and model x asset and metric] of cards of single assets, and its columns: the assets
-    of `first` in this order, then others as given. Raises CardError: a card is not of one asset, two
-    are of one cell, or cards are of different rules.
+    """Return [agent and model x asset and metric] of cards of single assets, and its columns: the
+    assets of `first` in this order, then others as given.
+
+    Raises CardError: if a card does not trade exactly one asset, two belong to one cell, or cards
+    have different rules.
     """
     assets = [asset_of(entrant) for entrant in entrants]
     check_asset_rules(entrants)
@@ -115,7 +117,10 @@ def asset_frame(
 
 
 def asset_of(entrant: EntrantCard) -> str:
-    """Return the asset of a card. Raises CardError: its task is not of one asset."""
+    """Return the asset of a card.
+
+    Raises CardError: if its task does not trade exactly one asset.
+    """
     assets = list(entrant.card.task.config.get("assets") or [])
     if len(assets) != 1:
         raise CardError(
@@ -138,7 +143,9 @@ def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
 
 
 def _in_order(names: Sequence[RowName]) -> list[RowName]:
-    """Buy & Hold first, then agents as given; of each its models as given, and last its vote."""
+    """Sort rows: Buy & Hold first, then agents as given. Each agent has its models as given, then
+    its vote.
+    """
     agents = list(dict.fromkeys(name.agent for name in names))
     return sorted(
         names,
@@ -153,8 +160,10 @@ def _in_order(names: Sequence[RowName]) -> list[RowName]:
 def fund_frame(
     entrants: Sequence[EntrantCard], metrics: Sequence[str], index: Mapping[str, float | None]
 ) -> pd.DataFrame:
-    """[model x metric] of cards of one fund, best return first, and last the index, of which
-    `index` has the figures. Raises CardError: tasks differ, or two cards are of one row.
+    """Return [model x metric] of cards of one fund, best return first, and last the index with the
+    figures of `index`.
+
+    Raises CardError: if tasks differ, or two cards belong to one row.
     """
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
@@ -177,7 +186,7 @@ def fund_frame(
     frame = frame.sort_values("total_return", ascending=False, kind="stable")
     if any(value is not None for value in index.values()):
         name = entrants[0].card.snapshot.benchmark_name
-        # To itself the index has a beta of 1 and an alpha of 0.
+        # Against itself the index has a beta of 1 and an alpha of 0.
         row = {"df_beta": 1.0, "df_alpha": 0.0, **index}
         frame = pd.concat([frame, pd.DataFrame([row], [name], list(metrics), float)])
 

@@ -11,7 +11,7 @@ from ktdeval.cards import no_match, split_patterns
 from ktdeval.errors import UsageError
 from ktdeval_compare.pairs.compared_cards import EntrantCard
 
-Definitions = Mapping[str, Sequence[str]]  #: Items of each cohort by its name
+Definitions = Mapping[str, Sequence[str]]  #: items of each cohort by its name
 
 
 def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -41,7 +41,9 @@ def item_path(item: str) -> Path | None:
 
 
 def is_of(entrant: EntrantCard, item: str) -> bool:
-    """Whether an item is a card's file or run folder, or a pattern that the card's system matches."""
+    """Return whether an item is a card's file or run folder, or a pattern that matches the card's
+    system.
+    """
     path = item_path(item)
     if path is not None:
         return path.resolve() in (entrant.path.resolve(), entrant.run_folder.resolve())

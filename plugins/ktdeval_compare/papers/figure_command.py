@@ -1,4 +1,4 @@
-"""`ktdeval paper figure`: the figures of papers, from one's own runs."""
+"""`ktdeval paper figure`: figures of papers, made from the user's own runs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ktdeval.values import load_yaml
 
-#: The line above a table; its rules are those of booktabs
+#: The line above a table; rules are those of booktabs
 PREAMBLE = "% needs \\usepackage{booktabs}"
 
 _COMMANDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("latex.yaml"))

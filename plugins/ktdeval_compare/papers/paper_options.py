@@ -1,4 +1,4 @@
-"""Options that tables and figures of papers share, and the list of either."""
+"""Options that tables and figures of papers share, and the lists of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ChoicesT = TypeVar("_ChoicesT", bound=TableChoices)
 
 @dataclass(frozen=True, kw_only=True)
 class InvestorBenchOptions:
-    """What InvestorBench's tables and figures take; others refuse them by name."""
+    """Options of InvestorBench's tables and figures; others refuse them by name."""
 
     rules: RuleSet | None = flag(None, help="InvestorBench: take only the cards by this rule set")
     median: Median = flag(
@@ -47,7 +47,7 @@ class PaperOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptio
     """Options of a table or figure."""
 
     def choices(self, kind: type[_ChoicesT], plugins: Plugins) -> _ChoicesT:
-        """Return what these options choose of a table or figure."""
+        """Return the choices of a table or figure that these options make."""
         known = {field.name for field in fields(self)}
         chosen = {}
         for field in fields(kind):

@@ -1,7 +1,7 @@
-"""Tables of papers from one's own cards and runs: which there are, and their rows as numbers.
+"""Tables of papers made from the user's own cards and runs: their names, and their rows as numbers.
 
-A table is declared in the YAML of its paper's package (`ktdeval.registry.paper_tables`). Its rows are
-made here of cards, or by a function of that package.
+A table is declared in the YAML of its paper's package (`ktdeval.registry.paper_tables`). Its rows
+are computed here from cards, or by a function of that package.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
 
 
 def table_of(name: str, plugins: Plugins) -> PaperTable:
-    """Return a table. Raises UsageError: there is none of that name."""
+    """Return a table.
+
+    Raises UsageError: if no table has this name.
+    """
     known = known_tables(plugins)
     if name not in known:
         near = near_matches(name, known) or f"; known are {', '.join(known)}"
@@ -67,8 +70,10 @@ def check_choices(
     options: Mapping[str, str],
     known: Mapping[str, PaperTable],
 ) -> None:
-    """Refuse a choice that means nothing for a table or figure. `options`: option of each choice;
-    `known`: all tables, or all figures. Raises UsageError: names it, and those that take it.
+    """Refuse a choice that does not apply to a table or figure. `options`: option of each choice;
+    `known`: all tables, or all figures.
+
+    Raises UsageError: with the option, and the tables or figures that take it.
     """
     unset = type(choices)(plugins=choices.plugins)
     for field, option in options.items():
@@ -93,8 +98,9 @@ _OPTIONS = {
 
 
 def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices) -> pd.DataFrame:
-    """[rows x columns] of a table, as numbers with all their digits; `notes` in its `attrs`. Raises
-    UsageError, CardError: the cards don't give it, or a choice means nothing for it.
+    """Return [rows x columns] of a table as numbers at full precision; `notes` are in its `attrs`.
+
+    Raises UsageError, CardError: if the cards lack its figures, or a choice does not apply.
     """
     check_choices(table, choices, _OPTIONS, known_tables(choices.plugins))
     rows = table.rows
@@ -116,7 +122,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
 
     check_alike(entrants, paths[0])
 
-    # Columns that are made of a metric of another name.
+    # Columns that are computed from a metric of another name.
     made_of = {"excess": "total_return", "selection_rank": "selection_alpha"}
     used = dict.fromkeys(made_of.get(name, name) for name in metrics)
     for note in card_notes(entrants, list(used)):
@@ -152,7 +158,7 @@ def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.Data
 
 
 def _several_note(entrants: Sequence[EntrantCard]) -> str:
-    """Return what figures of several episodes are; empty where every card has one."""
+    """Return a note that figures are medians over several episodes; empty if every card has one."""
     counts = {len(entrant.card.pooled) for entrant in entrants}
     most = max(counts)
     if most < 2:
@@ -166,7 +172,7 @@ def _several_note(entrants: Sequence[EntrantCard]) -> str:
 
 
 def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
-    """Refuse cards whose figures can't stand in one table or figure. Raises CardError."""
+    """Refuse cards that can't share a table or figure. Raises CardError."""
     what = figures_differ_in(entrant.card for entrant in entrants)
     if what:
         raise CardError(
@@ -185,7 +191,7 @@ def check_rule_sets(entrants: Sequence[EntrantCard], what: str) -> None:
 
 
 def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Agents and models x assets; the cards of each asset must be alike, and markets may differ
+    """Return agents and models x assets. The cards of each asset must be alike; markets may differ
     between assets.
     """
     frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
@@ -201,7 +207,7 @@ def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataF
 
 
 def _fund_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Models of one fund, and its index."""
+    """Return the models of one fund, and its index."""
     settings = table.settings
     card = entrants[0].card
     windows = dict.fromkeys((episode.window for episode in card.pooled), card)
@@ -222,7 +228,9 @@ def risk_free_of(bill: float, rules: str) -> float:
 
 
 def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
-    """Return what differs from the paper: always, by these cards' rules, and of several episodes."""
+    """Return the differences from the paper: the table's own notes, those due to the cards' rules,
+    and the note on several episodes.
+    """
     parts = [*table.notes]
     if entrants[0].card.rules != "paper":
         parts.append(table.note_of_strict)
@@ -233,8 +241,8 @@ def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
 
 
 def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:
-    """Median over windows, each with a card that has it, of a metric of the benchmark, bought and
-    held; None without one.
+    """Return the median over windows, one card each, of a metric of the benchmark, bought and held;
+    None without one.
     """
     known: list[float] = []
     for window, card in cards.items():
@@ -247,8 +255,8 @@ def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | Non
 
 
 def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | None:
-    """Median over windows of the annualised Sharpe ratio of the benchmark over `risk_free`, a
-    fraction a year; None without one.
+    """Return the median over windows of the annualised Sharpe ratio of the benchmark over
+    `risk_free`, a fraction a year; None without one.
 
     A card has the ratio over 0, S, and the annualised volatility V: over f it is S - f / V.
     """
@@ -264,7 +272,7 @@ def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | 
 
 
 def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
-    """Figures of one card; a metric that it does not have is undefined."""
+    """Return the figures of one card; a metric that the card lacks is undefined."""
     return {
         metric: excess_return(card) if metric == "excess" else _value(card, metric)
         for metric in metrics
@@ -272,8 +280,8 @@ def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
 
 
 def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
-    """One row a model, best return first, and in a table with excess returns the benchmark at its
-    rank.
+    """Return a row for each model, best return first. In a table with excess returns, add the
+    benchmark at its rank.
     """
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
@@ -301,8 +309,8 @@ def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.
 
 
 def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
-    """Models and modes x masks: the median of each (`bright`) and its quartiles (`bright_low`,
-    `bright_high`).
+    """Return models and modes x masks: the median of each (`bright`) and its quartiles
+    (`bright_low`, `bright_high`).
     """
     cells: dict[tuple[str, ...], Row] = {}
     names = system_labels(entrant.system for entrant in entrants)
@@ -324,7 +332,7 @@ def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
 
 
 def _mask_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
-    """One row a model and mask."""
+    """Return one row a model and mask."""
     if len({entrant.card.task.mode for entrant in entrants}) > 1:
         raise CardError("a table of masks is of one mode; give cards of one, such as open_research")
 
@@ -348,7 +356,7 @@ def _check_new(is_new: bool, entrant: EntrantCard, name: str) -> None:
 
 
 def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
-    """Rows by model as given, inside it in the order of the benchmark."""
+    """Sort rows by model as given, and within a model in the order of the benchmark."""
     models = list(dict.fromkeys(frame.index.get_level_values(0)))
     ordered = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
     return frame.loc[
@@ -357,7 +365,7 @@ def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataF
 
 
 def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> pd.DataFrame:
-    """Factors x models, or x cohorts and, of two, their difference."""
+    """Return factors x models, or factors x cohorts and, if there are two, their difference."""
     rows = card_exposures(entrants)
     if not rows:
         raise UsageError(
@@ -399,8 +407,9 @@ def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> 
 
 
 def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[str]) -> list[str]:
-    """Labels of the cards whose systems are of a cohort. Raises UsageError: a pattern matches
-    none.
+    """Return the labels of the cards whose systems belong to a cohort.
+
+    Raises UsageError: if a pattern matches none.
     """
     for pattern in patterns:
         check_match(pattern, (entrant.system for entrant in exposed), f"--cohort {cohort}")
@@ -413,7 +422,7 @@ def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[
 
 
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
-    """One row an attacker, best first, then what chance alone gives on the same probes."""
+    """Yield one row an attacker, best first, then the rates of chance on the same probes."""
     _, scored = load_cards(paths)
     entrants = label([entrant for entrant in scored if "ticker_top1" in entrant.card.scores])
     if not entrants:

@@ -1,5 +1,5 @@
-"""Tables of QFinZero's suites: several models' scores of tool calling and planning, what they lose
-points by, and their scores by kind of task.
+"""Tables of QFinZero's suites: several models' scores of tool calling and planning, the parts in
+which they lose points, and their scores by kind of task.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval.values import JsonValue
 from ktdeval_compare.pairs.compared_cards import ScoringEntrant
 
-PARTS = ("tm", "pa", "ta")  #: scores of which the overall score is the mean
+PARTS = ("tm", "pa", "ta")  #: scores whose mean is the overall score
 _NONE = "no card of tool calling or planning here; run --tasks qfinzero_calling,qfinzero_planning"
 
 
 def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd.DataFrame:
-    """One row a model, with the scores of each suite (`calling_tm`) or the shares of what it misses
-    (`calling_lost_tm`), best overall first. Raises UsageError, CardError: the cards don't give it.
+    """Return one row a model, with the scores of each suite (`calling_tm`) or the shares of its
+    missing points (`calling_lost_tm`), best overall first.
+
+    Raises UsageError, CardError: if the cards lack the scores.
     """
     rows: dict[str, dict[str, float | None]] = {}
     best: dict[str, list[float]] = {}
@@ -68,7 +70,7 @@ def suite_of(card: ScoringCard) -> str | None:
 
 
 def _score_values(card: ScoringCard) -> dict[str, float | None]:
-    """Return the scores of a card by name, and the shares of what it misses as `lost_tm`, …"""
+    """Return the scores of a card by name, and the shares of its missing points as `lost_tm`, …"""
     values = {name: line.value for name, line in card.scores.items()}
     missing = {}
     for part in PARTS:
@@ -79,15 +81,16 @@ def _score_values(card: ScoringCard) -> dict[str, float | None]:
 
     total = math.fsum(missing.values())
     for part, share in missing.items():
-        # a model that misses nothing has no shares
+        # a model without missing points has no shares
         values[f"lost_{part}"] = share / total if total > 0 else None
 
     return values
 
 
 def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
-    """[suite and kind of task, models]: the overall score of each kind, from 0 to 100. Raises
-    UsageError, CardError: the cards don't give it.
+    """Return [suite and kind of task, models]: the overall score of each kind, from 0 to 100.
+
+    Raises UsageError, CardError: if the cards lack the scores.
     """
     names = system_labels(entrant.system for entrant in entrants)
     cells: dict[tuple[str, str], dict[str, float | None]] = {}

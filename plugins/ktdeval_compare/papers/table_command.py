@@ -1,4 +1,4 @@
-"""`ktdeval paper table`: the tables of papers, from one's own cards and runs."""
+"""`ktdeval paper table`: tables of papers, made from the user's own cards and runs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ktdeval_compare.papers.latex import latex_table
 from ktdeval_compare.table_columns import Part, ReportTable, lines_of
 
 UNDEFINED = "-"
-#: Format of a figure by how a column shows it
+#: format of a figure for each form of a column
 FORMS = {
     "percent": "+z.2f",
     "share": ".2f",
@@ -27,7 +27,7 @@ FORMS = {
     "rank": "g",
 }
 _IN_PERCENT = ("percent", "share")
-#: kinds of rows whose tables show a column only where a card has its figure
+#: kinds of rows whose tables show a column only if a card has its figure
 _SPARSE = ("modes", "models", "masks", "factors", "suites", "kinds")
 
 Column = tuple[str, str, str]
@@ -51,8 +51,8 @@ def notes_of(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | None = None) -> str:
-    """Return a frame in one of the formats, with the caption, source and notes of its table; CSV by
-    the names of the fields, as fractions. `width`: the most columns of a line of text.
+    """Return a frame in one of the formats, with the caption, source and notes of its table; CSV
+    has the names of the fields, and fractions. `width`: most columns of a line of text.
     """
     if form == "csv":
         for note in notes_of(frame):
@@ -75,7 +75,7 @@ def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | 
 
 def table_json(table: PaperTable, frame: pd.DataFrame) -> dict[str, JsonValue]:
     """Return a frame as JSON: its columns by the fields' names, each with its printed heading, and
-    its rows with all digits; null where a figure is not defined.
+    its rows at full precision; null if a figure is undefined.
     """
     headings = {name: heading for heading, name, _ in _columns_of(table, frame)}
     columns: list[JsonValue] = []
@@ -127,14 +127,14 @@ def _is_undefined(value: Any) -> bool:
 
 
 def _columns_of(table: PaperTable, frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns of a table; those of the frame where it has none of its own."""
+    """Return the columns of a table; if the table declares none, those of the frame."""
     listed: Sequence[Column] = frame.attrs.get("columns", table.columns)
     return listed or [(str(name), str(name), "ratio") for name in frame]
 
 
 def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
-    """Return the figures of a frame as its table shows them; columns without any figure are left
-    out where cards may lack them.
+    """Return the figures of a frame as its table shows them. Columns without any figure are omitted
+    in tables whose cards may lack them.
     """
     columns = _columns_of(table, frame)
     if table.rows == "modes":
@@ -163,7 +163,7 @@ def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
 
 
 def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
-    """Return a field of a row as its column shows it; a dash where it is not defined."""
+    """Return a field of a row as its column shows it; a dash if it is undefined."""
     value = fields[name]
     if _is_undefined(value):
         return UNDEFINED
@@ -189,7 +189,7 @@ def _format_fields(fields: Mapping[str, Any], form: str) -> str:
 
 
 def _pivot_table(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
-    """Return a table with one numbered column a name; the names, which are long, stand below."""
+    """Return a table with one numbered column a name; the long names are listed below the table."""
     cells: dict[str, dict[str, str]] = {}  #: first column -> name -> figure
     names: dict[str, None] = {}
     for _, fields in _rows_of(frame):
@@ -216,7 +216,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
     rule = ["---" if head in cells.words else "---:" for head in cells.heads]
     lines = [caption, ""]
     for row in (cells.heads, rule, *cells.rows):
-        # An upright stroke, as in a model's name, would end the cell.
+        # A vertical bar, as in a model's name, would end the cell.
         texts = [text.replace("|", "\\|") for text in row]
         lines.append(f"| {' | '.join(texts)} |")
 
@@ -227,7 +227,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
 
 
 def _spell_quartiles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Median and quartiles of each mask in one text."""
+    """Return the median and quartiles of each mask in one text."""
     texts: dict[str, list[str]] = {}
     for mask in MASK_KINDS:
         if mask in frame:

@@ -1,8 +1,8 @@
 """Power of a plan of windows and seeds, before money is spent on it.
 
-The test is the one that `compare` uses: a two-sided Wilcoxon signed-rank test over windows, each
-window giving one difference, the median over its seeds. Differences are taken as normal. Windows of
-cards share the days that they share, other windows none.
+The test is that of `compare`: a two-sided Wilcoxon signed-rank test over windows. Each window gives
+one difference, the median over its seeds. Differences are assumed normal. Windows of cards share
+the days of those cards' windows; other windows share none.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _GRID = 4001
 
 @functools.cache
 def median_variance(seeds: int) -> float:
-    """Variance of the median of `seeds` independent standard normal values: 1 for one, 1/2 for two,
-    0.449 for three, … π/(2n).
+    """Return the variance of the median of `seeds` independent standard normal values: 1 for one,
+    1/2 for two, 0.449 for three, … π/(2n).
     """
     if seeds == 1:
         return 1.0
@@ -75,14 +75,14 @@ def median_variance(seeds: int) -> float:
 
 
 def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.float64]:
-    """[n] trapezoidal integrals from each grid point to the end."""
+    """Return [n] trapezoidal integrals from each grid point to the end."""
     parts = (values[1:] + values[:-1]) * (step / 2.0)
     return np.concatenate([np.cumsum(parts[::-1])[::-1], [0.0]])
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceSpread:
-    """How much the difference of two agents varies."""
+    """Variation of the difference between two agents."""
 
     #: standard deviation over windows of the true difference: market and strategy, which no seed
     #: averages out
@@ -90,14 +90,14 @@ class DifferenceSpread:
     #: standard deviation over seeds of one agent's figure in one window: decoding
     seed_sd: float = 0.0
     window_variance: float | None = (
-        #: the estimate that `window_sd` is the root of, negative where that is 0 for it; None:
+        #: estimate whose root is `window_sd` (0 if the estimate is negative); None: given
         #: given
         None
     )
 
     def of_pairs(self, seeds: int) -> float:
-        """Standard deviation of a window's difference when it is the median over `seeds` paired
-        differences.
+        """Return the standard deviation of a window's difference that is the median over `seeds`
+        paired differences.
         """
         return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
 
@@ -105,13 +105,13 @@ class DifferenceSpread:
 def estimate_spread(
     differences: npt.NDArray[np.float64],
 ) -> tuple[DifferenceSpread | None, str | None]:
-    """Window and seed variance of the difference of two agents, from a table of paired differences,
-    by moments.
+    """Estimate the window and seed variance of the difference of two agents, from a table of paired
+    differences, by moments.
 
-    One-way random effects: the variance within windows estimates twice that of a seed; the variance
-    of window means, less what seeds put into it, that of windows. Where that is negative the spread
-    is 0 and keeps the estimate. `differences`: [windows, seeds] finite differences. Returns the
-    spread, or None and the reason.
+    One-way random effects: the variance within windows estimates twice that of a seed. The variance
+    of window means, minus the part due to seeds, estimates that of windows; if it is negative the
+    spread is 0 and keeps the estimate. `differences`: [windows, seeds] finite differences. Return
+    the spread, or None and the reason.
     """
     windows, seeds = differences.shape
     if windows < 2:
@@ -135,18 +135,16 @@ _MANY = 1_000_000
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """A plan and what is known of the noise."""
+    """A plan and the known noise."""
 
     windows: int = 10
     seeds: int = 1  #: of each window and agent
     #: difference that must be found, in the metric's unit; None when not asked
     effect: float | None = None
-    window_sd: float | None = (
-        None  #: this and `seed_sd`: see `DifferenceSpread`; None when not known
-    )
+    window_sd: float | None = None  #: this and `seed_sd`: see `DifferenceSpread`; None if not known
     seed_sd: float | None = None
     tracking_error: float | None = None  #: annual, instead of `window_sd`
-    #: trading days of a window; None where a figure is not per time and can't be annualised
+    #: trading days of a window; None if a figure is not per time and can't be annualised
     window_days: float | None = 43
     days_per_year: float = TRADING_DAYS  #: for annual figures
     alpha: float = 0.05  #: level; `wanted` is the power
@@ -155,7 +153,7 @@ class PowerPlan:
     seed: int = 0  #: of the simulation
     #: of cards: the estimate that `window_sd` is the root of, which may be negative
     window_variance: float | None = None
-    problem: str | None = None  #: why there is no spread, where one was asked of cards
+    problem: str | None = None  #: why there is no spread, if one was requested from cards
     pattern: Pattern = APART  #: how the cards' windows share days
     unit: str = "fraction"  #: of the metric
 
@@ -170,20 +168,20 @@ class PowerPlan:
         return RankTest(self.level, self.pattern, seed=self.seed)
 
     def spread(self) -> DifferenceSpread | None:
-        """Return the noise, where it is known."""
+        """Return the noise, if it is known."""
         sd = self.window_sd
         if self.tracking_error is not None and self.window_days is not None:
             sd = self.tracking_error * math.sqrt(self.window_days / self.days_per_year)
         return None if sd is None else DifferenceSpread(sd, self.seed_sd or 0.0)
 
     def per_year(self, figure: float | None) -> float | None:
-        """Return a figure of a window a year; None where it is not per time."""
+        """Return a figure of a window as one a year; None if it is not per time."""
         if figure is None or self.window_days is None:
             return None
         return figure * (self.days_per_year / self.window_days)
 
     def power_at(self, pair_sd: float) -> float | None:
-        """Probability that the plan finds the wanted effect."""
+        """Return the probability that the plan finds the wanted effect."""
         if self.effect is None:
             return None
         if pair_sd == 0:
@@ -193,21 +191,22 @@ class PowerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowReach:
-    """What so many windows can show at all."""
+    """Results that a number of windows can give."""
 
     windows: int
     smallest_p: float
-    tests: int  #: how many tests can share the level
-    effect_sd: float | None  #: effect that is found, in standard deviations; None: nothing is
+    tests: int  #: number of tests that can share the level
+    #: effect that is found, in standard deviations; None: no effect is found
+    effect_sd: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsRow:
-    """What the plan finds with so many seeds."""
+    """Results of the plan with a number of seeds."""
 
     seeds: int | None  #: None: unlimited
     pair_sd: float  #: standard deviation of a window's difference
-    effect: float | None  #: that is found, in the metric's unit; None: nothing is
+    effect: float | None  #: effect that is found, in the metric's unit; None: no effect is found
     effect_per_year: float | None
     effect_normal: float  #: by the normal approximation
     effect_normal_per_year: float | None
@@ -238,7 +237,7 @@ class PowerReport:
 
 
 def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
-    """Report what the plan can show, and what it would take."""
+    """Report the results that the plan can give, and the plan that would be needed."""
     spread = plan.spread()
     rows: list[SeedsRow] = []
     if spread is not None:
@@ -298,14 +297,14 @@ def _by_seeds(plan: PowerPlan, spread: DifferenceSpread, seeds: int | None) -> S
 
 
 def _windows_needed(plan: PowerPlan, pair_sd: float) -> int | None:
-    """Windows that the plan needs to find its effect; None where none is wanted, or no number is
-    enough.
+    """Return the windows that the plan needs to find its effect; None if no effect is given, or no
+    number is enough.
     """
     if not plan.effect:
         return None
     if pair_sd == 0:
-        # Without noise every difference is found as soon as the count of windows allows a result at
-        # all.
+        # Without noise every difference is found as soon as the number of windows allows a
+        # significant result.
         return plan.test.fewest
     return plan.test.windows_needed(plan.effect / pair_sd, plan.wanted)
 
@@ -368,7 +367,7 @@ def _amount(value: float, unit: str) -> str:
 
 
 class CardPlan(NamedTuple):
-    """What two cards say of a plan."""
+    """Plan and noise from two cards."""
 
     pair: str  #: labels of both
     fields: PlanFields
@@ -427,8 +426,9 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
 
 
 def _length(group: TaskGroup) -> tuple[float, float]:
-    """Mean days of a window, and days a year by which they last as many years as the windows do on
-    average: in a mixed market a window has days a year of its own, in its ledgers.
+    """Return the mean days of a window, and the days a year with which they last as many years as
+    the windows do on average. In a mixed market each window has its own days a year, recorded in
+    its ledgers.
     """
     entrant = group.entrants[0]
     limit = entrant.card.limit
@@ -454,8 +454,8 @@ def _length(group: TaskGroup) -> tuple[float, float]:
 
 
 def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> PlanFields:
-    """Spread of the paired differences, or the problem why there is none, and how many seeds each
-    window has.
+    """Return the spread of the paired differences, or the reason why there is none, and the number
+    of seeds of each window.
     """
     of_windows = by_window(differences)
     rows = [of_windows.get(window, []) for window in windows]

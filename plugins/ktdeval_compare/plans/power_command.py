@@ -1,4 +1,6 @@
-"""`ktdeval compare power`: what a plan of windows and seeds can tell apart, before it is run."""
+"""`ktdeval compare power`: differences that a plan of windows and seeds can detect, before it is
+run.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
     reports = []
     if cards:
         for pair, fields in spreads_of_cards(cards, metric):
-            # Options count more than what cards say.
+            # Options override the values from cards.
             unset: dict[str, Any] = {
                 name: value for name, value in fields.items() if name not in chosen
             }
@@ -166,7 +168,9 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
 def _show_memory_power(
     context: click.Context, cards: tuple[Path, ...], options: PowerOptions
 ) -> None:
-    """Print whether a plan would show a memory, by the study that comes with the package."""
+    """Print the probability that a plan detects a memory, from the study that comes with the
+    package.
+    """
     from ktdeval_compare import functions
     from ktdeval_compare.doses.dose_response import memory_power
     from ktdeval_compare.doses.dose_rows import shipped_origin, shipped_study

@@ -1,4 +1,4 @@
-"""Plans of a comparison as text: how many windows and seeds it takes."""
+"""Plans of a comparison as text: the number of windows and seeds needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktdeval_compare.table_columns import (
     unit_name,
 )
 
-_MAX_TESTS = 1000  #: Numbers of tests above this are not printed
+_MAX_TESTS = 1000  #: larger numbers of tests are not printed
 
 
 def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:

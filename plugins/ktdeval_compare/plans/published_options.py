@@ -1,4 +1,4 @@
-"""Option of `compare power` that takes published designs and figures in place of a plan."""
+"""Option of `compare power` that takes published designs and figures instead of a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Published = Literal["designs", "deepfund-3"]
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedOptions:
-    """What is reported on in place of a plan."""
+    """Published designs or figures to report on instead of a plan."""
 
     published: Published | None = flag(
         None,

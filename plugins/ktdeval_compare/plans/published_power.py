@@ -1,5 +1,5 @@
-"""What designs and figures of published papers can show: facts that ship as tables in, a report
-out. No run of anybody is read.
+"""Power of designs and figures of published papers. The input is tables of facts that come with the
+package, never a user's run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of
 
 PUBLISHED = Path(__file__).with_name("published")
 TRACKING_ERROR = 0.1  #: annual, where none is given
-#: of the daily returns of two models: no paper prints it, so that a report goes through it
+#: of the daily returns of two models: no paper prints it, so the report covers a range
 CORRELATIONS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -29,7 +29,7 @@ CORRELATIONS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class DesignReach:
-    """What a published design can show of the difference of two of its systems."""
+    """Power of a published design to show a difference between two of its systems."""
 
     paper: str
     design: str
@@ -39,13 +39,15 @@ class DesignReach:
     windows: int
     days: int  #: trading days of a window
     runs: int | None  #: repetitions of each; None: the paper does not say
-    effective_windows: float  #: independent windows with a mean as uncertain
+    #: number of independent windows that would give a mean of the same uncertainty
+    effective_windows: float
     smallest_p: float  #: of the signed-rank test over windows
-    tests: int  #: how many tests can share the level
-    effect_sd: float | None  #: found over windows, in SD of a window's difference; None: nothing is
+    tests: int  #: number of tests that can share the level
+    #: found over windows, in SD of a window's difference; None: no effect is found
+    effect_sd: float | None
     effect: float | None  #: the same as a return of a window, at the tracking error
     effect_per_year: float | None
-    #: found by a z test over the days themselves, as a return of a window: about these days alone
+    #: found by a z test over the days themselves, as a return of a window: about these days only
     effect_of_days: float
 
 
@@ -62,7 +64,9 @@ class DesignsReport:
 def designs_report(
     alpha: float = 0.05, wanted: float = 0.8, tracking_error: float = TRACKING_ERROR
 ) -> DesignsReport:
-    """Report what the designs of the five papers can show at a level and tracking error."""
+    """Report the effects that the designs of the five papers can detect at a level and tracking
+    error.
+    """
     reach = []
     for row in csv_rows(PUBLISHED / "designs.csv"):
         windows = int(row["windows"])
@@ -97,8 +101,8 @@ def designs_report(
 
 
 def _pattern(name: str) -> Pattern:
-    """Return how the windows of a design share days; `name`: of the file of their dates, empty
-    where they share none.
+    """Return the shared days of a design's windows. `name`: of the file with their dates; empty if
+    they share none.
     """
     if not name:
         return APART
@@ -111,7 +115,7 @@ def _pattern(name: str) -> Pattern:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedModel:
-    """One row of a printed table, and what follows from it."""
+    """One row of a printed table, and figures derived from it."""
 
     model: str
     source: str
@@ -127,14 +131,14 @@ class PrintedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class PairsReach:
-    """What the path can show of differences of two models, if their returns correlate so."""
+    """Differences of two models that the path can show, if their returns have this correlation."""
 
     correlation: float
     sd: float  #: of the difference of two returns of the path, median over pairs
     effect: float  #: smallest true difference found with the wanted power, median over pairs
-    effect_of_all: float  #: the same where the level is shared by all pairs
-    beyond: int  #: pairs whose printed difference is significant at the level, each alone
-    beyond_all: int  #: the same where the level is shared by all pairs
+    effect_of_all: float  #: the same if the level is shared by all pairs
+    beyond: int  #: pairs whose printed difference is significant at the level, uncorrected
+    beyond_all: int  #: the same if the level is shared by all pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +158,8 @@ class PathReport:
 
 
 def path_report(table: str, alpha: float = 0.05, wanted: float = 0.8) -> PathReport:
-    """Report what one path of printed figures can show: of each model against no excess return, and
-    of pairs of models by the correlation of their returns.
+    """Report the power of one path of printed figures: for each model against no excess return, and
+    for pairs of models by the correlation of their returns.
     """
     rows = csv_rows(PUBLISHED / f"{table}.csv")
     models = [_printed_model(row) for row in rows]
@@ -189,7 +193,7 @@ def path_report(table: str, alpha: float = 0.05, wanted: float = 0.8) -> PathRep
 
 
 def _pair_sds(models: Sequence[PrintedModel], correlation: float) -> npt.NDArray[np.float64]:
-    """[pairs] annual standard deviation of the difference of two models' returns."""
+    """Return the [pairs] annual standard deviation of the difference of two models' returns."""
     sds = []
     for first, second in itertools.combinations(models, 2):
         shared = 2.0 * correlation * first.volatility * second.volatility
@@ -247,16 +251,18 @@ def _printed_model(row: dict[str, str]) -> PrintedModel:
 
 
 def _last_digit(printed: str) -> float:
-    """Unit of the last digit of a printed number."""
+    """Return the unit of the last digit of a printed number."""
     return 10.0 ** -len(printed.partition(".")[2])
 
 
 def implied_volatility(total_return: float, sharpe: float, years: float, risk_free: float) -> float:
-    """Annual volatility that a total return and an annual Sharpe ratio of arithmetic means imply.
+    """Return the annual volatility that a total return and an annual Sharpe ratio of arithmetic
+    means imply.
 
-    The log growth a year is the arithmetic mean less half the variance, so that `s² / 2 - SR s + g
-    - r_f = 0`. Where both roots are positive it is the lower one. Raises ValueError: no volatility
-    fits the figures.
+    The log growth a year is the arithmetic mean minus half the variance, so `s² / 2 - SR s + g -
+    r_f = 0`. If both roots are positive the lower one is returned.
+
+    Raises ValueError: if no volatility fits the figures.
     """
     excess_growth = math.log1p(total_return) / years - risk_free
     root = sharpe**2 - 2.0 * excess_growth

@@ -1,4 +1,4 @@
-"""What designs and figures of published papers can show, as text."""
+"""Power of designs and figures of published papers, as text."""
 
 from __future__ import annotations
 

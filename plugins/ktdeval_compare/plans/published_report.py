@@ -14,7 +14,7 @@ from ktdeval_compare.table_columns import print_result
 def show_published(name: Published, settings: dict[str, Any], cards: Sequence[object]) -> None:
     """Print the report on published designs or figures.
 
-    Raises UsageError: cards or an option of a plan is given beside it.
+    Raises UsageError: if cards or an option of a plan are also given.
     """
     others = _options_of_plans(name, settings)
     if cards:
@@ -42,9 +42,7 @@ def show_published(name: Published, settings: dict[str, Any], cards: Sequence[ob
 
 
 def _options_of_plans(name: Published, settings: dict[str, Any]) -> list[str]:
-    """Options of a plan, which a published one has not, that are set to other than their
-    default.
-    """
+    """Return the options that only an unpublished plan has and that are not at their defaults."""
     taken = {"published", "alpha", "wanted", "as_json"}
     if name == "designs":
         taken.add("tracking_error")

@@ -1,7 +1,7 @@
 """One estimate over windows and markets: `ktdeval compare --pool`.
 
-Cards of several markets, of the same systems and the same question, become cells: a figure with its
-variance. They are pooled with random effects, and what is another question is refused.
+Cards of the same systems and question on several markets become cells: figures with their
+variances. The cells are pooled with random effects. Cards of another question are refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ _RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("pool.yaml"))
 MARKET_FIELDS = frozenset(_RULES["market_fields"])
 ZEROS: Mapping[str, str] = _RULES["zeros"]
 _WITHOUT_CURRENCY = frozenset(_RULES["units_without_currency"])
-_MARKETS_DIFFER = 0.1  #: p of Q from which on markets count as different; Q finds little with few
+#: p of Q at or below which a note says that markets differ; with few markets Q has little power
+_MARKETS_DIFFER = 0.1
 _THEN = "they are other questions, which are not pooled (--tasks takes cards of one task)"
 
 
@@ -65,9 +66,9 @@ class PooledCell:
     cell: str
     windows: int
     unit: str
-    value: float  #: as found, the mean over seeds and windows
+    value: float  #: as measured: the mean over seeds and windows
     se: float
-    #: empirical-Bayes estimate: drawn towards the pooled one; None without one
+    #: empirical-Bayes estimate, shrunk towards the pooled one; None without one
     shrunk: float | None
     weight: float | None  #: in the pooled estimate, 0 … 1; None without one
 
@@ -85,7 +86,9 @@ class PooledMarket:
 
 @dataclass(frozen=True, kw_only=True)
 class OverMarkets:
-    """An estimate whose cells are markets: of further markets, not of further windows of these."""
+    """An estimate whose cells are markets. It applies to further markets, not to further windows of
+    these.
+    """
 
     markets: Sequence[PooledMarket]
     value: float | None
@@ -94,7 +97,7 @@ class OverMarkets:
     p: float | None
     tau: float | None  #: standard deviation of the true figures between markets
     tau_within: float  #: the same between windows of a market
-    q: float | None  #: of the markets' figures; larger where they differ more than their cells do
+    q: float | None  #: of the markets' figures; larger if they differ more than their cells do
     q_p: float | None
     reason: str | None
 
@@ -107,7 +110,7 @@ class PooledTest:
     unit: str
     better: str
     first: str
-    second: str  #: the other system, or what 0 is
+    second: str  #: the other system, or the meaning of 0
     markets: int
     windows: int
     seeds: int
@@ -128,8 +131,8 @@ class PooledTest:
     prediction_low: float | None = None  #: interval of the true figure of a further window
     prediction_high: float | None = None
     cells: Sequence[PooledCell] = ()
-    over_markets: OverMarkets | None = None  #: None: of one market, or cells are of several
-    left_out: Mapping[str, int]  #: how many (window, seed), by reason
+    over_markets: OverMarkets | None = None  #: None: only one market, or cells that span several
+    left_out: Mapping[str, int]  #: number of (window, seed), by reason
     reason: str | None = None
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
@@ -147,11 +150,11 @@ class PoolReport:
 
 
 def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport:
-    """Pool each metric of each pair of systems over the windows of all markets; of one system
-    against 0, where the metric has one.
+    """Pool each metric of each pair of systems over the windows of all markets; with one system,
+    against 0 if 0 has a meaning for the metric.
 
-    Raises CardError: cards ask different questions, or a market lacks a system; says which;
-    UsageError: a metric is on no card, or its 0 says nothing.
+    Raises CardError: if cards ask different questions, or a market lacks a system; UsageError: if
+    no card has a metric, or its 0 has no meaning.
     """
     if options.unit != "window":
         raise UsageError("--pool pools windows; leave out --pairs episode")
@@ -194,7 +197,7 @@ class _Market:
 
 
 def entrants_of(markets: Sequence[_Market]) -> list[EntrantCard]:
-    """Cards of all markets, in order."""
+    """Return the cards of all markets, in order."""
     entrants: list[EntrantCard] = []
     for market in markets:
         entrants += market.entrants
@@ -203,7 +206,7 @@ def entrants_of(markets: Sequence[_Market]) -> list[EntrantCard]:
 
 
 def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_Market]:
-    """Cards by market, each checked to ask the same question of the same systems."""
+    """Return the cards by market, after a check that all ask the same question of the same systems."""
     check_same(entrants, _question(entrants), _THEN)
     groups: dict[tuple[str, str], list[EntrantCard]] = {}
     for entrant in entrants:
@@ -226,8 +229,8 @@ def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_
 
 
 def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]]:
-    """Facts that make cards one question, by what they are called: those of `pool.yaml`, then each
-    field of their configs that does not say where it ran.
+    """Return the facts that define a question, by their names: those of `pool.yaml`, then each
+    field of the cards' configs that does not describe the market.
     """
     question = facets(*_RULES["question"])
     fields: set[str] = set()
@@ -241,8 +244,8 @@ def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]
 
 
 def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
-    """Names of markets, from a card of each: the snapshot's name, its task's where these differ,
-    and the begin of its id where that is not enough.
+    """Return names of markets, from a card of each: the snapshot's name; if two are equal, with its
+    task's name; if that is not enough, with the start of its id.
     """
     names = [entrant.card.snapshot.name for entrant in firsts]
     if len({entrant.card.task.name for entrant in firsts}) > 1:
@@ -260,8 +263,9 @@ def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
 def _one_of_each(
     systems: Sequence[System], members: Sequence[EntrantCard], market: str
 ) -> list[EntrantCard]:
-    """Cards of a market in the order of the systems. Raises CardError: it lacks a system, or has
-    two cards of one.
+    """Return the cards of a market in the order of the systems.
+
+    Raises CardError: if it lacks a system, or has two cards of one.
     """
     by_system: dict[System, EntrantCard] = {}
     for member in members:
@@ -291,8 +295,8 @@ def _check_finished_any(entrants: Sequence[EntrantCard]) -> None:
 
 
 def _year_free_formula(metric: str) -> Callable[[EntrantCard], str]:
-    """The formula of a metric without the days a year of its market, which annual figures divide
-    out.
+    """Return a function that reads a metric's formula from a card, with the market's number of days
+    a year replaced by these words: annual figures of several markets are then alike.
     """
 
     def formula(entrant: EntrantCard) -> str:
@@ -344,7 +348,7 @@ def _pooled_test(
         "seeds": len(seeds),
         "left_out": dict(left_out),
     }
-    # Without the markets where a figure is never reached the others would look better.
+    # Without the markets where a figure is never reached, the others would look better.
     source = lacking[0] if lacking else source_of(figures)
     if source not in ("days", "seeds"):
         return PooledTest(**shared, source=None, k=0, reason=source), []
@@ -354,8 +358,9 @@ def _pooled_test(
 
 
 def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]) -> str:
-    """What the first system is compared with. Raises UsageError: with nothing, and the metric's 0
-    says nothing.
+    """Return what the first system is compared with: the second system, or the meaning of 0.
+
+    Raises UsageError: if there is no second system, and the metric's 0 has no meaning.
     """
     if len(pair) == 2:
         return markets[0].entrants[pair[1]].label
@@ -369,7 +374,7 @@ def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]
 
 
 def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
-    """Refuse a figure in the money of markets that have different ones."""
+    """Refuse a figure in money if the markets have different currencies."""
     if unit in _WITHOUT_CURRENCY:
         return
 
@@ -384,7 +389,9 @@ def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
 def _values(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Figures of one card, or differences of two, by cell; and where none is defined, by reason."""
+    """Return the figures of one card, or the differences of two, by cell; and the number of
+    undefined ones by reason.
+    """
     values, excluded = pair_figures(compared, metric, cells)
     if len(compared) == 2:
         return values, excluded
@@ -429,8 +436,8 @@ def _estimate_test(
 
 
 def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> OverMarkets | None:
-    """Pool cells within markets and these over each other; None where a cell is of several markets
-    or all are of one.
+    """Pool cells within markets, and then the markets; None if a cell belongs to several markets or
+    there is only one market.
     """
     in_order: dict[str, None] = {}
     for cell in cells:
@@ -479,7 +486,7 @@ def _market_notes(markets: Sequence[_Market], options: CompareOptions) -> Iterat
 
 
 def _test_notes(test: PooledTest, cells: Sequence[CellFigure]) -> Iterator[str]:
-    """What a reader must know of one pooled estimate."""
+    """Yield the caveats of one pooled estimate."""
     for reason, count in test.left_out.items():
         yield f"{test.metric}: {count} (window, seed) left out: {reason}"
 

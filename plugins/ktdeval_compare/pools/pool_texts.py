@@ -43,7 +43,7 @@ def pool_parts(report: PoolReport) -> Iterator[Part]:
 
 
 def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
-    """How much the cells of each estimate differ."""
+    """Yield the table of differences between the cells of each estimate."""
     yield ""
     yield "How much cells differ"
     yield grid(
@@ -67,7 +67,7 @@ def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
 
 
 def _market_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
-    """Estimates whose cells are markets."""
+    """Yield the table of estimates whose cells are markets."""
     yield ""
     yield "Over markets, each pooled over its own windows first"
     yield make_table("markets", rows, alpha, cells={"of each": _each_market})
@@ -79,7 +79,7 @@ def _each_market(row: PooledTest) -> str:
 
 
 def _cell_parts(row: PooledTest) -> Iterator[Part]:
-    """Cells of one estimate, as found and shrunk."""
+    """Yield the cells of one estimate, as measured and shrunk."""
     yield ""
     yield f"Cells of {row.metric}, {row.first} - {row.second}"
     yield make_table("pooled_cells", row.cells)

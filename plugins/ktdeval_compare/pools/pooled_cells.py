@@ -1,5 +1,5 @@
-"""Cells of a pooled estimate: the figure of each window of each market with its variance, and
-windows that share days put together.
+"""Cells of a pooled estimate: the figure of each window of each market with its variance. Windows
+that share days are combined.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class WindowFigure:
     span: Span  #: first and last day that its episodes covered
     venues: frozenset[str]
     value: float
-    by_days: float | str  #: standard error from daily series, or why there is none
+    by_days: float | str  #: standard error from daily series, or the reason why there is none
     by_seeds: float | None  #: standard error from seeds; None with one
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         return f"{self.market} {self.window}"
 
 
@@ -52,7 +52,7 @@ class CellFigure:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         return " + ".join(window.name for window in self.windows)
 
     @property
@@ -67,7 +67,9 @@ class CellFigure:
 def window_figures(
     entrants: Sequence[EntrantCard], metric: str, values: Mapping[Cell, float], market: str
 ) -> Iterator[WindowFigure]:
-    """Figures of one card, or of the difference of two, from `values` by window and seed."""
+    """Return the figures of one card, or of the difference of two, from `values` by window and
+    seed.
+    """
     by_window: dict[str, dict[int, float]] = {}
     for (window, seed), value in values.items():
         by_window.setdefault(window, {})[seed] = value
@@ -98,8 +100,8 @@ def window_figures(
 
 
 def _growth_terms(ledger: Ledger) -> Values:
-    """[n] daily terms of the total return `exp(sum of log growth) - 1`, by the delta method: the
-    error of their mean is its error.
+    """Return [n] daily terms of the total return `exp(sum of log growth) - 1`, by the delta method:
+    the error of their mean is its error.
     """
     growth = np.log1p(ledger.returns)
     total = math.exp(math.fsum(growth))
@@ -107,8 +109,8 @@ def _growth_terms(ledger: Ledger) -> Values:
 
 
 def _sharpe_terms(ledger: Ledger) -> Values:
-    """[n] daily terms of an annualised Sharpe ratio that is defined, `z - S / 2 * (z**2 - 1)` of
-    each day's standardised return z.
+    """Return [n] daily terms of an annualised Sharpe ratio that is defined, `z - S / 2 * (z**2 -
+    1)` of each day's standardised return z.
     """
     returns = ledger.returns
     spread = float(returns.std(ddof=1))
@@ -129,8 +131,8 @@ _TERMS: Mapping[str, Callable[[Ledger], Values]] = {
 def _difference_error(
     first: EntrantCard, second: EntrantCard, metric: str, cells: Sequence[Cell]
 ) -> float | str:
-    """Standard error of the mean difference over seeds, from paired daily terms, or why there is
-    none.
+    """Return the standard error of the mean difference over seeds, from paired daily terms, or the
+    reason why there is none.
     """
     if metric not in _TERMS:
         return f"no daily series of {metric} is recorded"
@@ -169,8 +171,9 @@ def _ledger_problem(ledger: Ledger) -> str:
 
 
 def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) -> float | str:
-    """Standard error of one card's figure, as the card records it from its days, or why there is
-    none. Seeds trade the same days, so their mean is taken to be as uncertain as one.
+    """Return the standard error of one card's figure, as recorded on the card, or the reason why
+    there is none. Seeds trade the same days, so the error of their mean is assumed to be that of
+    one seed.
     """
     episodes = entrant.episodes()
     errors = []
@@ -185,7 +188,7 @@ def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) ->
 
 
 def _card_error(figure: EpisodeMetric) -> float | None:
-    """Standard error of a figure: of the sum of a daily series whose mean's error is in its detail,
+    """Return the standard error of a figure: from the error of the mean daily value in its detail,
     or from its interval.
     """
     daily: Any = figure.detail.get("daily") if isinstance(figure.detail, Mapping) else None
@@ -204,8 +207,8 @@ def _card_error(figure: EpisodeMetric) -> float | None:
 
 
 def source_of(figures: Sequence[WindowFigure]) -> Source | str:
-    """Where the variance of all cells comes from; or why one of them has none. Days come first:
-    seeds show the chance of decoding, and days that of the market, too.
+    """Return the source of the variance of all cells, or the reason why one has none. Days are
+    preferred: seeds show only the randomness of decoding, days also that of the market.
     """
     lacking = [figure for figure in figures if isinstance(figure.by_days, str)]
     if not lacking:
@@ -224,8 +227,8 @@ def source_of(figures: Sequence[WindowFigure]) -> Source | str:
 
 
 def _error(figure: WindowFigure, source: Source) -> float:
-    """Standard error of a window; of days not less than what its seeds show: a choice that a seed
-    holds through a window is a shift that no day of it shows.
+    """Return the standard error of a window. An error from days is at least the one from seeds: a
+    choice that a seed keeps through a window is a shift that no single day shows.
     """
     by_seeds = figure.by_seeds or 0.0
     if source == "seeds" or isinstance(figure.by_days, str):
@@ -234,8 +237,8 @@ def _error(figure: WindowFigure, source: Source) -> float:
 
 
 def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[CellFigure]:
-    """Put windows together that share days of a venue: a cell is their mean. Errors that come from
-    days are correlated as the days that two windows share; those of seeds are not.
+    """Combine windows that share days of a venue; a cell is their mean. Errors from days are
+    correlated by the days that two windows share; errors from seeds are independent.
     """
     correlation = shared_correlation(figures)
     blocks = stats.blocks_of(correlation)
@@ -250,7 +253,7 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
         variance = float(errors @ together @ errors) / len(windows) ** 2
         value = stats.mean(window.value for window in windows)
-        # True figures of windows are as alike as the days that they share.
+        # True figures of windows correlate by the days that they share.
         share = 1.0 / stats.effective_count(correlation[np.ix_(members, members)])
         cells.append(CellFigure(windows, value, variance, share))
 
@@ -258,8 +261,8 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
 
 def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = True) -> Values:
-    """[n, n] correlation of windows by the weekdays that they share; of those without a venue in
-    common 0, or with `at_one_venue` False of no others.
+    """Return the [n, n] correlation of windows by the weekdays that they share. Pairs without a
+    common venue get 0; with `at_one_venue` False, pairs with one do.
     """
     correlation = stats.overlap_correlation([figure.span for figure in figures])
     for i, one in enumerate(figures):
@@ -272,7 +275,7 @@ def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = Tru
 
 
 def lengths_problem(figures: Sequence[WindowFigure]) -> str:
-    """Why windows are of lengths that do not mix; empty where they do."""
+    """Return why windows have lengths that can't be combined; empty if they can."""
     lengths = [(stats.shared_days(figure.span, figure.span), figure) for figure in figures]
     shortest, short = min(lengths, key=lambda each: each[0])
     longest, long = max(lengths, key=lambda each: each[0])

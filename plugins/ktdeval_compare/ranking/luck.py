@@ -1,5 +1,5 @@
-"""How much of a ranking is luck, and how much of it is selection: deflated Sharpe ratios, two
-rankings, exposures by factor.
+"""Shares of luck and selection in a ranking: deflated Sharpe ratios, two rankings, exposures by
+factor.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.ranking.random_players import PlayersRow, PlayersTable
 from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
 
-#: A card has a rank where both are defined in all its episodes
+#: metrics that rank cards: a card has a rank if both are defined in all its episodes
 _RANKED = ("total_return", SELECTION)
 
-#: Trials by window and snapshot
+#: trials by window and snapshot
 _Counted = Mapping[tuple[str, str], Trials]
 
 
@@ -52,7 +52,7 @@ class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return":
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Agreement of the rankings by return and by selection; `reason` where there is none."""
+    """Agreement of the rankings by return and by selection. `reason`: why there is none."""
 
     spearman: float | None = None
     kendall: float | None = None  #: tau b
@@ -61,7 +61,7 @@ class RankCorrelation:
 
 @dataclass(frozen=True, kw_only=True)
 class LuckReport:
-    """Report of `ktdeval compare luck`; exposures have no mean where cards are of different markets."""
+    """Report of `ktdeval compare luck`. Exposures have no mean if cards have different markets."""
 
     cards: Sequence[LuckRow]
     ranks: RankCorrelation
@@ -69,14 +69,15 @@ class LuckReport:
     notes: Sequence[str]
     players: Sequence[
         PlayersRow
-    ] = ()  #: where cards stand among random players; empty unless asked
+    ] = ()  #: ranks of cards among random players; empty unless requested
 
 
 def luck(
     entrants: Sequence[EntrantCard], stores: Sequence[Path], players: PlayersTable | None = None
 ) -> LuckReport:
-    """Report what chance and style leave of each card, and where it stands among random `players`.
-    Trials are counted in the cards' own runs and in `stores`, and by ledgers of studies beside them.
+    """Report the part of each card's result that chance and style do not explain, and its rank
+    among random `players`. Trials are counted in the cards' own runs and in `stores`, and in the
+    ledgers of studies next to them.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
@@ -123,7 +124,7 @@ def _trials_by_window(entrants: Sequence[EntrantCard], roots: Sequence[Path]) ->
 
 
 def _is_whole(card: TradingCard) -> bool:
-    """Whether the figures that cards are ranked by are medians over all episodes."""
+    """Return whether the figures that rank a card are medians over all its episodes."""
     for name in _RANKED:
         line = card.metrics.get(name)
         if line is not None and line.n != len(card.pooled):
@@ -134,10 +135,10 @@ def _is_whole(card: TradingCard) -> bool:
 def rank(
     rows: Sequence[LuckRow], are_whole: Sequence[bool] | None = None
 ) -> tuple[list[LuckRow], RankCorrelation]:
-    """Return the rows with their ranks by return and by selection, 1 the best, and the correlation
-    of the two rankings. Ties share the mean of their ranks.
+    """Return the rows with their ranks by return and by selection (1: the best), and the
+    correlation of the two rankings. Ties share the mean of their ranks.
 
-    A card has no rank without both figures, or where these are not of all its episodes
+    A card has no rank if it lacks a figure, or if its figures do not cover all its episodes
     (`are_whole`).
     """
     ranked = [
@@ -183,9 +184,7 @@ def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
 
 
 def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> LuckRow:
-    """Return the row of a card. Its trials are those of the runs, or of its study where these are
-    more.
-    """
+    """Return the row of a card. Its trials are those of the runs, or of its study if that has more."""
     card = entrant.card
     values: list[float] = []
     reasons: set[str] = set()
@@ -231,8 +230,8 @@ def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> Lu
 
 
 def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> TrialReturns | str:
-    """Return the daily returns of an episode as the card was made from it, or why there are none:
-    those of the trials where they are from the very ledger that the card names.
+    """Return the daily returns of an episode from which the card was made, or the reason why there
+    are none. Returns of the trials are used if they come from the ledger that the card names.
     """
     recorded = entrant.card.artefacts.get(f"episodes/{episode}/ledger.parquet")
     trial = counted.returns.get(episode)
@@ -246,6 +245,6 @@ def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> Tr
 
 
 def card_value(card: TradingCard, name: str) -> float | None:
-    """Return a metric of a card; None where it has none, or where it is not defined."""
+    """Return a metric of a card; None if the card lacks it or it is undefined."""
     line = card.metrics.get(name)
     return None if line is None else line.value

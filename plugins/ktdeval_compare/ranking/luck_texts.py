@@ -18,7 +18,8 @@ from ktdeval_compare.table_columns import (
     text,
 )
 
-_WIDEST = 50  #: Columns of exposures in all, in characters, before they are numbered
+#: total width of the columns of exposures, in characters, above which they are numbered
+_WIDEST = 50
 
 
 def luck_parts(report: LuckReport) -> Iterator[Part]:
@@ -86,7 +87,7 @@ def _compare_with_players(own: float | None, players: float | None) -> str:
 def _exposure_parts(rows: Sequence[FactorMeans]) -> Iterator[Part]:
     names = list(rows[0].cards)
     heads = names
-    # Many long names are numbered, so that the table fits 80 columns.
+    # Many long names are numbered, so that the table fits in 80 columns.
     if sum(len(name) + 2 for name in names) > _WIDEST:
         heads = [str(number) for number in range(1, len(names) + 1)]
         for head, name in zip(heads, names, strict=True):

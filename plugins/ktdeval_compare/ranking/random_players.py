@@ -1,24 +1,26 @@
-"""Where an entrant stands among random players of the same game (`compare luck --players`).
+"""Rank of an entrant among random players of the same game (`compare luck --players`).
 
-A random player is a random trader of `ktdeval.stats.random_envelope`: it starts with the entrant's
+A random player is a random trader of `ktdeval.stats.random_envelope`. It starts with the entrant's
 cash on the episode's own days, and the project's executor fills its orders under the card's rules,
-fees and limits. It trades on the days on which the entrant's ledger has fills, and on no others;
-it buys as many names for the same shares of NAV, keeps the entrant's number of names, and adds and
-reduces likewise, so turnover, positions and cash are matched. Only which names is random, each
-among the members that can be bought that day. A row shows how well turnover and names are matched.
+fees and limits. It trades only on days on which the entrant's ledger has fills. It buys the same
+number of names for the same shares of NAV, keeps the entrant's number of names, and adds and
+reduces likewise, so turnover, positions and cash are matched. Only the names are random: each is
+drawn from the members that can be bought that day. A row shows how well turnover and names are
+matched.
 
-The idea is that of random portfolios: those that somebody under the same constraints could have
-held are the measure of what somebody held (J. H. Lorie 1965; P. Burns, "Performance Measurement via
-Random Portfolios", 2004, revised as "Random Portfolios for Performance Measurement" in
-Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis, Springer).
+The method is that of random portfolios: an entrant's result is compared with those of portfolios
+that could have been held under the same constraints (J. H. Lorie 1965; P. Burns, "Performance
+Measurement via Random Portfolios", 2004, revised as "Random Portfolios for Performance Measurement"
+in Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis, Springer).
 
-All players of a day are executed as arrays. Where they can't be (the price of a fill depends on its
-size), they are executed one by one with the same result, and the progress line gives the reason.
+All players of a day are executed as arrays. If that is impossible (the price of a fill depends on
+its size), they are executed one by one with the same result, and the progress line gives the
+reason.
 
-The rank is the share of players that the entrant beats, ties counting half. Players are a sample of
-all that could be, so it has a 95 % interval, Wilson's, from the rank without ties to that with all
-of them. It is the error of the sample alone: how far the episode's own outcome is chance is what
-the rank itself says.
+The rank is the share of players that the entrant beats; ties count half. Players are a sample of
+all possible ones, so the rank has a 95 % Wilson interval, from the rank without ties to the rank
+with all of them. The interval covers only the sampling error; the rank itself measures the chance
+in the episode's own outcome.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from ktdeval.values import Tell, derive_seed, option, tell_nobody
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-POOLED = "all"  #: Window of the row of all episodes of a card
+POOLED = "all"  #: window of the row of all episodes of a card
 _NO_MARKET = "random players trade on the run's market"
 
 
@@ -82,7 +84,7 @@ class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
 
     card: str
     window: str  #: or `POOLED`
-    seed: int | None  #: of the episode; None over all
+    seed: int | None  #: of the episode; None in the row of all episodes
     n: int  #: players
     standing: PlayersStanding | None
     turnover: float | None = None  #: of the entrant, a year, two-way
@@ -99,7 +101,7 @@ def quantiles_of(returns: Values) -> dict[str, Any]:
 
 
 def standing_of(own: float, returns: Values) -> PlayersStanding:
-    """Return where a return stands among those of players, [n]."""
+    """Return the rank of a return among those of players, [n]."""
     n = len(returns)
     worse = int((returns < own).sum())
     ties = int((returns == own).sum())
@@ -113,14 +115,14 @@ def standing_of(own: float, returns: Values) -> PlayersStanding:
         rank=(worse + ties / 2) / n,
         low=lower.low,
         high=upper.high,
-        # One is added to both counts, so that a finite number of players never gives 0.
+        # One is added to both counts, so that the p-value is never 0.
         p_value=(1 + n - worse) / (1 + n),
     )
 
 
 @dataclass
 class PlayersTable:
-    """Plays random players beside cards; a market is opened and put on tape once."""
+    """Runs random players for cards; a market is opened and turned into a tape once."""
 
     options: PlayersOptions
     tell: Tell = tell_nobody
@@ -148,7 +150,7 @@ class PlayersTable:
         return rows
 
     def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> Envelope | str:
-        """Return the random players of an episode, or why there are none."""
+        """Return the random players of an episode, or the reason why there are none."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             return ledger
@@ -212,7 +214,7 @@ class PlayersTable:
         )
 
     def _market(self, entrant: EntrantCard) -> MarketSnapshot | str:
-        """Return the market of a card's run, or why it is not at hand."""
+        """Return the market of a card's run, or the reason why it can't be read."""
         if not entrant.is_in_run:
             return "lies in no run folder, which says where the market is"
 

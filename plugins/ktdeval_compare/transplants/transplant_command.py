@@ -1,4 +1,4 @@
-"""`ktdeval transplant`: decisions of a run, executed again at other capitals and costs."""
+"""`ktdeval transplant`: execute decisions of a run again with other capitals and costs."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def transplant(run: Path, options: TransplantOptions) -> None:
 
 
 def at_capital(cards: tuple[Path, ...], capital: str | None) -> tuple[Path, ...]:
-    """Return the folders of transplants at a capital instead of runs; the same where none is
-    named.
+    """Return the folders of transplants at a capital instead of runs; without a capital, the same
+    paths.
     """
     if capital is None:
         return cards

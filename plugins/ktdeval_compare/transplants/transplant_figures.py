@@ -1,10 +1,11 @@
-"""Figures of decisions that were executed again at other capitals: means over windows, costs by part,
-and the capital at which an edge is gone.
+"""Figures of decisions that were executed again with other capitals: means over windows, costs by
+part, and the capital at which an edge vanishes.
 
-The capital at which a mean falls to zero is read off the straight line between two neighbouring
-capitals, on the logarithm of the capital. Its interval is read off the ends of the means' intervals
-likewise: it holds the capitals at which a test does not tell the mean from zero. An end that is not
-above zero at the least capital, or is at the greatest, is null.
+The capital at which a mean falls to zero is interpolated linearly between two neighbouring
+capitals, on the logarithm of the capital. Its interval is found likewise from the ends of the
+means' intervals: it contains the capitals at which a test does not distinguish the mean from zero.
+An end is null if it is not above zero at the smallest capital, or is still above zero at the
+largest.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def _metric(name: str) -> Figure:
 
 
 def _net_selection(_card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Selection and the trading effect: the parts of a return that are no market and no style,
-    less what fills and fees took.
+    """Return selection plus the trading effect: the parts of a return that neither market nor style
+    explains, minus the cost of fills and fees.
     """
     total = 0.0
     for name in ("selection_alpha", "trading_effect"):
@@ -88,7 +89,7 @@ class WindowValues:
 
 
 def window_values(made: TransplantedTask, figure: Figure) -> WindowValues:
-    """Return a figure by window, of the windows that the card's own figures rest on."""
+    """Return a figure by window, for the windows that the card's own figures include."""
     by_window: dict[str, list[float]] = {}
     spans = {}
     for episode in made.card.pooled:
@@ -150,7 +151,7 @@ def filled_share(made: TransplantedTask) -> float | None:
 
 
 def withheld_reason(filled: float | None) -> str | None:
-    """Return why returns with this filled share are withheld; None where they are not."""
+    """Return why returns with this filled share are withheld; None if they are not."""
     if filled is None or filled >= MIN_FILLED:
         return None
 
@@ -161,7 +162,7 @@ def withheld_reason(filled: float | None) -> str | None:
 
 
 def _annualise(made: TransplantedTask) -> MeanLine:
-    """Return the mean return of a year at the pace of each episode of `MIN_YEARS` and more."""
+    """Return the mean annualised return of episodes that last at least `MIN_YEARS`."""
     years = {}
     for episode in made.episodes:
         ledger = episode.ledger
@@ -207,8 +208,8 @@ def _mean_line(of: WindowValues) -> MeanLine:
 
 
 def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
-    """Return the capital at which a measure's mean over windows falls to zero; `made`: one task at
-    several capitals, ascending. Capitals whose returns are withheld do not count.
+    """Return the capital at which a measure's mean over windows falls to zero. `made`: one task at
+    several capitals, ascending. Capitals whose returns are withheld are ignored.
     """
     reason: str | None
     usable = [each for each in made if withheld_reason(filled_share(each)) is None]
@@ -250,8 +251,8 @@ def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
 def crossing_interval(
     capitals: Values, means: Sequence[MeanEstimate]
 ) -> tuple[float | None, float | None]:
-    """Return where the ends of the means' intervals fall to zero: the capitals at which a test does
-    not tell the mean from zero. None beyond the capitals, or without an interval.
+    """Return the capitals at which the ends of the means' intervals fall to zero: between them a
+    test does not distinguish the mean from zero. None beyond the capitals, or without an interval.
     """
     lows = [mean.low for mean in means]
     highs = [mean.high for mean in means]
@@ -259,8 +260,8 @@ def crossing_interval(
 
 
 def zero_crossing(capitals: Values, means: Sequence[float | None]) -> float:
-    """Return the first capital at which means [capitals] fall from above zero to it; 0 where they
-    are not above it at the least, infinity where they stay above it; NaN where one is missing.
+    """Return the first capital at which means [capitals] fall from above zero to zero or below; 0
+    if they are not above it at the smallest, infinity if they always are, NaN if one is missing.
     """
     values = np.array(means, dtype=np.float64)
     if np.isnan(values).any():

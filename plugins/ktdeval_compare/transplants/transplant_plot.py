@@ -26,8 +26,8 @@ _MEASURES = {
 
 
 def curve_svg(file: TransplantFile) -> bytes | None:
-    """Return the plot as SVG, one part for each task; None without vl-convert, which is an extra
-    (`report`).
+    """Return the plot as SVG, one part for each task; None without vl-convert (in the extra
+    `report`).
     """
     if renderer() is None:
         return None

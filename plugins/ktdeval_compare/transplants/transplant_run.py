@@ -1,4 +1,4 @@
-"""A run's decisions at several capitals, from its folder to the folder of the transplant."""
+"""Execute a run's decisions with several capitals, from its folder to the folder of the transplant."""
 
 from __future__ import annotations
 
@@ -43,22 +43,23 @@ from ktdeval.values import (
 from ktdeval_compare.transplants.transplant_figures import MEASURES, break_even, capital_line
 from ktdeval_compare.transplants.transplant_plot import curve_svg
 
-_USUAL_STEPS = (1, 10, 100)  #: of the run's own capital, where none is named
+_USUAL_STEPS = (1, 10, 100)  #: of the run's own capital, if no capital is given
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantSettings:
-    """What is executed again, and how."""
+    """Decisions to execute again, and the conditions."""
 
-    capitals: tuple[int, ...] = ()  #: none: `_USUAL_STEPS` of the run's own
+    capitals: tuple[int, ...] = ()  #: empty: `_USUAL_STEPS` of the run's own
     execution: str | None = None  #: name of a preset; None: the run's own
     spread: float | None = None  #: half spread in basis points; None: the execution's own
-    tasks: tuple[str, ...] = ()  #: none: all trading tasks
-    data: str | None = None  #: where the market is now
+    tasks: tuple[str, ...] = ()  #: empty: all trading tasks
+    data: str | None = None  #: folder of the market, if it has moved
 
     def execution_of(self, trading: TradingConfig) -> Execution | None:
-        """Return the execution in place of a task's own; None: the venue's. Raises UsageError:
-        there is no such preset.
+        """Return the execution that replaces a task's own; None: the venue's.
+
+        Raises UsageError: if there is no such preset.
         """
         execution = trading.execution
         if self.execution is not None:
@@ -77,8 +78,9 @@ class TransplantSettings:
 
 
 def load_again(path: Path, settings: TransplantSettings) -> TransplantFile | None:
-    """Return the document of a transplant's folder, None of another. Raises UsageError: other
-    settings than those it was made with are named.
+    """Return the document of a transplant's folder; None for another folder.
+
+    Raises UsageError: if settings other than the defaults are given.
     """
     if not (path / TRANSPLANT).exists():
         return None
@@ -98,8 +100,10 @@ def transplant_run(
     tell: Tell = tell_nobody,
 ) -> tuple[TransplantFile, Path]:
     """Execute a run's decisions at each capital; return the document and the folder that it was
-    written to. Raises StoreError: no finished trading run; DataError: its market is not at hand;
-    UsageError: a setting that does not fit.
+    written to.
+
+    Raises StoreError: if there is no finished trading run; DataError: if its market can't be read;
+    UsageError: if a setting does not fit.
     """
     folder = open_run(path, plugins)
     target = transplant_beside(path) if out is None else out
@@ -134,7 +138,10 @@ def transplant_run(
 
 
 def choose_tasks(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
-    """Return the tasks of these names, all without any. Raises UsageError: a run lacks one."""
+    """Return the tasks with these names; without names, all.
+
+    Raises UsageError: if a run lacks one.
+    """
     known = {task.name: task for task in tasks}
     for name in names:
         if name not in known:
@@ -205,7 +212,7 @@ def _orders(made: Sequence[TransplantedTask]) -> Iterator[OrderRecord]:
 
 
 def _write(out: Path, file: TransplantFile, made: dict[str, list[TransplantedTask]]) -> None:
-    """Write the folder whole, in place of an earlier transplant."""
+    """Write the whole folder; it replaces an earlier transplant."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(f".{out.name}.new-", out.parent) as temporary:
         fresh = temporary / "content"

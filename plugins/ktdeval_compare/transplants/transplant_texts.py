@@ -33,7 +33,7 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
 
 
 def _missing(lines: Sequence[CapitalLine]) -> Iterator[str]:
-    """Yield why figures are not there."""
+    """Yield why figures are missing."""
     for line in lines:
         if line.withheld is not None:
             yield f"{line.capital:,}: {line.withheld}"
@@ -44,7 +44,7 @@ def _missing(lines: Sequence[CapitalLine]) -> Iterator[str]:
 
 
 def execution_words(file: TransplantFile, task: str) -> str:
-    """Return what fills cost beyond the venue's fees."""
+    """Return the costs of fills beyond the venue's fees, as text."""
     execution = file.execution.get(task)
     if execution is None:
         return "execution is the venue's own: free of size unless it says so"

@@ -1,4 +1,4 @@
-"""How much of a metric's variance is the agent's, the model's, and so on: runs in, one JSON report
+"""Shares of a metric's variance due to agent, model and other factors: runs in, one JSON report
 out.
 """
 
@@ -42,7 +42,7 @@ NO_FACTOR = "name each factor once, such as --factor agent,model"
 class VarianceOptions(MetricTestOptions):
     """Settings of a split, of one metric."""
 
-    factors: tuple[str, ...]  #: two or more of `FACTORS`, or one where there are replicates
+    factors: tuple[str, ...]  #: two or more of `FACTORS`, or one if there are replicates
 
     def __post_init__(self) -> None:
         for factor in self.factors:
@@ -56,8 +56,8 @@ class VarianceOptions(MetricTestOptions):
 
 @dataclass(frozen=True)
 class CrossedDesign:
-    """Runs of one asset as a crossed array; `asset` is empty where the asset is a factor or there
-    is none.
+    """Runs of one asset as a crossed array; `asset` is empty if the asset is a factor or there is
+    none.
     """
 
     asset: str
@@ -65,14 +65,14 @@ class CrossedDesign:
     values: Array  #: [levels of each factor …, replicates]
 
     def without(self, index: int) -> CrossedDesign:
-        """The design without one level of the first factor."""
+        """Return the design without one level of the first factor."""
         others = [level for number, level in enumerate(self.levels[0]) if number != index]
         values = np.delete(self.values, index, axis=0)
         return CrossedDesign(self.asset, [others, *self.levels[1:]], values)
 
     def in_order_of(self, levels: Sequence[Sequence[str]]) -> Array | None:
-        """Values with the levels of each factor in the order of `levels`; None where it has
-        others.
+        """Return the values with the levels of each factor in the order of `levels`; None if the
+        levels differ.
         """
         values = self.values
         for axis, (own, wanted) in enumerate(zip(self.levels, levels, strict=True)):
@@ -140,13 +140,13 @@ class VarianceReport:
     alpha: float
     seed: int
     replicates: int
-    levels: Sequence[int]  #: how many of each factor
+    levels: Sequence[int]  #: number of each factor's levels
     shares: Sequence[ShareRow]
     without: Sequence[ShareRow]  #: shares without each level of the first factor, if it has three
-    #: tests over all assets, also without each level; none where assets differ in their levels
+    #: tests over all assets, also without each level; empty if assets differ in their levels
     joint: Sequence[JointRow]
     identical: Sequence[IdenticalRuns]
-    compared: str  #: what makes runs identical, in words
+    compared: str  #: definition of identical runs, as text
     source: Sequence[str]
     notes: Sequence[str]
 
@@ -154,8 +154,9 @@ class VarianceReport:
 def study(
     paths: Sequence[Path], table: str | None, options: VarianceOptions, tasks: Sequence[str] = ()
 ) -> VarianceReport:
-    """Report of `variance_shares` on cards, of `tasks` if these are given, or on a table. Raises
-    UsageError: both or neither are given; or as it.
+    """Report `variance_shares` of cards, of `tasks` if these are given, or of a table.
+
+    Raises UsageError: if both or neither are given; and as `variance_shares` does.
     """
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or a table of runs")
@@ -173,8 +174,8 @@ def study(
 def variance_shares(observations: Observations, options: VarianceOptions) -> VarianceReport:
     """Split the variance of a metric by factor, for each asset unless the asset is a factor.
 
-    Raises CardError: the runs are not a complete crossing, a figure is undefined, or nothing is
-    left to estimate chance by; UsageError: a factor has one level.
+    Raises CardError: if the runs are not a complete crossing, a figure is undefined, or no residual
+    is left to estimate chance; UsageError: if a factor has one level.
     """
     designs = _designs(observations, options.factors)
     reduced = _without_each(designs)
@@ -215,8 +216,8 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
 
 
 def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDesign]]:
-    """Designs without each level of the first factor, by that level; none where a share would need
-    two levels.
+    """Return the designs without each level of the first factor, by that level; empty if the factor
+    has fewer than three levels.
     """
     if any(len(design.levels[0]) < 3 for design in designs):
         return {}
@@ -230,8 +231,8 @@ def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDes
 
 
 def _joint_rows(designs: Sequence[CrossedDesign], options: VarianceOptions) -> Iterator[JointRow]:
-    """Test each factor on all assets together; nothing where there is one asset, where assets
-    differ in their levels or replicates, or where none varies.
+    """Test each factor on all assets together; no tests if there is one asset, if assets differ in
+    their levels or replicates, or if none varies.
     """
     values: list[Array] = []
     for design in designs:
@@ -314,8 +315,8 @@ def _design(asset: str, runs: Sequence[DesignRun], factors: Sequence[str]) -> Cr
 def _design_cells(
     where: str, runs: Sequence[DesignRun], factors: Sequence[str]
 ) -> dict[tuple[str, ...], _Cell]:
-    """Figures of each combination of levels. Replicates are what no factor names; windows are
-    averaged first, for all share their markets.
+    """Return the figures of each combination of levels. Levels of factors that are not split are
+    replicates. Windows are averaged first, because all runs share their markets.
     """
     cells: dict[tuple[str, ...], _Cell] = {}
     for run in runs:
@@ -338,7 +339,9 @@ def _design_cells(
 def _check_crossing(
     where: str, cells: Mapping[tuple[str, ...], _Cell], crossing: Sequence[tuple[str, ...]]
 ) -> None:
-    """Refuse runs without a combination of levels, or with other replicates of one."""
+    """Refuse runs that lack a combination of levels, or whose combinations have different
+    replicates.
+    """
     expected = _windows_of(next(iter(cells.values())))
     for key in crossing:
         if key not in cells:
@@ -354,7 +357,9 @@ def _check_crossing(
 
 
 def _windows_of(cell: _Cell) -> list[list[str]]:
-    """Windows of each replicate, in an order that no label of a replicate decides."""
+    """Return the windows of each replicate, in an order that does not depend on labels of
+    replicates.
+    """
     return sorted(sorted(windows) for windows in cell.values())
 
 
@@ -368,7 +373,7 @@ def _who(run: DesignRun) -> tuple[str, ...]:
 def _split_all(
     designs: Sequence[CrossedDesign], options: VarianceOptions, fit: bool = False
 ) -> list[ShareRow]:
-    """Rows of all assets, each factor's p-values corrected over the assets."""
+    """Return the rows of all assets, each factor's p-values corrected over the assets."""
     rows: list[ShareRow] = []
     for design in designs:
         rows += _split_variance(design, options, fit)
@@ -426,7 +431,7 @@ def _split_variance(
 
 
 def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
-    """A line for each variance component whose estimate is negative."""
+    """Yield a line for each variance component whose estimate is negative."""
     for row in rows:
         if row.variance is None or row.variance >= 0:
             continue

@@ -1,4 +1,4 @@
-"""Runs whose variance is split: those of cards, and those of a table."""
+"""Runs whose variance is split, from cards or from a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ktdeval_compare.pairs.compared_cards import (
 FACTORS = ("agent", "model", "asset", "window", "seed")
 TABLES = Path(__file__).with_name("tables")
 _ENSEMBLE = "ensemble"
-_LARGEST = 4_000_000  #: Bytes of a table
+_LARGEST = 4_000_000  #: bytes of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +41,32 @@ class DesignRun:
     """One run of a design."""
 
     levels: Mapping[str, str]  #: factor -> level
-    value: float | None  #: the figure; None where it is undefined
-    path: Hashable  #: what two runs with identical trajectories have in common
-    is_flat: bool  #: it never moved: nothing was traded
-    is_ensemble: bool = False  #: made of the decisions of other rows, so no level of its own
+    value: float | None  #: the figure; None if it is undefined
+    path: Hashable  #: equal for runs with identical trajectories
+    is_flat: bool  #: nothing was traded
+    #: combines the decisions of other rows, so it is not a level of its own
+    is_ensemble: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Runs of a design, and what they are."""
+    """Runs of a design, and their description."""
 
     runs: Sequence[DesignRun]
     metric: str
-    compared: str  #: what `DesignRun.path` is made of, in words
+    compared: str  #: definition of `DesignRun.path`, as text
     source: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 
 def read_table(name: str, metric: str | None) -> Observations:
-    """Read a table: CSV with columns among `FACTORS`, an optional column `ensemble` (yes or empty),
-    and one of numbers for each metric (empty: undefined); lines of its head that start with # are
-    its source. `name`: a path, or a table that ships, such as `ama-1`. `metric`: the first of the
-    table by default.
+    """Read a CSV table with columns among `FACTORS`, an optional column `ensemble` (yes or empty),
+    and one of numbers for each metric (empty: undefined). Its first lines that start with # are its
+    source. `name`: a path, or a table that comes with the package, such as `ama-1`. `metric`: by
+    default the first of the table.
 
-    Raises UsageError: there is no such file or metric, or the file is too large; CardError: the
-    file is no such table; names its first bad line.
+    Raises UsageError: if there is no such file or metric, or the file is too large; CardError: if
+    the file is not such a table, with its first bad line.
     """
     path, text = _read_text(name)
     source = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
@@ -119,8 +120,10 @@ def read_table(name: str, metric: str | None) -> Observations:
 
 
 def table_among(paths: Sequence[Path]) -> str | None:
-    """Return the name of the table that is given in place of runs: a CSV file, or one that ships;
-    None: runs are given. Raises UsageError: a table is not alone.
+    """Return the name of the table that is given instead of runs: a CSV file, or one that comes
+    with the package; None if runs are given.
+
+    Raises UsageError: if a table is given with other paths.
     """
     for path in paths:
         is_shipped = path.stem == str(path) and (TABLES / f"{path}.csv").is_file()
@@ -134,7 +137,7 @@ def table_among(paths: Sequence[Path]) -> str | None:
 
 
 def _read_text(name: str) -> tuple[Path, str]:
-    """Path and text of a file, or of a table that ships."""
+    """Return the path and text of a file, or of a table that comes with the package."""
     shipped = {path.stem: path for path in sorted(TABLES.glob("*.csv"))}
     path = shipped.get(name, Path(name))
     try:
@@ -158,7 +161,7 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise CardError(f"{path}: is not a CSV table: {str(error).strip()}") from None
 
-    # pandas takes the first fields of too long rows as an index.
+    # pandas takes the first fields of rows that are too long as an index.
     if not isinstance(frame.index, pd.RangeIndex):
         raise CardError(f"{path}: is not a CSV table: rows have more fields than the head")
 
@@ -168,11 +171,11 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
 def read_cards(
     entrants: Sequence[EntrantCard], metrics: Sequence[str], common: bool
 ) -> Observations:
-    """Runs of trading cards, one for each episode that cards of a task have in common; the asset is
-    the task, which has one card of each agent and model.
+    """Return the runs of trading cards, one for each episode that cards of a task have in common.
+    The asset is the task, which has one card of each agent and model.
 
-    Raises CardError: cards of a task can't be compared or paired, or two are of one agent and
-    model; UsageError: a metric is on no card.
+    Raises CardError: if cards of a task can't be compared or paired, or two have one agent and
+    model; UsageError: if no card has a metric.
     """
     runs: list[DesignRun] = []
     notes: dict[str, list[str]] = {}
@@ -233,11 +236,11 @@ def read_cards(
 
 @dataclass(frozen=True, slots=True)
 class _Trajectory:
-    """Course of an episode, for finding identical ones."""
+    """Trajectory of an episode, by which identical ones are found."""
 
     path: Hashable  #: equal for identical runs
     is_flat: bool  #: it never moved
-    is_nav: bool  #: `path` is of the daily NAVs, not of the figures on the card
+    is_nav: bool  #: `path` holds the daily NAVs, not the figures on the card
 
 
 def _trajectory(entrant: EntrantCard, episode: TradingEpisode) -> _Trajectory:

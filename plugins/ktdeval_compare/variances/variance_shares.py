@@ -1,10 +1,10 @@
 """Shares of a variance by factor: sums of squares of a balanced crossed design, variance
 components, permutation tests.
 
-A design is an array of one axis a factor and a last axis of replicates, `[L1, …, Lk, R]`. Its sum
-of squares splits exactly into a part for each set of factors (main effects, interactions) and the
-residual within cells. Without replicates the highest interaction and chance are one part, the
-residual.
+A design is an array with one axis for each factor and a last axis of replicates, `[L1, …, Lk, R]`.
+Its sum of squares splits exactly into a part for each set of factors (main effects, interactions)
+and the residual within cells. Without replicates the highest interaction and chance form one part,
+the residual.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy.typing as npt
 from scipy import stats
 
 Array = npt.NDArray[np.float64]
-Effect = tuple[int, ...]  #: Axes of an effect; `RESIDUAL` is the empty one
+Effect = tuple[int, ...]  #: axes of an effect; `RESIDUAL` is the empty one
 RESIDUAL: Effect = ()
-DRAWS = 9999  #: Permutations, and draws of an interval
-_AT_ONCE = 2_000_000  #: Values that are permuted at once
-_ROUNDING = 1e-10  #: Sums of squares that are equal but for rounding, relative to the total
-_SAME = 1e-12  #: Values that are, relative to the largest
+DRAWS = 9999  #: permutations, and draws of an interval
+_AT_ONCE = 2_000_000  #: values that are permuted at once
+_ROUNDING = 1e-10  #: sums of squares that differ only by rounding, relative to the total
+_SAME = 1e-12  #: values that differ only by rounding, relative to the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class SquaresPart:
 
     ss: float  #: sum of squares, in the squared unit of the values
     df: int  #: degrees of freedom
-    each: int  #: values behind one level of the effect; 1 of the residual
+    each: int  #: values behind one level of the effect; 1 for the residual
 
 
 def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
-    """Parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main effects,
-    interactions, residual; they add up.
+    """Return the parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main
+    effects, interactions, residual. They add up.
 
-    Raises ValueError: a factor with one level, or no degree of freedom for the residual (one factor
-    without replicates).
+    Raises ValueError: if a factor has one level, or the residual has no degree of freedom (one
+    factor without replicates).
     """
     shape = values.shape[:-1]
     factors = values.ndim - 1
@@ -77,7 +77,9 @@ def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
 
 
 def _are_equal(values: Array) -> bool:
-    """Whether all values are equal but for rounding: what would be split is that of their mean."""
+    """Return whether all values are equal except for rounding; then only the rounding of their mean
+    would be split.
+    """
     return bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
 
@@ -87,24 +89,24 @@ def _factor_effects(factors: int) -> Iterator[Effect]:
 
 
 def total_of(parts: Mapping[Effect, SquaresPart]) -> float:
-    """Total sum of squares."""
+    """Return the total sum of squares."""
     return math.fsum(part.ss for part in parts.values())
 
 
 def shares(parts: Mapping[Effect, SquaresPart]) -> dict[Effect, float | None]:
-    """Share of each part in the total sum of squares (eta squared); None where all values are
-    equal.
+    """Return the share of each part in the total sum of squares (eta squared); None if all values
+    are equal.
     """
     total = total_of(parts)
     return {effect: part.ss / total if total > 0 else None for effect, part in parts.items()}
 
 
 def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | None = None) -> Array:
-    """Variance components in the order of `parts`, by equating mean squares with their expectations
-    under random effects.
+    """Return variance components in the order of `parts`, by equating mean squares with their
+    expectations under random effects.
 
-    An estimate may be negative, where chance alone is larger than what it is subtracted from.
-    `squares`: the mean squares [parts, …] to use instead of those of `parts`.
+    An estimate is negative if chance is larger than the mean square from which it is subtracted.
+    `squares`: mean squares [parts, …] to use instead of those of `parts`.
     """
     rows = []
     for effect in parts:
@@ -117,7 +119,7 @@ def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | No
 
 
 def _weigh_component(effect: Effect, other: Effect, part: SquaresPart) -> float:
-    """Weight of the component of `other` in the expected mean square of `effect`."""
+    """Return the weight of the component of `other` in the expected mean square of `effect`."""
     if effect == RESIDUAL:
         return float(other == RESIDUAL)
     if other == RESIDUAL or set(effect) <= set(other):
@@ -130,7 +132,7 @@ class VarianceComponent:
     """A variance component, and its share in the sum of all."""
 
     estimate: float  #: in the squared unit of the values; may be negative
-    share: float  #: a negative estimate counts as 0
+    share: float  #: a negative estimate is taken as 0
     low: float
     high: float
 
@@ -138,12 +140,12 @@ class VarianceComponent:
 def component_shares(
     parts: Mapping[Effect, SquaresPart], level: float, seed: int
 ) -> dict[Effect, VarianceComponent]:
-    """Each variance component, with its share in their sum and the ends of the share's interval of
-    `level`, for normal random effects. In shares negative components are 0.
+    """Return each variance component, with its share in their sum and the ends of the share's
+    interval of `level`, for normal random effects. In shares negative components are 0.
 
-    The interval is that of generalised pivotal quantities (Weerahandi 1993): mean squares are
-    redrawn as `SS / chi2(df)`, and what the components then are is ordered. It is about other
-    levels of the same kind (agents, models), not only those given. Empty where all values are
+    The interval uses generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as
+    `SS / chi2(df)`, and the quantiles of the resulting shares are its ends. It describes other
+    levels of the same kind (agents, models), not only the given ones. Empty if all values are
     equal.
     """
     if not total_of(parts) > 0:
@@ -152,7 +154,7 @@ def component_shares(
     rng = np.random.default_rng(seed)
     drawn = np.array([part.ss / rng.chisquare(part.df, DRAWS) for part in parts.values()])
     estimates = variance_components(parts)
-    # else a rounding error would read as a negative variance
+    # otherwise a rounding error would look like a negative variance
     estimates[np.abs(estimates) <= _SAME * np.abs(estimates).max()] = 0.0
     components = np.maximum(estimates, 0.0)
     many = np.maximum(variance_components(parts, drawn), 0.0)
@@ -173,9 +175,9 @@ def component_shares(
 
 
 def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Permutation p-value of the main effect of factor `axis`: within each combination of the other
-    factors, all values are permuted among its levels (and replicates). Exact when the factor has no
-    effect at all; at least `1 / (draws + 1)`.
+    """Return the permutation p-value of the main effect of factor `axis`: within each combination
+    of the other factors, all values are permuted among its levels (and replicates). It is exact if
+    the factor has no effect at all, and at least `1 / (draws + 1)`.
     """
     blocks = np.moveaxis(values, axis, -2)
     levels, replicates = blocks.shape[-2:]
@@ -197,16 +199,17 @@ def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> fl
 
 
 def _between(drawn: Array, levels: int) -> Array:
-    """[draws] sum of squares between levels of [draws, blocks, levels * replicates]."""
+    """Return [draws] sum of squares between levels of [draws, blocks, levels * replicates]."""
     sums = drawn.sum(axis=1).reshape(len(drawn), levels, -1).sum(axis=-1)
     return np.asarray((sums**2).sum(axis=-1) / (drawn[0].size / levels))
 
 
 def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Permutation p-value of the main effect of factor `axis` on several assets together: runs
-    change places as in `permutation_p`, each with its values on every asset, so that what assets
-    have in common does no harm. The statistic is the sum of the assets' shares, in which a wide
-    asset counts no more than a calm one. `assets`: designs of one shape and one order of levels.
+    """Return the permutation p-value of the main effect of factor `axis` on several assets
+    together. Runs are permuted as in `permutation_p`, each with its values on every asset, so that
+    dependence between assets is allowed. The statistic is the sum of the assets' shares, so
+    volatile assets weigh the same as calm ones. `assets`: designs of one shape and one order of
+    levels.
     """
     scaled = []
     for values in assets:
@@ -215,7 +218,8 @@ def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: in
         blocks = blocks.reshape(-1, levels * replicates)
         blocks = blocks - blocks.mean()
         size = math.sqrt(float((blocks**2).sum()))
-        # an asset whose values are all equal shows nothing, and rounding must not speak for it
+        # an asset whose values are all equal is uninformative, and its rounding errors must not
+        # count
         scaled.append(np.zeros_like(blocks) if _are_equal(values) else blocks / size)
 
     together = np.array(scaled)
@@ -234,13 +238,15 @@ def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: in
 
 
 def _joint_between(drawn: Array, levels: int) -> Array:
-    """[draws] sum over assets of `_between` of [draws, assets, blocks, levels * replicates]."""
+    """Return [draws] sum over assets of `_between` of [draws, assets, blocks, levels * replicates]."""
     each = _between(drawn.reshape(-1, *drawn.shape[2:]), levels)
     return np.asarray(each.reshape(drawn.shape[:2]).sum(axis=1))
 
 
 def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
-    """P-value of the F test of an effect against the residual; None where the residual is 0."""
+    """Return the p-value of the F test of an effect against the residual; None if the residual is
+    0.
+    """
     part = parts[effect]
     residual = parts[RESIDUAL]
     if not residual.ss > _ROUNDING * total_of(parts):
@@ -249,9 +255,9 @@ def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
 
 
 def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
-    """Shares of the variance components by restricted maximum likelihood (statsmodels, crossed
-    random effects of all sets of factors), by the effects' names joined by ` x `, and `residual`;
-    or why there are none.
+    """Return the shares of the variance components by restricted maximum likelihood (statsmodels,
+    crossed random effects of all sets of factors), by the effects' names joined by ` x `, and
+    `residual`; or the reason why there are none.
     """
     if values.shape[-1] == 1:
         return "no replicates: interaction and chance can't be told apart"
@@ -273,7 +279,7 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
 
     terms = {label: f"0 + C({label})" for label in labels}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is `converged`
+        warnings.simplefilter("ignore")  # `converged` replaces the warnings
         try:
             fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(
                 reml=True

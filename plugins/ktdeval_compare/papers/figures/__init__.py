@@ -1,1 +1,1 @@
-"""Figures of papers of one's own runs: their data, and how these are drawn."""
+"""Figures of papers, made from the user's own runs: their data and their drawing."""

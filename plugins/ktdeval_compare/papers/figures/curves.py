@@ -55,7 +55,7 @@ Paths = dict[Path, list[tuple[tuple[str, ...], Values]]]  #: by card: days and c
 
 @dataclass
 class _Line:
-    """One line of a panel while it is put together."""
+    """One line of a panel while it is computed."""
 
     label: str
     paths: Paths = field(default_factory=dict)
@@ -68,8 +68,8 @@ class _Line:
 def system_curves(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """[panel, line and day] mean cumulative return over seeds of each system; a panel a window, or
-    a task (setting `panels`), with the benchmark bought and held.
+    """Return [panel, line and day] mean cumulative return over seeds of each system. A panel is a
+    window or (setting `panels`) a task, with the benchmark bought and held.
     """
     entrants = figure_entrants(paths, figure, choices)
     settings = figure.settings
@@ -110,7 +110,7 @@ def system_curves(
 
 
 def _panel_name(path: DailyPath, by_tasks: bool) -> str:
-    """Return the panel of an episode: its window, or its task, with its window where there are
+    """Return the panel of an episode: its window, or its task, followed by its window if there are
     several.
     """
     windows = {episode.window for episode in path.entrant.card.episodes}
@@ -123,7 +123,7 @@ def _panel_name(path: DailyPath, by_tasks: bool) -> str:
 
 
 def _check_distinct(entrants: Sequence[EntrantCard]) -> None:
-    """Refuse two cards of one system and task: they would be two lines of one name."""
+    """Refuse two cards of one system and task: they would be two lines with one name."""
     seen: dict[tuple[Any, str], EntrantCard] = {}
     for entrant in entrants:
         other = seen.setdefault((entrant.system, entrant.card.task.name), entrant)
@@ -144,7 +144,7 @@ def _check_count(lines: Mapping[str, _Line]) -> None:
 def _mean_rows(
     panel: str, line: _Line, mean: DailyMean, of: str, is_several: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a line, whose label says of how many values it is the mean."""
+    """Yield the rows of a line; its label gives the number of values in the mean."""
     parts = []
     if is_several:
         parts.append(count(mean.n, of))
@@ -168,7 +168,7 @@ def _mean_rows(
 
 
 def _at(ends: Values | None, day: int) -> float | None:
-    """Return an end of an interval on one day; None where there is no interval."""
+    """Return one end of an interval on one day; None if there is no interval."""
     if ends is None or np.isnan(ends[day]):
         return None
     return float(ends[day])
@@ -177,7 +177,9 @@ def _at(ends: Values | None, day: int) -> float | None:
 def _benchmark_rows(
     panel: str, path: DailyPath, figure: PaperFigure, choices: FigureChoices
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the benchmark over the days of a path, none where its market has none."""
+    """Yield the rows of the benchmark over the days of a path; nothing if its market has no
+    benchmark.
+    """
     card = path.entrant.card
     market = market_of(
         path.entrant, choices, "without the market there is no line of its benchmark"
@@ -201,7 +203,7 @@ def _benchmark_rows(
 
 def _frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return rows with the counts of a line in its label, unless they differ between panels: one
-    line would have two names, and so two colours. `n` of each row says it.
+    line would then have two names and two colours. `n` of each row has the count.
     """
     suffixes: dict[str, set[str]] = {}
     for row in rows:
@@ -216,7 +218,7 @@ def _frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _periods(frame: pd.DataFrame, periods: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the periods of a paper's events that the days of a figure touch."""
+    """Return the periods of a paper's events that overlap the days of a figure."""
     first, last = str(frame["day"].min()), str(frame["day"].max())
     return [dict(one) for one in periods if one["last"] >= first and one["first"] <= last]
 
@@ -227,9 +229,9 @@ def _periods(frame: pd.DataFrame, periods: Sequence[Mapping[str, str]]) -> list[
 def asset_curves(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """[panel, line and day] of each asset: the mean over models of each agent, and over agents of
-    each model, with the lowest and highest. A vote is a line among the models, and no part of the
-    mean of its agent.
+    """Return [panel, line and day] of each asset: the mean over models of each agent, and over
+    agents of each model, with the lowest and highest. A vote is a line among the models, and not
+    part of its agent's mean.
     """
     entrants = figure_entrants(paths, figure, choices)
     check_asset_rules(entrants)
@@ -270,7 +272,10 @@ def asset_curves(
 
 
 def _agent_cells(entrants: Sequence[EntrantCard]) -> dict[tuple[RowName, str], EntrantCard]:
-    """Return the cards of agents by name and asset. Raises CardError: two are of one cell."""
+    """Return the cards of agents by name and asset.
+
+    Raises CardError: if two belong to one cell.
+    """
     cells: dict[tuple[RowName, str], EntrantCard] = {}
     for entrant, name in zip(entrants, row_names(entrants), strict=True):
         if name.agent == BUY_AND_HOLD:
@@ -288,8 +293,8 @@ def _agent_cells(entrants: Sequence[EntrantCard]) -> dict[tuple[RowName, str], E
 
 
 def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Values]]:
-    """Return days and mean cumulative returns over seeds of each window, by how a panel names it:
-    not at all where a card has one.
+    """Return the days and mean cumulative returns over seeds of each window, by its suffix in the
+    panel's name; the suffix is empty if a card has one window.
     """
     of_window: dict[str, Paths] = {}
     for path in daily_paths(entrant):
@@ -308,7 +313,7 @@ def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Valu
 def _by_asset(
     lines: Mapping[tuple[str, str], _Line], first: Sequence[str]
 ) -> list[tuple[tuple[str, str], _Line]]:
-    """Return lines by asset, those of `first` in its order, then the others as given."""
+    """Return lines by asset: first those of `first` in its order, then the others as given."""
     panels = [panel for panel, _ in lines]
     listed = [panel for asset in first for panel in panels if panel.split(",")[0] == asset]
     order = list(dict.fromkeys([*listed, *panels]))

@@ -1,7 +1,7 @@
-"""What a figure of a paper is: fields of `figures.yaml`, and the figures by name.
+"""Definition of a figure of a paper: fields of `figures.yaml`, and the figures by name.
 
-A figure is a table whose rows are drawn. `rows` names the function that makes them, as of a table;
-`kind` says which columns they have (`ktdeval_compare.papers.figures.vega_specs`).
+A figure is a table whose rows are drawn. `rows` names the function that computes them, as for a
+table; `kind` determines their columns (`ktdeval_compare.papers.figures.vega_specs`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def known_figures() -> Mapping[str, PaperFigure]:
 
 
 def figure_of(name: str) -> PaperFigure:
-    """Return a figure. Raises UsageError: there is none of that name."""
+    """Return a figure.
+
+    Raises UsageError: if no figure has this name.
+    """
     known = known_figures()
     if name not in known:
         near = near_matches(name, known) or f"; known are {', '.join(known)}"
@@ -81,8 +84,10 @@ def figure_of(name: str) -> PaperFigure:
 def figure_frame(
     figure: PaperFigure, paths: Sequence[Path], choices: FigureChoices
 ) -> pd.DataFrame:
-    """[rows x columns] of a figure's data, as numbers with all their digits; `notes`, what stands
-    below it, in its `attrs`. Raises UsageError, CardError: the runs don't give it.
+    """Return [rows x columns] of a figure's data as numbers at full precision. `notes`, printed
+    below it, are in its `attrs`.
+
+    Raises UsageError, CardError: if the runs lack the data.
     """
     check_choices(figure, choices, _OPTIONS, known_figures())
     frame: pd.DataFrame = later(figure.rows)()(paths, figure, choices)

@@ -13,13 +13,14 @@ from ktdeval_compare.papers.table_writing import notes_of
 from ktdeval_pages.marks import light
 from ktdeval_pages.rendering import require_renderer, svg_of
 
-_LETTERS = 120  #: in a line of notes
+_LETTERS = 120  #: of one line of notes
 _NOTES = {"anchor": "start", "fontSize": 10, "fontWeight": 400, "offset": 10}
 
 
 def figure_svg(figure: PaperFigure, frame: pd.DataFrame) -> bytes:
-    """Return a figure as SVG, with a legend above and its notes below. Raises UsageError: vl-convert
-    (extra `report`) is not installed.
+    """Return a figure as SVG, with a legend above and its notes below.
+
+    Raises UsageError: if vl-convert (extra `report`) is not installed.
     """
     require_renderer("an SVG")
     spec = vega_spec(figure, frame)

@@ -1,4 +1,4 @@
-"""AMA's Figures 3 and 4: two runs on one asset and the gap between them by event, and votes beside
+"""AMA's Figures 3 and 4: two runs on one asset and the gap between them by event; and votes next to
 the asset's price and the sentiment of its news.
 """
 
@@ -52,8 +52,8 @@ _MAX_TITLES = 3  #: of one day
 
 
 def sentiment_sign(text: str) -> int | None:
-    """Return 1, 0 or -1 of a sentiment in the words of its source: a score's sign, or a label's;
-    of three scores the label of the largest. None where it says none of these.
+    """Return 1, 0 or -1 for a sentiment in its source's format: the sign of a score or label, or,
+    of three scores, the label of the largest. None if the text has none of these.
     """
     scores = {word.lower(): float(score) for word, score in _TRIPLE.findall(text)}
     label = max(scores, key=lambda word: scores[word]) if scores else text.lower()
@@ -73,13 +73,13 @@ def sentiment_sign(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class AssetDay:
-    """What the market says of an asset on one day."""
+    """State of an asset in the market on one day."""
 
     day: str
     ratio: float  #: last known close over that of the first day
-    documents: int  #: that became known since the close before
+    documents: int  #: that became known since the previous close
     titles: str
-    sentiment: Sentiment | None  #: None where no document is rated
+    sentiment: Sentiment | None  #: None if no document is rated
 
 
 def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[AssetDay]:
@@ -111,7 +111,7 @@ def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[
 
 
 def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int | None]]:
-    """Yield row of the day at whose close it is known, title and sign of each document."""
+    """Yield the row of the day at whose close it is known, the title and the sign of each document."""
     documents = market.documents
     view = documents.as_of(market.days)
     for code in (asset, ""):
@@ -123,7 +123,10 @@ def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int |
 
 
 def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSnapshot:
-    """Return the market of the runs. Raises CardError: it can't be opened."""
+    """Return the market of the runs.
+
+    Raises CardError: if it can't be opened.
+    """
     market = market_of(entrants[0], choices, "without the market there are no prices and no news")
     if isinstance(market, str):
         raise CardError(market)
@@ -163,8 +166,8 @@ def _label(name: RowName) -> str:
 
 
 def gap_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """[day] NAV of two runs and worth of Buy & Hold over their first values, the gap (first less
-    second), its change to the next day, documents and marked events.
+    """Return [day] NAV of two runs and worth of Buy & Hold over their first values, the gap (first
+    minus second), its change to the next day, documents and marked events.
     """
     entrants, names, asset = _one_asset(paths, figure, choices)
     if len(entrants) != 2:
@@ -226,9 +229,10 @@ def _mean_ratio(entrant: EntrantCard) -> tuple[tuple[str, ...], Values, int]:
 
 
 def _events(days: Sequence[AssetDay], named: Sequence[str], most: int) -> dict[str, str]:
-    """Return titles by day of the events to mark, in their order: those named, or the days with
-    documents that the largest moves of the price followed. Raises UsageError: a day is none of the
-    figure's.
+    """Return titles by day of the events to mark, in their order: the named days, or the days with
+    documents that preceded the largest moves of the price.
+
+    Raises UsageError: if a day is not in the figure.
     """
     by_day = {day.day: day for day in days}
     for wanted in named:
@@ -357,8 +361,8 @@ def _transcript(path: DailyPath) -> list[TranscriptEntry]:
 
 
 def decision_of(step: StepRecord, talk: TranscriptEntry) -> str:
-    """Return BUY, SELL or HOLD as submitted, or elected from the ballots of a vote by more than
-    half of them; `none` where nothing valid was decided.
+    """Return BUY, SELL or HOLD as submitted, or elected by more than half of the ballots of a vote;
+    `none` if no valid decision was made.
     """
     if step.provenance not in DECIDED:
         return "none"

@@ -1,5 +1,5 @@
-"""Runs that a figure is made of: cards of the paper's tasks, their ledgers by day, and means with
-intervals of these.
+"""Runs of a figure: cards of the paper's tasks, their ledgers by day, and means of these with
+intervals.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
 from ktdeval_compare.papers.paper_tables import check_alike
 
-FEWEST = 3  #: values of a mean with an interval; Student's t of two has one degree of freedom
-MAX_LINES = 24  #: beyond these nobody can tell lines apart
+FEWEST = 3  #: values of a mean with an interval; with two, Student's t has one degree of freedom
+MAX_LINES = 24  #: more lines can't be distinguished
 
 
 def figure_entrants(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> list[EntrantCard]:
-    """Return the cards that a figure is made of. Raises UsageError, CardError: there is none, or
-    one of another paper's tasks.
+    """Return the cards of a figure.
+
+    Raises UsageError, CardError: if there is none, or one belongs to another paper's tasks.
     """
     loaded = load_entrants(paths, choices.tasks)
     names = system_labels(entrant.system for entrant in loaded)
@@ -53,14 +54,14 @@ def figure_entrants(
 
 
 def warn_of_cards(entrants: Sequence[EntrantCard]) -> None:
-    """Warn of what a reader must know of cards; after all refusals, which are one line."""
+    """Warn of the caveats of cards. Call it after all refusals, which print only one line."""
     for note in card_notes(entrants):
         warn(note)
 
 
 def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None:
-    """Refuse cards of several tasks, masks or modes, or whose figures can't stand in one figure.
-    Raises CardError.
+    """Refuse cards of several tasks, masks or modes, and cards that can't share a figure. Raises
+    CardError.
     """
     tasks = sorted({entrant.card.task.name for entrant in entrants})
     if len(tasks) > 1:
@@ -73,7 +74,7 @@ def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None
 
 
 def origin_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield the runs that a figure is drawn from, and the labels of their cards, a line each."""
+    """Yield the runs that a figure is drawn from, and the labels of their cards, one line each."""
     tasks: dict[tuple[str, str], list[str]] = {}
     labels: dict[str, None] = {}
     for entrant in entrants:
@@ -106,8 +107,10 @@ class DailyPath:
 
 
 def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
-    """Yield the path of each finished episode of a card. Raises CardError: a ledger is not beside
-    the card, or not the one it was made from.
+    """Yield the path of each finished episode of a card.
+
+    Raises CardError: if a ledger is missing from the run folder, or is not the one from which the
+    card was made.
     """
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
@@ -119,8 +122,8 @@ def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
 
 
 def market_of(entrant: EntrantCard, choices: FigureChoices, without: str) -> MarketSnapshot | str:
-    """Return the market of a card's run; where it can't be opened, what is missing `without` it,
-    and why.
+    """Return the market of a card's run. If it can't be opened, return `without` (what is then
+    missing) and the reason.
     """
     folder = RunFolder.load(entrant.run_folder)
     return recorded_market(folder, choices.plugins, choices.data, without)
@@ -143,8 +146,9 @@ class DailyMean:
 
 
 def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]) -> DailyMean:
-    """Return the mean of paths (days and values), by the card that each is of. Raises CardError:
-    they cover different days.
+    """Return the mean of paths (days and values). `paths`: by their cards.
+
+    Raises CardError: if they cover different days.
     """
     days: tuple[str, ...] = ()
     first: Path | None = None
@@ -168,8 +172,8 @@ def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]
 
 
 def _interval_ends(table: Values) -> tuple[Values | None, Values | None]:
-    """Return both ends of the t intervals of the means of columns, NaN where all values are the
-    same; of the first column, the start of all paths, its value.
+    """Return both ends of the t intervals of the means of columns; NaN if all values are equal. The
+    first column, the start of all paths, gets its value.
     """
     if len(table) < FEWEST:
         return None, None
@@ -180,8 +184,8 @@ def _interval_ends(table: Values) -> tuple[Values | None, Values | None]:
 
 
 def mean_ends(values: Values) -> tuple[float | None, float | None]:
-    """Return both ends of the 95 % t interval of a mean; None of fewer than `FEWEST` values, or of
-    values that are all the same.
+    """Return both ends of the 95 % t interval of a mean; None for fewer than `FEWEST` values, or if
+    all values are equal.
     """
     if len(values) < FEWEST:
         return None, None

@@ -1,4 +1,4 @@
-"""Page of a figure: one file with the chart, its data and what must be known of them."""
+"""Page of a figure: one file with the chart, its data and their caveats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from ktdeval_pages.page_templates import content_security_policy, make_environme
 
 _PACKAGE = "ktdeval_compare.papers.figures"
 _ASSETS = files(_PACKAGE).joinpath("assets")
-_LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")  # as they need each other
+# in the order of their dependencies
+_LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
 
 
 @functools.cache
@@ -35,15 +36,15 @@ def _templates() -> Environment:
 
 
 def figure_page(figure: PaperFigure, frame: pd.DataFrame) -> str:
-    """Return the page as HTML. Its policy names the hashes of its own style and scripts: anything
-    else is not run, and nothing is asked of a network.
+    """Return the page as HTML. Its content security policy allows only its own style and scripts,
+    by hash, and no network access.
     """
     vendored = dict(vendor_files())
     libraries = [vendored[name].strip() for name in _LIBRARIES]
     style = stylesheet() + _asset("figure.css")
     shared = shared_script()
     script = "\n".join(['"use strict";', charts_script(), _asset("figure.js")])
-    # Vega's pictures set the styles of their elements one by one, which needs no word of a policy.
+    # Vega sets the styles of single elements, which the policy need not allow.
     hashes = " ".join(source_hash(text) for text in (shared, *libraries, script))
     policy = content_security_policy(hashes, source_hash(style), "data:")
 
@@ -70,7 +71,7 @@ def _asset(name: str) -> str:
 
 
 def _content(figure: PaperFigure, frame: pd.DataFrame) -> dict[str, JsonValue]:
-    """Return what the page's script draws: the spec, and the same figures as a table."""
+    """Return the data of the page's script: the spec, and the same figures as a table."""
     columns: list[JsonValue] = [[str(name), ""] for name in frame]
     rows: list[JsonValue] = [list(record.values()) for record in records_of(frame)]
     return {

@@ -1,4 +1,4 @@
-"""Figures of one value a system: KTD-Fin's Figure 3, DeepFund's Figure 7, InvestorBench's
+"""Figures with one value for each system: KTD-Fin's Figure 3, DeepFund's Figure 7, InvestorBench's
 Figure 3.
 """
 
@@ -30,7 +30,7 @@ _FOREST = ("panel", "row", "value", "low", "high", "reference", "n")
 def attacker_frame(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """[measure and attacker] rates of recovery with Wilson intervals, and what chance alone gives
+    """Return [measure and attacker] rates of recovery with Wilson intervals, and the rate of chance
     on the same probes (`reference`).
     """
     measures: Mapping[str, str] = figure.settings["measures"]
@@ -72,7 +72,7 @@ def attacker_frame(
 
 
 def cost_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """[system] cost of an episode in USD and mean return of the episodes, with its interval."""
+    """Return [system] cost of an episode in USD and mean return of the episodes, with its interval."""
     entrants = figure_entrants(paths, figure, choices)
     check_one_task(entrants, figure)
     rows = []
@@ -133,8 +133,8 @@ _IB = {
 
 
 def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """[metric and class] figures of classes of models in per cent of Buy & Hold (fractions here),
-    with t intervals over the models of a class that all have the same assets.
+    """Return [metric and class] figures of classes of models in per cent of Buy & Hold (fractions
+    here), with t intervals over the models of a class if all have the same assets.
     """
     models = paper_frame(table_of("investorbench-2", choices.plugins), paths, choices)
     rows: list[dict[str, Any]] = []
@@ -143,7 +143,7 @@ def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoic
         try:
             frame = paper_frame(table_of(name, choices.plugins), paths, choices)
         except UsageError as error:
-            # there are sizes only of open-source models
+            # only open-source models have known sizes
             notes[f"no part by {by}: {error}"] = None
             continue
 
@@ -163,7 +163,7 @@ def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoic
 
 
 def _class_notes(models: pd.DataFrame, paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the models of each type, and the runs that they are of."""
+    """Yield the models of each type, and the runs that they come from."""
     for kind, members in models.groupby("type", sort=False):
         if kind != "buy_and_hold":
             yield f"{str(kind).replace('_', ' ')}: {', '.join(sorted(set(members['model'])))}"
@@ -172,7 +172,7 @@ def _class_notes(models: pd.DataFrame, paths: Sequence[Path]) -> Iterator[str]:
 
 
 def _class_rows(row: Mapping[Any, Any], by: str, models: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of one class, one a metric that is defined."""
+    """Return the rows of one class, one for each metric that is defined."""
     of_class = models[models[by] == row["class"]]
     if by == "size":
         of_class = of_class[of_class["type"] == "open_source"]
@@ -202,8 +202,8 @@ def _class_rows(row: Mapping[Any, Any], by: str, models: pd.DataFrame) -> list[d
 def _class_ends(
     members: pd.DataFrame, models: pd.DataFrame, metric: str
 ) -> tuple[float | None, float | None]:
-    """Return both ends of the interval of a class: over its models, each in parts of Buy & Hold on
-    its assets. None where models have different assets: their mean is then not the class's.
+    """Return both ends of the interval of a class: over its models, each as a share of Buy & Hold
+    on its assets. None if models have different assets: then their mean is not the class's.
     """
     held = models[models["type"] == "buy_and_hold"].set_index(["task", "window"])[metric]
     assets = set()

@@ -63,8 +63,8 @@ def _specs() -> Mapping[str, Any]:
 
 
 def fill_spec(part: Any, values: Mapping[str, Any]) -> Any:
-    """Return a part of a spec with each name among `values` replaced by its value, without the
-    items of lists whose `only_with` is empty.
+    """Return a part of a spec with each name among `values` replaced by its value. Items of lists
+    are omitted if their `only_with` is empty.
     """
     if isinstance(part, dict):
         return {name: fill_spec(of, values) for name, of in part.items() if name != _CONDITION}
@@ -80,7 +80,7 @@ def _is_shown(item: Any, values: Mapping[str, Any]) -> bool:
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame as JSON, null where a figure is not defined."""
+    """Return the rows of a frame as JSON, null if a figure is undefined."""
     rows = []
     for record in frame.to_dict("records"):
         row = {}
@@ -93,19 +93,19 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def distinct(values: Iterable[Any]) -> list[str]:
-    """Return texts in the order in which they come first."""
+    """Return texts in the order of their first occurrence."""
     return [str(value) for value in dict.fromkeys(values)]
 
 
 def dash_of(at: int) -> Sequence[int]:
-    """Return the dashes of a line by its place."""
+    """Return the dashes of a line by its index."""
     return DASHES[min(at // len(SERIES), len(DASHES) - 1)]
 
 
 # -- panels
 
 
-#: Height of one picture of each kind that has panels
+#: height of one picture of each kind that has panels
 _PANEL_HEIGHTS: Mapping[str, Callable[[pd.DataFrame], int]] = {
     "lines": lambda frame: 320 if frame["panel"].nunique() == 1 else 190,
     "forest": lambda frame: 24 * frame["row"].nunique() + 20,
@@ -125,9 +125,9 @@ def _in_panels(
     columns = min(figure.max_columns, len(panels))
     facet = {"field": "panel", "type": "nominal", "sort": panels, "header": {"title": None}}
     inner = {"width": WIDTH // columns - 20, "height": height, **spec}
-    # a class has a row only in the panels of the metrics that it has
+    # a class has a row only in the panels of metrics that it has
     resolve = {"y": "independent"}
-    # windows have other days, and assets other moves
+    # windows have different days, and assets different moves
     if figure.kind == "lines" or figure.settings.get("has_own_axes"):
         resolve["x"] = "independent"
 
@@ -170,8 +170,8 @@ def _line_values(figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def with_ends(figure: PaperFigure, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of lines; where bars stand at their ends, the last row of each line has `end`, a
-    day of its own after the last one, `end_low` and `end_high`.
+    """Return the rows of lines. If a figure has bars at the lines' ends, the last row of each line
+    also has `end` (a day after the last one), `end_low` and `end_high`.
     """
     if not figure.ends:
         return rows
@@ -221,7 +221,7 @@ def _gap_values(_figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _bar_width(days: int) -> float:
-    """Return the width of a bar of one of so many days, in pixels."""
+    """Return the width in pixels of one bar of `days`."""
     return max(2.0, round(0.7 * WIDTH / days, 1))
 
 

@@ -1,5 +1,5 @@
 """Command `compare rationale`: counts of what models name in their reasons. Metrics of the group
-`process`: figures, comparisons and views of reasons by what was shown.
+`process`: figures, comparisons and views in reasons, judged by what was shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Return the figures of the group `process`, which no task has of its own."""
+    """Return the metrics of the group `process`, which tasks do not include by default."""
     from ktdeval.registry import metric_specs
 
     figure = "ktdeval_rationale.claims.process_metrics:figure"

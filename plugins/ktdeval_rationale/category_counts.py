@@ -74,10 +74,10 @@ class StepTexts:
 def read_steps(
     folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]
 ) -> Iterator[StepTexts]:
-    """Yield the texts of each recorded step of an episode, also of an unfinished one; `redact`
-    removes secrets.
+    """Yield the texts of each recorded step of an episode, finished or not; `redact` removes
+    secrets.
 
-    Raises StoreError: a record is not readable, or is of a task without orders.
+    Raises StoreError: if a record is not readable, or belongs to a task without orders.
     """
     steps, entries = folder.load_recorded(spec)
     for step, entry in zip(steps, entries, strict=True):
@@ -121,7 +121,7 @@ def _step_texts(
 
 def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[str]:
     """Return the reasons of a step's decisions, or of its orders."""
-    # A decision that trades nothing has a reason, but no order that could have it.
+    # A decision without a trade has a reason, but no order for it.
     decisions = _reasons(submitted.get("decisions"))
     if decisions:
         return decisions
@@ -136,7 +136,7 @@ def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[
 
 
 def _restore_text(recorded: str, written: str) -> str:
-    """Return the submitted text where the recorded one withholds something of it."""
+    """Return the submitted text if the recorded one withholds a part of it."""
     return written if WITHHELD in recorded and written else recorded
 
 
@@ -165,7 +165,7 @@ class ExampleRow:
     after: str
     where: str  #: episode, step and kind of text
     decided_on: str  #: ISO day of the decision
-    was_sent: bool  #: whether the model had been sent its characters in that step
+    was_sent: bool  #: whether the model had been sent these characters in that step
 
 
 def _no_rows() -> dict[str, int]:

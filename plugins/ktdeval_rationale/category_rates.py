@@ -66,7 +66,7 @@ class MaskRates:
     steps: int
     reason_rates: Mapping[str, Share]
     step_rates: Mapping[str, Share]
-    unsent_rates: Mapping[str, Share]  #: of steps that name what the model had not been sent
+    unsent_rates: Mapping[str, Share]  #: of steps that name something the model had not been sent
     sources: Mapping[str, Mapping[str, int]]  #: source of a text -> row, or `texts` -> texts
     #: of steps that resemble a leak, and of those of them that name nothing; unset: not looked for
     resembling: Share | UnsetType = UNSET
@@ -77,14 +77,14 @@ class MaskRates:
 class ShareDifference:
     """A difference of two shares."""
 
-    value: float  #: the first less the second
+    value: float  #: the first minus the second
     interval: Interval
     pairs: int  #: windows that both have; 0 if steps were taken as independent
 
 
 @dataclass(frozen=True, kw_only=True)
 class HidingRow:
-    """What hiding one identity removes: shares of steps before and after, and their difference."""
+    """Effect of hiding one identity: shares of steps before and after, and their difference."""
 
     hidden: str
     before: str  #: mask
@@ -97,7 +97,7 @@ class HidingRow:
     low: float | None
     high: float | None
     method: str
-    verdict: str | None  #: on the paper's prediction; None: there is none
+    verdict: str | None  #: on the paper's prediction; None if there is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,10 +229,10 @@ def difference(
 ) -> ShareDifference | None:
     """Return the share of steps under one mask minus that under another.
 
-    Paired by window and seed if both have at least two windows in common and these differ: the mean
-    over windows of the mean over seeds, with a t interval that allows for days which windows share.
-    Else steps count as independent, and the interval is Newcombe's; then `pairs` is 0. None if a
-    mask has no step with a text.
+    Steps are paired by window and seed if both masks have at least two windows in common and these
+    differ. The result is then the mean over windows of the mean over seeds, with a t interval that
+    allows for shared days. Otherwise steps are taken as independent, the interval is Newcombe's,
+    and `pairs` is 0. None if a mask has no step with a text.
     """
     paired = _pair_windows({"first": first, "second": second}, row)
     if len(paired.windows) >= 2:
@@ -310,7 +310,9 @@ def _pair_windows(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _Pa
 
 
 def _mean_over_windows(values: Vector, spans: Sequence[tuple[str, str]]) -> MeanEstimate:
-    """Mean over windows with its interval; none where all windows have the same value."""
+    """Return the mean over windows with its interval; without an interval if all windows have the
+    same value.
+    """
     mean = estimate_mean(values, overlap_correlation(spans), LEVEL)
     if mean.low is None or mean.high is None or mean.high - mean.low > _ROUNDING:
         return mean
@@ -318,7 +320,7 @@ def _mean_over_windows(values: Vector, spans: Sequence[tuple[str, str]]) -> Mean
 
 
 def _steps(counts: Sequence[EpisodeCounts], row: str) -> tuple[int, int]:
-    """Steps that name something of a row, and all steps."""
+    """Return the number of steps that name something of a row, and of all steps."""
     return sum(count.steps_with[row] for count in counts), sum(count.steps for count in counts)
 
 

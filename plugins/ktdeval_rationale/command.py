@@ -145,8 +145,8 @@ def _add_title(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, width: int | None) -> list[str]:
-    """Return lines of shares with their intervals in per cent; a category that is never named has
-    0.
+    """Return lines of shares with their intervals in per cent; 0 for a category that is never
+    named.
     """
     rows = [("n", *(str(getattr(rates, unit)) for rates in masks.values()))]
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):

@@ -1,15 +1,15 @@
 """Leak linter for a model's reasons, research notes and reasoning. It reports what was named,
 without a verdict.
 
-A mention is a fact about a text. Under `bright` a code is the label of an asset; under `blinded`
-the model was not shown it. `LEAKS_REMOVED_BY` has the categories that a mask should remove; rates
+A mention is a fact about a text: under `bright` a code is the label of an asset, under `blinded`
+the model was not shown it. `LEAKS_REMOVED_BY` has the categories that a mask should remove. Rates
 are computed elsewhere.
 
-The snapshot's own codes, names, industries and all dates are found by `identities_of`, in every
-spelling that the leak guard knows; the shipped lexicon adds well-known companies, brands, sectors
-and events; phrases add recognition and hindsight. Unlike the guard, which prefers to stop too much,
-the linter measures: a price or an amount (`a close of 2015`, `cash 600519`) does not count as a
-code or a date. The words around a number decide; `numbers.txt` has them.
+`identities_of` finds the snapshot's own codes, names, industries and all dates, in every spelling
+that the leak guard knows. The shipped lexicon adds well-known companies, brands, sectors and
+events; phrases add recognition and hindsight. The guard prefers false alarms, but the linter
+measures: it does not take a price or an amount (`a close of 2015`, `cash 600519`) as a code or a
+date. The words around a number decide; they are in `numbers.txt`.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ _MONTH_AND_NUMBER = re.compile(r"[A-Za-z]+\.?[ -]([0-9]{1,2})")
 _MONTH_AND_DAY = re.compile(r"([A-Za-z ]*)([0-9]{1,2})/([0-9]{1,2})")
 _BARE_CODE = re.compile(r"[0-9]{6}")
 
-_FOREIGN_CODES = _NUMBERS["foreign_code"]  #: Codes of other exchanges
-_CALENDAR_WORDS = _NUMBERS["calendar"]  #: Quarters or halves of a year without the year
+_FOREIGN_CODES = _NUMBERS["foreign_code"]  #: codes of other exchanges
+_CALENDAR_WORDS = _NUMBERS["calendar"]  #: quarters or halves of a year without the year
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ class _CategorySpan(NamedTuple):
 
 
 class RationaleLinter:
-    """Finds names in a text that it can't have from prices.
+    """Finds names that a text can't have from prices.
 
     `snapshot`: the market whose codes, names and industries are searched for; None: only codes in
-    the numbering of the A-share boards and the lexicon; `lexicon`: well-known names; the shipped
-    ones by default.
+    the numbering of the A-share boards and the lexicon. `lexicon`: well-known names; by default the
+    shipped ones.
     """
 
     def __init__(
@@ -136,12 +136,12 @@ class RationaleLinter:
         may be next to or around one.
         """
         folded, offsets = normalise_with_places(text)
-        # Plain terms look like names, but are none here.
+        # Plain terms look like names but are ordinary words here.
         plain = self._lexicon.find(folded, is_plain=True)
         readable = _replace_spans(folded, ((start, end, _BLANK) for _, start, end in plain))
         identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
 
-        # Phrases are claims about an identity: patterns see a mark for each.
+        # Phrases are claims about an identity: in their patterns one mark replaces each identity.
         marks = ((hit.start, hit.end, _MARK[hit.category]) for hit in identities)
         marked = _replace_spans(readable, marks)
         recognition = [_CategorySpan("recognition", *span) for span in find_recognition(marked)]
@@ -157,9 +157,7 @@ class RationaleLinter:
         return mentions
 
     def _identities(self, folded: str) -> Iterator[_CategorySpan]:
-        """Yield codes, names, industries and dates, without numbers that mean something else
-        here.
-        """
+        """Yield codes, names, industries and dates, without numbers that have another meaning here."""
         for kind, start, end in self._index.find(folded, "answer"):
             if kind not in ("security code", "calendar date"):
                 is_industry = _letters(folded[start:end]) in self._industries
@@ -224,8 +222,8 @@ def _letters(name: str) -> str:
 
 
 def _is_code_here(folded: str, start: int, end: int) -> bool:
-    """Whether a number in the form of a code is one: next to a word of quantity it is an amount,
-    `0.600519` is a decimal number.
+    """Return whether a number in the form of a code is one. Next to a word of quantity it is an
+    amount; `0.600519` is a decimal number.
     """
     if folded.startswith("0.", start):
         return False
@@ -235,8 +233,8 @@ def _is_code_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_date_here(folded: str, start: int, end: int) -> bool:
-    """Whether a text in the form of a date is one, and not a price such as 2015, lengths of two
-    averages, nor a month's name before another number.
+    """Return whether a text in the form of a date is one. Exceptions are prices such as 2015,
+    lengths of two averages, and a month's name before another number.
     """
     if _BARE_YEAR.fullmatch(folded, start, end):
         if _begins("year_after", folded, end):
@@ -254,8 +252,8 @@ def _is_date_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_day_here(folded: str, pair: re.Match[str]) -> bool:
-    """Whether two numbers with a slash are a day, not lengths of two averages (`10/20`): words
-    around them or a zero in front of one say so.
+    """Return whether two numbers with a slash are a day and not lengths of two averages (`10/20`).
+    The words around them or a leading zero decide.
     """
     preposition, *numbers = pair.groups()
     if _begins("lengths_after", folded, pair.end()):
@@ -270,10 +268,10 @@ def _is_figure(folded: str, start: int, end: int) -> bool:
 
 
 def _begins(kind: str, folded: str, at: int) -> bool:
-    """Whether words of a kind begin at an offset."""
+    """Return whether words of a kind begin at an offset."""
     return any(pattern.match(folded, at) for pattern in _NUMBERS[kind])
 
 
 def _ends(kind: str, folded: str, at: int) -> bool:
-    """Whether words of a kind end at an offset."""
+    """Return whether words of a kind end at an offset."""
     return any(pattern.search(folded, max(0, at - _NEAR), at) for pattern in _NUMBERS[kind])

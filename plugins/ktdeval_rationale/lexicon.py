@@ -1,8 +1,8 @@
 """Lexicon of names that a rationale can't take from prices, and the search for its terms in a text.
 
-`lexicon.yaml` holds the terms and explains each kind. Latin terms are compared word by word,
-Chinese ones character by character with spaces ignored; both are indexed by their first word or
-characters, so the time grows with the text and not with the lexicon.
+`lexicon.yaml` has the terms and explains each kind. Latin terms are compared word by word, Chinese
+ones character by character with spaces ignored. Both are indexed by their first word or characters,
+so the time grows with the text and not with the lexicon.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ class _LatinTerm:
 class Lexicon:
     """Terms by kind, indexed for search.
 
-    `terms`: kind -> spellings. Raises DataError: a kind is not one of `KINDS`, or a spelling is too
-    short to be distinct.
+    `terms`: kind -> spellings.
+
+    Raises DataError: if a kind is not one of `KINDS`, or a spelling is too short to be distinct.
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
@@ -135,8 +136,8 @@ class Lexicon:
     def _is_sure(
         self, term: _LatinTerm, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]
     ) -> bool:
-        """Whether a term is what it seems: an everyday word names a sector only next to a companion
-        (`bank stocks`), a noun also after an article.
+        """Return whether a term has its meaning as a name. An everyday word names a sector only
+        next to a companion (`bank stocks`), a noun also after an article.
         """
         first, last = span
         if term.kind not in ("sector-word", "sector-noun"):
@@ -146,8 +147,8 @@ class Lexicon:
         return term.kind == "sector-noun" and _has_article(text, words, first)
 
     def _has_companion(self, text: str, words: Sequence[re.Match[str]], last: int) -> bool:
-        """Whether a companion is among the next words of the same phrase, with only links before
-        it.
+        """Return whether one of the next words of the same phrase is a companion, with only links
+        before it.
         """
         for index in range(last + 1, min(last + 1 + _REACH, len(words))):
             if not _is_gap(text, words[index - 1].end(), words[index].start()):
@@ -160,7 +161,7 @@ class Lexicon:
         return False
 
     def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Term]:
-        # Offsets must not shift: a few capitals have small forms of two characters.
+        # Offsets must not shift: a few capitals have lower-case forms of two characters.
         lowered = "".join(
             character.lower() if len(character.lower()) == 1 else character for character in folded
         )
@@ -195,8 +196,8 @@ def shipped_lexicon() -> Lexicon:
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:
-    """Whether these characters may separate two words of one name; a full stop and a space end a
-    sentence.
+    """Return whether these characters may separate two words of one name; a full stop and a space
+    end a sentence.
     """
     return _GAP.fullmatch(text, start, end) is not None and not text.startswith(". ", start)
 

@@ -1,9 +1,9 @@
 """Phrases that show memory: recognition of what the mask hides, and hindsight.
 
-Both are grammar rather than vocabulary. `This looks like` is a claim only before an identity (`… a
-bank`, `… Moutai`, not `… a good entry`), so identities that were found are replaced in the text by
-one character each, which the patterns require. A denied claim (`I do not recognise this stock`)
-does not count.
+The patterns use grammar rather than vocabulary. `This looks like` is a claim only before an
+identity (`… a bank`, `… Moutai`, not `… a good entry`). So each identity that was found is replaced
+in the text by one character, which the patterns require. A denied claim (`I do not recognise this
+stock`) is not counted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _claims(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[Span]:
 
 
 def _is_denied(text: str, start: int) -> bool:
-    """Whether the words before a claim deny it."""
+    """Return whether the words before a claim deny it."""
     back = max(0, start - _REACH)
     return any(denial.search(text, back, start) for denial in _PATTERNS["denied"])
 

@@ -1,9 +1,9 @@
-"""Second stage of the leak linter: leaks in other words, by the nearest sentence of known kind.
+"""Second stage of the leak linter: paraphrased leaks, found by the nearest sentence of known kind.
 
-Words can be avoided: `the maker of the nation's most famous spirit` holds no name. Each sentence is
-compared with sentences of known kind (`anchors.yaml`) by the cosine of their embeddings, and takes
-the kind of its nearest. The threshold is estimated for each encoder: harmless anchors show how near
-harmless sentences come to leaks.
+A text can avoid names: `the maker of the nation's most famous spirit` contains none. Each sentence
+is compared with sentences of known kind (`anchors.yaml`) by the cosine of their embeddings, and
+takes the kind of the nearest. The threshold is estimated for each encoder: harmless anchors show
+how near harmless sentences come to leaks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval.values import install_command, load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
-FALSE_ALARMS = 0.05  #: Share of harmless anchors that may be nearer to a leak than the threshold
+FALSE_ALARMS = 0.05  #: share of harmless anchors that may be nearer to a leak than the threshold
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
 _MIN_LETTERS = 8
@@ -48,7 +48,7 @@ class Encoder(Protocol):
 
 
 class NgramEncoder:
-    """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and
+    """Counts of letter groups, hashed to a fixed number of dimensions. It needs no weights, and
     compares spelling, not meaning.
 
     Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
@@ -76,7 +76,7 @@ class NgramEncoder:
 class StaticEncoder:
     """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
 
-    Raises ModuleNotFoundError: model2vec is not installed; UsageError: the folder holds no such
+    Raises ModuleNotFoundError: if model2vec is not installed; UsageError: if the folder has no such
     model.
     """
 
@@ -107,10 +107,11 @@ class StaticEncoder:
 
 
 def choose_encoder(model: Path | None) -> Encoder | str:
-    """Return the requested encoder, or why it is not available.
+    """Return the requested encoder, or the reason why it is not available.
 
-    `model`: folder of a model; None for letter groups. Raises UsageError: the folder holds no model
-    that can be loaded.
+    `model`: folder of a model; None for letter groups.
+
+    Raises UsageError: if the folder has no model that can be loaded.
     """
     if model is None:
         return NgramEncoder()
@@ -135,10 +136,12 @@ class Resemblance:
 
 
 class SimilarityLinter:
-    """Finds sentences that resemble planted leaks more than harmless sentences do.
+    """Finds sentences that resemble planted leaks more than harmless sentences.
 
-    `anchors`: (category or `none`, sentence) pairs; the shipped ones by default. Raises DataError:
-    the anchors lack leaks or harmless sentences, or the encoder's vectors are not finite.
+    `anchors`: (category or `none`, sentence) pairs; by default the shipped ones.
+
+    Raises DataError: if the anchors lack leaks or harmless sentences, or the encoder's vectors are
+    not finite.
     """
 
     def __init__(self, encoder: Encoder, anchors: Sequence[tuple[str, str]] | None = None) -> None:
@@ -230,7 +233,7 @@ def _sentence(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     piece = text[start:end]
     letters = sum(character.isalpha() for character in piece)
     if not piece.isascii():
-        letters *= 2  # a Chinese character says as much as two letters
+        letters *= 2  # a Chinese character has as much information as two letters
     if letters >= _MIN_LETTERS:
         yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 

@@ -1,4 +1,4 @@
-"""Files of regular expressions: parts by name, and patterns by kind that hold them."""
+"""Files of regular expressions: named parts, and patterns by kind that contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a printed figure agrees with a number that was shown, in the units of both."""
+"""Agreement of a printed figure with a number that was shown, in the units of both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAR_SHARE = 0.25
 
 
 class ClaimVerdict(StrEnum):
-    """What can be said of a claim."""
+    """Verdict on a claim."""
 
     RIGHT = "right"
     UNPLACED = "unplaced"
@@ -26,11 +26,11 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FigureReading:
-    """How the words around a figure say it is meant."""
+    """Direction and certainty of a figure, from the words around it."""
 
-    direction: int = 0  #: 1: a rise, -1: a fall in the words next to it; 0: nothing said
+    direction: int = 0  #: 1: a rise, -1: a fall in the words next to it; 0: neither
     is_hedged: bool = False  #: `about 20`
-    may_fall: bool = False  #: words of a fall stand in the clause
+    may_fall: bool = False  #: the clause has words of a fall
 
 
 def slack(number: float) -> float:
@@ -67,13 +67,13 @@ def most_lenient(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
 def in_figure_units(
     figure: TextFigure, quantity: Quantity, field: str, number: float
 ) -> list[float]:
-    """Return a field's number in the units of a figure, in each that it can have."""
+    """Return a field's number in each unit that the figure can have."""
     return [number * factor for factor in _factors(figure, quantity, field)]
 
 
 def _factors(figure: TextFigure, quantity: Quantity, field: str) -> tuple[float, ...]:
-    """Return what a field's number is multiplied by to be in the figure's units; none: they
-    measure different things.
+    """Return the factors that convert a field's number to the figure's possible units; empty if
+    they measure different things.
     """
     is_percent_field = field.endswith("_pct") or field in _PERCENT_FIELDS or field.startswith("rv_")
     match quantity.unit:
@@ -106,7 +106,9 @@ def _scaled_verdict(
 def _apply_sign(
     figure: TextFigure, quantity: Quantity, number: float, reading: FigureReading
 ) -> tuple[TextFigure, float, bool]:
-    """Return figure and number as they compare, and whether either sign will do."""
+    """Return the figure and the number, signs aligned for comparison, and whether either sign is
+    accepted.
+    """
     if quantity.unit == "loss":
         return _absolute(figure), abs(number), False
     if quantity.unit == "fall":
@@ -125,7 +127,7 @@ def _absolute(figure: TextFigure) -> TextFigure:
 
 
 def _judge_hedged(figure: TextFigure, number: float) -> ClaimVerdict:
-    """Judge `about 20`: right within a tenth or a unit of the last digit that is no zero."""
+    """Judge `about 20`: right within a tenth, or within a unit of its last nonzero digit."""
     off = abs(number - figure.value)
     if figure.high is not None:
         return ClaimVerdict.UNPLACED

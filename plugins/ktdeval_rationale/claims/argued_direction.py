@@ -1,7 +1,7 @@
 """Direction that a reason argues for an asset, and whether the order agrees with it.
 
-Only words of a view count (`bullish`, `upside`, `看空`): a fall is an argument to buy for one model
-and to sell for another. A sentence with words of both sides, a denial or a condition says nothing.
+Only words of a view count (`bullish`, `upside`, `看空`): one model buys after a fall, another sells.
+A sentence with words of both directions, a denial or a condition gives no view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ArguedOrder:
     """
 
     label: str
-    side: str  #: BUY or SELL; HOLD where a decision is asked of every asset
+    side: str  #: BUY or SELL; HOLD if a decision is required for every asset
     target_weight: float | None = None
     shares: float | None = None
 
@@ -44,8 +44,8 @@ class DirectionClaim:
 def argued_directions(
     sentences: Sequence[Sentence], orders: Sequence[ArguedOrder], about: str | None
 ) -> list[DirectionClaim]:
-    """Return the views of a reason on assets with an order, each asset's once; none of an asset with
-    views of both directions.
+    """Return the views of a reason on assets with an order, one for each asset. An asset with views
+    of both directions has none.
     """
     views: dict[str, set[bool]] = {}
     for sentence in sentences:
@@ -70,7 +70,9 @@ def argued_directions(
 
 
 def _view(text: str) -> bool | None:
-    """Return whether a sentence is bullish; None where it is neither or both, or in doubt."""
+    """Return whether a sentence is bullish; None if it has words of neither or both directions, or
+    is doubtful.
+    """
     is_bullish = _BULLISH.search(text) is not None
     is_bearish = _BEARISH.search(text) is not None
     if is_bullish is is_bearish:

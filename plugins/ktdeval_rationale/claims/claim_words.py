@@ -1,4 +1,4 @@
-"""Patterns of claims, and words that say how a sentence is meant; `patterns.txt` holds both."""
+"""Patterns of claims, and words that mark plans, doubts and denials, from `patterns.txt`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from ktdeval_rationale.claims.text_figures import TextFigure
 
 Kind = Literal["assets", "threshold", "own figures", "candidates", "sign"]
 
-_NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may correct otherwise
+_NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may adjust in another way
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,22 @@ class ComparisonClaim:
     """A comparison with its verdict."""
 
     kind: Kind
-    text: str  #: with the parts as they were written
+    text: str  #: with its parts as written
     verdict: ClaimVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A sentence with what it is judged by."""
+    """A sentence with the facts that judge it."""
 
     sentence: Sentence
     facts: ShownFacts
     about: str | None
 
     def numbers(self, subject: str, quantity: Quantity) -> list[float]:
-        """Return the shown numbers of an asset; of an average, also that of its closes."""
+        """Return the shown numbers of an asset; if none is shown for an average, the mean of its
+        closes.
+        """
         found = self.facts.values(subject, quantity.fields)
         if quantity.name == "average" and quantity.days and not found:
             closes = self.facts.closes.get(subject, ())
@@ -60,7 +62,7 @@ class _Place:
         return found
 
     def subject(self, at: tuple[int, int], quantity: Quantity) -> str | None:
-        """Return the one subject of a place; None if the sentence leaves it open."""
+        """Return the only subject at an offset; None if the sentence is ambiguous."""
         found = subjects_at(self.sentence, at, quantity, self.about)
         return found[0] if len(found) == 1 else None
 
@@ -73,7 +75,7 @@ class _Place:
 def comparison_claims(
     sentence: Sentence, facts: ShownFacts, about: str | None
 ) -> Iterator[ComparisonClaim]:
-    """Yield the comparisons of a sentence. `about` as of `figure_claims`."""
+    """Yield the comparisons of a sentence. `about`: as in `figure_claims`."""
     place = _Place(sentence, facts, about)
     taken: list[tuple[int, int]] = []
     for kind, name, judge in _JUDGES:
@@ -95,7 +97,7 @@ def comparison_claims(
 
 
 def _is_in_doubt(text: str, start: int, end: int) -> bool:
-    """Whether a comparison is a condition, of another day, or denied."""
+    """Return whether a comparison is conditional, about another day, or denied."""
     first = 0
     for ending in CLAUSE_END.finditer(text, 0, start):
         first = ending.start()
@@ -205,7 +207,7 @@ def _over(number: float, figure: TextFigure, *, rises: bool) -> ClaimVerdict:
 
 
 def _agree_verdicts(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict of all readings; not placed where they differ."""
+    """Return the verdict of all readings; not placed if they differ."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return ClaimVerdict.UNPLACED
@@ -248,8 +250,8 @@ def _best(place: _Place, match: re.Match[str]) -> ClaimVerdict:
 def _among_first(
     place: _Place, subject: str, quantity: Quantity, most: float, *, rises: bool
 ) -> ClaimVerdict:
-    """Judge whether an asset is among the first `most` of the candidates, and of all that were
-    shown: right if of either, wrong if of none.
+    """Judge whether an asset is among the first `most` of the candidates, or of all that were
+    shown: right if it is in either group, wrong if in neither.
     """
     verdicts: list[ClaimVerdict] = []
     shown = set(filter(None, place.facts.facts))
@@ -262,7 +264,7 @@ def _among_first(
 
 
 def _right_or_agreed(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return right where one reading is, else the verdict of all."""
+    """Return right if one verdict is right, otherwise the verdict of all."""
     if ClaimVerdict.RIGHT in verdicts:
         return ClaimVerdict.RIGHT
     return _agree_verdicts(verdicts)
@@ -271,8 +273,8 @@ def _right_or_agreed(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
 def _rank_subjects(
     place: _Place, subjects: frozenset[str] | set[str], quantity: Quantity, *, rises: bool
 ) -> dict[str, float]:
-    """Return the numbers of assets, the larger the nearer to the extreme; without those of which
-    several differ.
+    """Return the numbers of assets, larger ones nearer to the extreme. Assets with several
+    different numbers are omitted.
     """
     sign = 1.0 if rises else -1.0
     ranked: dict[str, float] = {}
@@ -301,7 +303,7 @@ def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     if subject is None or figure.is_percent or figure.high is not None:
         return ClaimVerdict.UNPLACED
 
-    # Which end is the top of a volatility or a price, the words leave open.
+    # The words do not tell which end of a volatility or a price is the top.
     if quantity.unit != "change":
         return ClaimVerdict.UNPLACED
 

@@ -1,8 +1,8 @@
 """Figures that follow from two shown numbers by one step of arithmetic: a difference, a ratio, a
 sum or a growth.
 
-Many numbers are shown, and two of them give nearly any figure of two digits. So both numbers stand
-in the same sentence, next to a word of arithmetic, and were shown.
+Many numbers are shown, and two of them give nearly any figure of two digits. So both numbers must
+have been shown, and be in the same sentence with a word of arithmetic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_derived(
     others: Sequence[TextFigure],
     facts: ShownFacts,
 ) -> bool:
-    """Whether a figure of a sentence follows from two other figures of it that were shown."""
+    """Return whether a figure of a sentence follows from two other figures of it that were shown."""
     figure = at[2]
     if figure.high is not None or not _WORDS.search(text):
         return False
@@ -42,7 +42,7 @@ def is_derived(
 
 
 def _results(first: float, second: float, *, is_percent: bool) -> Iterator[float]:
-    """Yield what one step makes of two numbers, in per cent where the figure is one."""
+    """Yield the results of one step on two numbers, ratios in per cent if the figure is one."""
     yield first - second
     yield first + second
     yield (first + second) / 2

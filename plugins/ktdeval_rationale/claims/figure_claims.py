@@ -1,8 +1,8 @@
-"""Figures of a reason: whether each was shown, and whether it is right where its words place it.
+"""Figures of a reason: whether each was shown, and, if its words place it, whether it is right.
 
-A figure is placed when the words next to it name a quantity (`momentum of 21.3`), and the sentence
-or the order an asset. It is right when a shown number of that asset and quantity is printed so. A
-figure that is not placed is counted and never scored.
+A figure is placed if the words next to it name a quantity (`momentum of 21.3`), and the sentence or
+the order names an asset. It is right if a shown number of that asset and quantity is printed in
+this way. A figure that is not placed is counted but not scored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ktdeval_rationale.claims.shown_facts import ShownFacts
 from ktdeval_rationale.claims.subjects import subjects_at
 from ktdeval_rationale.claims.text_figures import TextFigure
 
-#: Why a figure is not placed
+#: why a figure is not placed
 Gap = Literal[
     "",
     "plan",
@@ -55,32 +55,32 @@ _SIZE_OF_ORDER = words_of("size_of_order")
 
 @dataclass(frozen=True, slots=True)
 class FigureClaim:
-    """A figure of a reason with what can be said of it."""
+    """A figure of a reason with its verdict."""
 
     text: str  #: as printed, after normalisation
     is_shown: bool  #: a shown number rounds to it
-    is_plan: bool  #: a target, a condition or a size of an order: nothing that could be shown
+    is_plan: bool  #: a target, a condition or a size of an order, which could not have been shown
     verdict: ClaimVerdict
     gap: Gap = ""  #: why it is not placed
-    subject: str = ""  #: label of the asset; empty: the account, or not known
-    quantity: str = ""  #: name of the quantity; empty: not known
+    subject: str = ""  #: label of the asset; empty: the account, or unknown
+    quantity: str = ""  #: name of the quantity; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Quantity of a figure, and how it is meant."""
+    """Quantity of a figure, its direction and certainty."""
 
     quantity: Quantity
     direction: int = 0
     is_hedged: bool = False
-    is_strict: bool = True  #: the words leave no other reading
+    is_strict: bool = True  #: the words allow no other reading
 
 
 def figure_claims(
     sentence: Sentence, facts: ShownFacts, about: str | None
 ) -> Iterator[FigureClaim]:
-    """Yield the figures of a sentence. `about`: the asset whose order the reason belongs to; None:
-    the reason belongs to no one order.
+    """Yield the figures of a sentence. `about`: the asset whose order the reason belongs to; None
+    if it belongs to no single order.
     """
     placements = _placements(sentence)
     figures = sentence.figures()
@@ -98,7 +98,7 @@ def figure_claims(
 
 
 def _is_bound(sentence: Sentence, start: int) -> bool:
-    """Whether a figure is a threshold (`RSI below 30`): a comparison, not a reading."""
+    """Return whether a figure is a threshold (`RSI below 30`): a comparison, not a value."""
     for pattern in PATTERNS["bounds"]:
         for match in pattern.finditer(sentence.text):
             if match.start("n") - 2 == start:
@@ -107,7 +107,7 @@ def _is_bound(sentence: Sentence, start: int) -> bool:
 
 
 def _placements(sentence: Sentence) -> dict[int, _Placement]:
-    """Return the placements of a sentence's figures by the places of their marks."""
+    """Return the placements of a sentence's figures by the offsets of their marks."""
     found: dict[int, _Placement] = {}
     for kind, place in (
         ("off_high", _off_high),
@@ -156,7 +156,7 @@ def _reading(sentence: Sentence, match: re.Match[str]) -> _Placement:
 
 
 def _cash(sentence: Sentence, match: re.Match[str]) -> _Placement | None:
-    """Place `39,000 in cash`; `12 % of NAV` is no NAV."""
+    """Place `39,000 in cash`; None for other quantities, as in `12 % of NAV`."""
     placed = _reading(sentence, match)
     return placed if placed.quantity.name == "cash" else None
 
@@ -167,7 +167,7 @@ def _has(match: re.Match[str], group: str) -> bool:
 
 def _add_loose(sentence: Sentence, found: dict[int, _Placement]) -> None:
     """Place the figure of a clause that names one quantity and one figure, with other words between
-    them: it can be right, and is never called wrong.
+    them. It can be right, but is never called wrong.
     """
     for start, end in _clauses(sentence.text):
         quantities = [mark for mark in sentence.marks("Q") if start <= mark[0] < end]
@@ -185,7 +185,7 @@ def _clauses(text: str) -> list[tuple[int, int]]:
 
 
 def _clause_before(text: str, at: int) -> str:
-    """Return the clause up to a place."""
+    """Return the clause up to an offset."""
     start = 0
     for match in CLAUSE_END.finditer(text, 0, at):
         start = match.start()
@@ -193,13 +193,13 @@ def _clause_before(text: str, at: int) -> str:
 
 
 def _clause_after(text: str, at: int) -> str:
-    """Return the rest of the clause from a place."""
+    """Return the rest of the clause from an offset."""
     ending = CLAUSE_END.search(text, at)
     return text[at:] if ending is None else text[at : ending.start()]
 
 
 def _is_plan(sentence: Sentence, start: int, placed: _Placement | None) -> bool:
-    """Whether the words before a figure make it a plan or a condition."""
+    """Return whether the words before a figure make it a plan or a condition."""
     clause = _clause_before(sentence.text, start)
     if PLAN.search(clause):
         return True
@@ -218,7 +218,7 @@ def _judge_unplaced(
     *,
     is_plan: bool,
 ) -> FigureClaim:
-    """Return a figure without a quantity: right where it follows from others, else not placed."""
+    """Judge a figure without a quantity: right if it follows from others, otherwise not placed."""
     figure = at[2]
     is_shown = facts.numbers.has(figure)
     if not is_plan and is_derived(sentence.text, at, others, facts):
@@ -235,7 +235,7 @@ def _judge_placed(
     facts: ShownFacts,
     about: str | None,
 ) -> FigureClaim:
-    """Return the verdict on a figure whose quantity is known."""
+    """Judge a figure whose quantity is known."""
     start, end, figure = at
     quantity = placed.quantity
     is_shown = facts.numbers.has(figure)
@@ -266,7 +266,7 @@ def _judge_placed(
     else:
         verdict = most_lenient(verdicts)
 
-    # `weight 4.9 %` is the order's as well as the position's.
+    # `weight 4.9 %` may be the order's or the position's.
     if quantity.name == "weight" and verdict is ClaimVerdict.WRONG and not _NOW.search(clause):
         verdict, gap = ClaimVerdict.UNPLACED, "plan"
 

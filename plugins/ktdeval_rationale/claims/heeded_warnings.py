@@ -38,7 +38,8 @@ def heeded_warnings(
 ) -> list[WarningOutcome]:
     """Return the warnings on assets that orders or reasons name, and those of tested plans.
 
-    `named`: labels in the reasons; `plans`: rows of `risk_check`, the last one of an asset counts.
+    `named`: labels in the reasons; `plans`: rows of `risk_check`, of which the last for each asset
+    is used.
     """
     by_label = {order.label: order for order in orders}
     outcomes: list[WarningOutcome] = []
@@ -57,7 +58,7 @@ def heeded_warnings(
 
 
 def _warnings(facts: ShownFacts, label: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the warnings on an asset, each with the side that it warns of; None: both."""
+    """Yield the warnings on an asset, each with the side that it is about; None: both sides."""
     words = facts.words.get(label, {})
     status = words.get("status", "")
     if status in _CLOSED:
@@ -73,7 +74,7 @@ def _trades(order: ArguedOrder) -> bool:
 
 
 def _repeats(order: ArguedOrder | None, row: Mapping[str, Any]) -> bool:
-    """Whether an order asks for what a tested plan was warned of, or for more of it."""
+    """Return whether an order asks for what a tested plan was warned of, or for more of it."""
     if order is None or order.side != row.get("side"):
         return False
 

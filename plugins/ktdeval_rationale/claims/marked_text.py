@@ -1,7 +1,7 @@
 """Reasons with their parts marked, one sentence at a time, so that patterns of claims are short.
 
 A label becomes `⟦L0⟧`, a quantity `⟦Q1⟧`, a figure `⟦N2⟧`, a window `⟦W3⟧`, a day `⟦D4⟧`, and a
-word for others (`the market`, `peers`) `⟦O5⟧`; the number is the place in `parts`.
+word for others (`the market`, `peers`) `⟦O5⟧`; the number is the index in `parts`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Sentence:
     parts: Sequence[MarkedPart]  #: of the whole reason
 
     def part(self, match: re.Match[str], group: str) -> MarkedPart:
-        """Return the part that a group of a match holds the number of."""
+        """Return the part whose index a group of a match holds."""
         return self.parts[int(match[group])]
 
     def figures(self) -> list[tuple[int, int, TextFigure]]:
-        """Return the figures with the places of their marks."""
+        """Return the figures with the offsets of their marks."""
         found: list[tuple[int, int, TextFigure]] = []
         for match in _MARK.finditer(self.text):
             if match[1] == "N":
@@ -52,7 +52,7 @@ class Sentence:
         return found
 
     def marks(self, kind: str) -> list[tuple[int, int, MarkedPart]]:
-        """Return the parts of a kind with the places of their marks."""
+        """Return the parts of a kind with the offsets of their marks."""
         return [
             (match.start(), match.end(), self.parts[int(match[2])])
             for match in _MARK.finditer(self.text)
@@ -81,7 +81,7 @@ def marked_sentences(
 
 
 def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) -> list[MarkedPart]:
-    """Return the parts of a text in order; where two overlap, the longer one counts."""
+    """Return the parts of a text in order; of two that overlap, the longer one."""
     found = [*_label_parts(text, labels)]
     for mention in quantity_mentions(text, shown_fields):
         found.append(MarkedPart("Q", mention.quantity, mention.span, mention.text))
@@ -89,7 +89,7 @@ def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) ->
         for match in words.finditer(text):
             found.append(MarkedPart(kind, match[0], match.span(), match[0]))
 
-    # A window inside a quantity's words is a part of these.
+    # A window inside a quantity's words belongs to the quantity.
     for span, days in windows(text):
         found.append(MarkedPart("W", days, span, text[slice(*span)]))
 

@@ -1,8 +1,8 @@
-"""Which clauses state what is, so that a claim in them can be called wrong.
+"""Clauses that state facts, so that a claim in them can be called wrong.
 
-A list of words that put a claim in doubt is never complete: `ABC lacks the RSI of 70 that a
-breakout has`. So it is the other way round. A clause is a plain statement if all of its words are
-in `statement_words.txt`, and the sentence has no word of a condition, a denial or another day.
+A list of words that make a claim doubtful is never complete: `ABC lacks the RSI of 70 that a
+breakout has`. So the list is of the other words: a clause is a plain statement if all of its words
+are in `statement_words.txt`, and the sentence has no word of a condition, a denial or another day.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWNER = re.compile(r"'s?(?![a-z])")
 
 
 def is_plain_statement(text: str, start: int, end: int) -> bool:
-    """Whether the clauses of a marked sentence from `start` to `end` only state what is."""
+    """Return whether the clauses of a marked sentence from `start` to `end` only state facts."""
     if any(words.search(text) for words in (GENERAL, NEGATED, PAST, PLAN, UNSTATED)):
         return False
 

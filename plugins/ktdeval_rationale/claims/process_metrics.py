@@ -1,4 +1,4 @@
-"""The group `process`: figures of how an episode's decisions were reasoned, without a judge."""
+"""Metrics of the group `process`: how an episode's decisions were reasoned, without a judge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProcessCounts:
     reasons: int = 0
     figures: int = 0
     plans: int = 0  #: figures that are targets, conditions or sizes
-    shown: int = 0  #: of the figures that are no plan
+    shown: int = 0  #: of the figures that are not plans
     verdicts: Counter[ClaimVerdict] = field(default_factory=Counter)  #: of figures
     gaps: Counter[str] = field(default_factory=Counter)  #: why figures are not placed
     comparisons: Counter[ClaimVerdict] = field(default_factory=Counter)
@@ -168,7 +168,7 @@ def _share(
     reason: str,
     detail: dict[str, JsonValue] | None = None,
 ) -> MetricValue:
-    """Return a share of what reasons hold; without a reason text null, with that said."""
+    """Return a share over a reason's claims; null with the cause `no reason text` if there is none."""
     if not counts.reasons:
         return MetricValue(None, 0, "no reason text")
     return _ratio(part, n, reason, detail)

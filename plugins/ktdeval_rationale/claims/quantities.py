@@ -1,8 +1,8 @@
-"""Quantities that reasons name, and the fields of a state that hold them.
+"""Quantities that reasons name, and the fields of a state that have them.
 
-`quantities.csv` has a row for each: its unit, its fields, and its words in English and Chinese.
-`{n}` in the words stands for a window (`20-day`, `20日`), `{d}` for its number of days, which a
-field's `{d}` or `{n}` takes up. A name of a field that was shown is a word for itself (`RV_60`).
+`quantities.csv` has a row for each: its unit, its fields, and its words in English and Chinese. In
+the words, `{n}` is a window (`20-day`, `20日`), and `{d}` its number of days, which replaces `{d}`
+or `{n}` in a field. The name of a shown field is also a word for it (`RV_60`).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Quantity:
 
     @property
     def is_of_account(self) -> bool:
-        """Whether it is the account's, not an asset's."""
+        """True for a quantity of the account, not of an asset."""
         return self.name in ACCOUNT
 
 
 @dataclass(frozen=True, slots=True)
 class QuantityMention:
-    """A quantity and its place in a normalised text."""
+    """A quantity and its position in a normalised text."""
 
     quantity: Quantity
     span: tuple[int, int]
@@ -73,7 +73,7 @@ class _Row:
 
 
 def quantity_mentions(text: str, shown_fields: Collection[str] = ()) -> list[QuantityMention]:
-    """Return the quantities of a normalised text, the longest reading of each place, in order."""
+    """Return the quantities of a normalised text in order; at each position the longest reading."""
     found = [*_named_fields(text, shown_fields), *_find_worded(text)]
     found.sort(key=lambda mention: (-_length(mention), mention.span))
     kept: list[QuantityMention] = []
@@ -167,7 +167,9 @@ def _unit_of(field: str) -> Unit:
 
 
 def _fill_fields(fields: Iterable[str], days: int | None) -> tuple[str, ...]:
-    """Return fields with the window's days; without a window those that need none."""
+    """Return fields with the window's days filled in; without a window, the fields that need no
+    days.
+    """
     if days is None:
         return tuple(name for name in fields if "{" not in name)
     return tuple(name.format(d=days, n=days) for name in fields)
@@ -187,8 +189,8 @@ def _checked_unit(text: str) -> Unit:
     return text  # type: ignore[return-value]
 
 
-#: A number of days has few digits, and begins where its digits do: a long row of digits would else
-#: be tried from each of them.
+#: A number of days has few digits and starts at a digit: otherwise a long row of digits would be
+#: tried from each of them.
 _NUMBER = r"(?<!\d)\d{1,6}"
 _WINDOW_WORDS = (
     rf"(?:{_NUMBER}[\s-]?(?:trading[\s-])?(?:days?|sessions?|weeks?|months?|d)"

@@ -1,4 +1,6 @@
-"""Scores of one reason by what its author was shown: a pure function, for records of any origin."""
+"""Scores of one reason, judged by what its author was shown: a pure function, for records of any
+origin.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ def judge_reason(
     """Judge the figures, comparisons and the direction of a reason by what was shown.
 
     `shown_texts`: prompts and tool results that its author had; `state`: the same as JSON values,
-    where at hand; `orders`: those that the reason argues for. With one order, sentences that name
-    no asset are about that order's.
+    if available; `orders`: those that the reason argues for. With one order, sentences that name no
+    asset refer to that order's asset.
 
     Example:
         scores = judge_reason("RSI is 28.4", ['{"stock_id":"ABC","rsi":28.37}'], None, [buy])
@@ -56,7 +58,7 @@ def judge_reason(
 def judge_by_facts(
     reason: str, facts: ShownFacts, orders: Sequence[ArguedOrder] = ()
 ) -> ReasonScores:
-    """Judge a reason as `judge_reason`, by facts that several reasons of a step share."""
+    """Judge a reason as `judge_reason` does, from facts that several reasons of a step share."""
     about = orders[0].label if len(orders) == 1 else None
     labels = {*facts.labels, *(order.label for order in orders)}
     sentences = marked_sentences(reason[:_LONGEST], labels, facts.fields)

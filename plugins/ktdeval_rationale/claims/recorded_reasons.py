@@ -1,6 +1,6 @@
 """Reasons of an episode as its transcript records them, with what was shown and what was ordered.
 
-Labels are those that the model was shown, so nothing of the ledger is needed.
+Labels are those that the model was shown, so the ledger is not needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RecordedStep:
     reasons: Sequence[RecordedReason]
     orders: Sequence[ArguedOrder]
     prompts: Sequence[str]  #: texts that the model was sent, without its own turns and results
-    results: Sequence[str]  #: of research tools, in order; no errors
+    results: Sequence[str]  #: of research tools, in order, without errors
     plans: Sequence[Mapping[str, Any]]  #: rows of tested plans
 
 
@@ -70,7 +70,7 @@ def _step(entry: TranscriptEntry, submitted: Mapping[str, JsonValue]) -> Recorde
 
 
 def tool_result(text: str) -> Mapping[str, Any] | None:
-    """Return a tool's result; None for an error, or a text that is no object."""
+    """Return a tool's result; None for an error, or a text that is not an object."""
     try:
         value = as_object(loads_strict(text))
     except ValueError:

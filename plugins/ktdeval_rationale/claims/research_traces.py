@@ -1,8 +1,8 @@
-"""Traces of research in a decision: what only a tool's result had shown.
+"""Traces of research in a decision: items that only a tool's result had shown.
 
 A record has no decision before the research, so it can't show that research changed one. It shows
-whether something that a result was the first to show is in the decision: the label of an order or a
-reason, or a figure of three digits or more. A result without a trace may still have been used.
+whether the decision contains an item that a result was the first to show: the label of an order or
+a reason, or a figure of three digits or more. A result without a trace may still have been used.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def traced_results(
     reasons: Sequence[str],
     order_labels: Sequence[str],
 ) -> list[bool]:
-    """Return for each tool result whether the decision holds something that it was the first to
-    show. `prompt_texts`: what was shown without research; texts in the order they were shown.
+    """Return for each tool result whether the decision contains an item that it was the first to
+    show. `prompt_texts`: texts shown without research. Results: in the order in which they were
+    shown.
     """
     named = set(order_labels)
     figures: list[TextFigure] = []

@@ -1,6 +1,6 @@
 """Facts that a model was shown in a step: figures by subject and field, from JSON and from text.
 
-JSON comes in many shapes: tables of columns and rows, objects by label, one object of one asset.
+JSON comes in many shapes: tables of columns and rows, objects by label, one object for one asset.
 All are read as facts (subject, field, number). A subject is an asset's label, the name of an index
 or a sector, or `""` for the account and the market.
 """
@@ -25,7 +25,7 @@ DAY_FIELDS = ("day", "date", "datetime", "time")
 _BARS = ("open", "high", "low", "close", "volume")
 _TICKER = re.compile(r"(?=[^a-z]*[A-Z0-9])[A-Z0-9][A-Z0-9._-]{0,14}|asset_\d+")
 _LARGEST_JSON = 8_000_000  # characters of one text that is read as JSON
-_PAST_SECTIONS = ("last_step", "outcomes")  # their figures are not those of the day
+_PAST_SECTIONS = ("last_step", "outcomes")  # their figures are of earlier days
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ShownNumbers:
     values: Sequence[float]  #: sorted
 
     def has(self, figure: TextFigure) -> bool:
-        """Whether a shown number rounds to a figure; a per cent also matches a share."""
+        """Return whether a shown number rounds to a figure; a per cent also matches a share."""
         sizes = (figure.value, -figure.value)
         if not figure.is_signed:
             sizes = (abs(figure.value), -abs(figure.value))
@@ -52,15 +52,15 @@ class ShownNumbers:
 
 @dataclass(frozen=True)
 class ShownFacts:
-    """What a step showed."""
+    """Facts that a step showed."""
 
-    #: subject -> field -> numbers, as many as differ
+    #: subject -> field -> distinct numbers
     facts: Mapping[str, Mapping[str, Sequence[float]]]
     #: subject -> closes by day, the oldest first
     closes: Mapping[str, Sequence[float]]
     #: subject -> words of its state, such as `suspended`
     words: Mapping[str, Mapping[str, str]]
-    candidates: frozenset[str]  #: subjects of the table to choose from; empty: there is none
+    candidates: frozenset[str]  #: subjects of the table to choose from; empty if there is no table
     numbers: ShownNumbers
     fields: frozenset[str] = field(default_factory=frozenset)  #: of all subjects
 
@@ -79,7 +79,7 @@ class ShownFacts:
 
     @classmethod
     def of(cls, shown_texts: Sequence[str], state: Any = None) -> ShownFacts:
-        """Read the texts of a step, and its state where one is at hand as JSON values."""
+        """Read the texts of a step, and its state if it is available as JSON values."""
         builder = _Builder()
         if state:
             builder.read_section("", state)
@@ -191,7 +191,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
         return [row for row in value if isinstance(row, Mapping)]
     try:
         return table_rows(value)
-    except (TypeError, ValueError):  # a table of somebody else's, whose rows are of other lengths
+    except (TypeError, ValueError):  # a foreign table whose rows have other lengths
         return []
 
 

@@ -1,4 +1,4 @@
-"""Which asset a place in a sentence is about."""
+"""Asset that a figure or quantity in a sentence refers to."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def subjects_at(
     quantity: Quantity,
     about: str | None,
 ) -> list[str]:
-    """Return the subjects that a figure or a quantity at `span` can be about: none, if the sentence
-    does not say; several, if it leaves open which.
+    """Return the subjects that a figure or a quantity at `span` may refer to: empty if the sentence
+    gives none, several if it is ambiguous.
     """
     if quantity.is_of_account:
         return [ACCOUNT]

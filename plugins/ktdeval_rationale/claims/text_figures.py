@@ -1,7 +1,8 @@
-"""Figures in a text: numbers with their unit, precision and place, without those that are names.
+"""Figures in a text: numbers with their unit, precision and position, without numbers that are
+names.
 
-Handles (`asset_0042`), windows (`20-day`), dates, ordinals and numbers of lists are no figures. A
-figure knows half a unit of its last printed digit: `6.9 %` stands for 6.85 … 6.95.
+Handles (`asset_0042`), windows (`20-day`), dates, ordinals and list numbers are not figures. A
+figure has half a unit of its last printed digit as its tolerance: `6.9 %` means 6.85 … 6.95.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ class TextFigure:
     high: float | None = None  #: upper end of a range; None: a single number
 
     def matches(self, number: float, slack: float = 0.0) -> bool:
-        """Whether a number is printed so: rounded to the last digit, or cut after it. `slack`: half
-        a unit of the number's own last digit.
+        """Return whether a number is printed as this figure: rounded to the last digit, or
+        truncated after it. `slack`: half a unit of the number's own last digit.
         """
         if self.high is not None:
             room = self.half_unit + slack
@@ -114,11 +115,11 @@ class TextFigure:
         off = abs(number) - abs(self.value)
         if number * self.value < 0:
             return abs(number - self.value) <= self._room(slack)
-        # Cut digits make a number look nearer to zero.
+        # Truncated digits make a number look nearer to zero.
         return -self._room(slack) <= off <= max(self._room(slack), self._cut_room())
 
     def rounds(self, number: float) -> bool:
-        """Whether a number rounds to the figure at its printed precision."""
+        """Return whether a number rounds to the figure at its printed precision."""
         if self.high is not None:
             return self.matches(number)
         return abs(number - self.value) <= self._room(0.0)
@@ -127,13 +128,13 @@ class TextFigure:
         return max(self.half_unit, slack) * (1 + 1e-9) + 1e-12
 
     def _cut_room(self) -> float:
-        # A whole number is not the cut form of one that is nearly 1 higher.
+        # A whole number is not the truncated form of one that is nearly 1 higher.
         is_whole = self.half_unit >= 0.5
         return self.half_unit if is_whole else 2 * self.half_unit * (1 - 1e-9)
 
 
 def normalise_text(text: str) -> str:
-    """Return a text with the usual forms of digits, signs and marks: `－３．２％` is `-3.2%`."""
+    """Return a text with common forms of digits, signs and marks: `－３．２％` is `-3.2%`."""
     plain = unicodedata.normalize("NFKC", text)
     for dash in "−–—‐‑‒":
         plain = plain.replace(dash, "-")
@@ -220,7 +221,7 @@ def _figure(match: re.Match[str]) -> TextFigure:
 
 
 def _are_between(text: str, low: TextFigure, high: TextFigure) -> bool:
-    """Whether two figures are the ends of a range in words: `between 20 and 30`."""
+    """Return whether two figures are the ends of a range such as `between 20 and 30`."""
     if low.high is not None or high.high is not None or high.value <= low.value:
         return False
     if text[low.span[1] : high.span[0]].strip() not in ("and", "和", "与"):

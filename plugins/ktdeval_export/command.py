@@ -115,12 +115,15 @@ def export(runs: tuple[Path, ...], options: RunExportOptions, **changes: Any) ->
 
 
 def metadata_path(out: Path) -> Path:
-    """Return where the metadata of a file of rows lie."""
+    """Return the path of the metadata of a file of rows."""
     return out.with_name(f"{out.name}.metadata.json")
 
 
 def _export_settings(options: RunExportOptions) -> ExportSettings:
-    """Return what to export, and how. Raises UsageError: options contradict each other."""
+    """Return the settings of the export.
+
+    Raises UsageError: if options contradict each other.
+    """
     bound = _parse_bound(options.where)
     if options.form == "preference" and options.by is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Conversations of a step, put together from its model calls."""
+"""Conversations of a step, assembled from its model calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktdeval.harness import Message, ModelRequest, Reply, ToolSpec, with_distinc
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model: what it was sent, and what it replied."""
+    """One call of a model: the request and the reply."""
 
     request: ModelRequest
     reply: Reply
@@ -18,16 +18,16 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class CallChain:
-    """Calls of which each repeats the messages of the one before, and adds to them."""
+    """Calls that each repeat the messages of the previous call and add to them."""
 
     opening: tuple[Message, ...]  #: messages of the first call
     messages: tuple[Message, ...]  #: all messages; the last one is the model's last reply
     tools: tuple[ToolSpec, ...]  #: tools that the last call offers
-    role: str  #: who of a team asked; empty without a team
+    role: str  #: role of the asking agent in a team; empty without a team
 
     @property
     def continuation(self) -> tuple[Message, ...]:
-        """Return the messages after the opening; the first one is the model's."""
+        """Messages after the opening; the first one is the model's."""
         return self.messages[len(self.opening) :]
 
 
@@ -45,7 +45,7 @@ def conversations_of(calls: Sequence[ModelCall]) -> list[CallChain]:
 
 
 def _thread_of(call: ModelCall, threads: Sequence[list[ModelCall]]) -> list[ModelCall] | None:
-    """Return the latest thread that a call continues; None if it begins another one."""
+    """Return the latest thread that a call continues; None if it starts another one."""
     for thread in reversed(threads):
         before = thread[-1].request
         begins = call.request.messages[: len(before.messages)] == before.messages

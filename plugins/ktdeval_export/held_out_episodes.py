@@ -9,7 +9,7 @@ from ktdeval_export.replayed_steps import TracedEpisode
 
 
 def evaluation_use(episode: TracedEpisode) -> str:
-    """Return what an episode is a test set of; empty if it is none.
+    """Return which test set an episode belongs to; empty if it belongs to none.
 
     Test sets are episodes of a run that is registered with a leaderboard, questions of a task, and
     days of a task's own windows on a real market.

@@ -1,8 +1,8 @@
-"""Leak audit: what keeps a recorded step from becoming training data.
+"""Leak audit: reasons not to use a recorded step as training data.
 
-A finding says where and of which kind, and never quotes the text. A warning: the model wrote it in
-this step, so the step can be left out; an error means that the records are not what they
-claim to be, or that an agent shows what it must not.
+A finding gives the place and the kind of a leak, and never quotes the text. A warning: the model
+wrote it in this step, so the step can be left out. An error: the records are not genuine, or an
+agent shows data that it must not show.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHECKS = (
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?[-/.年]\s?(\d{1,2})\s?[-/.月]\s?(\d{1,2})(?!\d)")
 _ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _LAST_CHARACTER = 0x10FFFF
-_MAX_LAYERS = 3  #: of spellings by number
+_MAX_LAYERS = 3  #: of characters spelled by number
 _SHORTEST_GOLD = 24
 """Least characters of a gold answer that is searched for: a shorter one, such as a letter or a
 number, is in many texts by chance.
@@ -45,8 +45,8 @@ _REMEMBERED = 1024  #: texts; prompts and descriptions of tools repeat
 
 
 def make_finding(rule: str, where: str, message: str, by_model: bool) -> Finding:
-    """Return a reason against exporting a step, which `where` names by run, episode and step; a
-    warning where the model wrote it, as the step can then be left out.
+    """Return a reason against exporting a step. `where` names it by run, episode and step. If the
+    model wrote the text it is a warning, because the step can be left out.
     """
     level: Level = "warning" if by_model else "error"
     return Finding(path=where, rule=rule, message=message, level=level)
@@ -122,7 +122,7 @@ class Auditor:
                 return
 
     def _identity(self, lens: Lens, text: str, scope: Scope) -> str:
-        """Return the kind of a hidden identity in a text and its place; empty if there is none."""
+        """Return the kind of a hidden identity in a text and its position; empty if there is none."""
         if not (lens.hides_assets or lens.hides_dates):
             return ""
         return self._identity_in(lens.hides_assets, lens.hides_dates, text, scope)
@@ -150,8 +150,8 @@ class Auditor:
 
 def _texts_of(reply: Reply) -> Iterator[str]:
     """Yield the texts of a reply as a trainer reads them, and in other readings: arguments as
-    written and decoded, all of them together, since a name may be spread over fields, and with
-    characters that are spelled by their number.
+    written and decoded, all of them joined (a name may be spread over fields), and with characters
+    that are spelled by number.
     """
     plain = [reply.content]
     for call in reply.tool_calls:
@@ -164,8 +164,8 @@ def _texts_of(reply: Reply) -> Iterator[str]:
 
 
 def _undo_spellings(text: str) -> Iterator[str]:
-    """Yield a text with the characters that it spells by number, as in JSON or HTML; again for
-    those that come to light, a few times.
+    """Yield a text with the characters that it spells by number, as in JSON or HTML, decoded.
+    Repeat a few times for spellings that this reveals.
     """
     for _ in range(_MAX_LAYERS):
         respelled = html.unescape(_ESCAPED.sub(_character, text))
@@ -177,13 +177,13 @@ def _undo_spellings(text: str) -> Iterator[str]:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character of an escape; the escape where there is no such character."""
+    """Return the character of an escape; the escape itself if there is no such character."""
     number = int(match[1] or match[2] or match[3], 16)
     return chr(number) if number <= _LAST_CHARACTER else match[0]
 
 
 def decoded_texts(arguments: str) -> Iterator[str]:
-    """Yield the texts in the JSON of a call; none if it is not JSON."""
+    """Yield the texts in the JSON of a call; nothing if it is not JSON."""
     try:
         value = loads_strict(arguments)
     except (ValueError, RecursionError):
@@ -206,11 +206,11 @@ def _leaves(value: JsonValue) -> Iterator[str]:
 
 
 def _later_days(step: TracedStep) -> Iterator[Finding]:
-    """Yield a finding for the first reply that names a day after the step's, which the model was
-    not shown in this step.
+    """Yield a finding for the first reply that names a day after the step's which the model was not
+    shown in this step.
     """
     if not step.decided_on or step.lens.hides_dates:
-        return  # a hidden day is found as an identity, whichever it is
+        return  # hidden days are found as identities
 
     today = date.fromisoformat(step.decided_on)
     for number, call in enumerate(step.calls):
@@ -230,19 +230,19 @@ def _days_in(texts: Iterable[str]) -> set[date]:
         for match in _DAY.finditer(normalise(text)):
             try:
                 days.add(date(*map(int, match.groups())))
-            except ValueError:  # no day of the calendar
+            except ValueError:  # not a calendar day
                 continue
 
     return days
 
 
 def _gold_shown(step: TracedStep) -> Iterator[Finding]:
-    """Yield a finding where a gold answer is shown before the model wrote it itself."""
+    """Yield a finding if a gold answer is shown before the model wrote it itself."""
     golden = _gold_texts(step.facts)
     if not golden or not step.calls:
         return
 
-    # what the question itself says is no answer
+    # a text of the question itself is not an answer
     question = "".join(map(_squeeze_text, step.question))
     for number, call in enumerate(step.calls):
         written = ""
@@ -263,7 +263,7 @@ def _gold_shown(step: TracedStep) -> Iterator[Finding]:
 
 def _gold_texts(facts: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     """Return the facts that are long enough to be recognised, each with its name and its text
-    without spaces; of a list or an object its JSON, and that of each part.
+    without spaces. A list or an object gives its JSON, and that of each part.
     """
     golden = []
     for name, value in facts.items():

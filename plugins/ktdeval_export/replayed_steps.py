@@ -1,7 +1,7 @@
-"""Steps of runs, executed once more on the recorded replies.
+"""Steps of runs, executed again on the recorded replies.
 
-What a model was sent is not taken from the transcript: task, agent, tools and mask make it again,
-from data of the step's day. A transcript that says something else is a finding of the audit.
+The requests to the model are not taken from the transcript: task, agent, tools and mask make them
+again, from data of the step's day. If the transcript differs, the audit reports a finding.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ktdeval_export.conversations import CallChain, ModelCall, conversations_of
 
 
 class Listener:
-    """Model that gives recorded replies, and keeps each request that it was sent."""
+    """Model that gives recorded replies, and keeps each request that it receives."""
 
     def __init__(self, recorded: RecordedModel) -> None:
         self._recorded = recorded
@@ -44,13 +44,13 @@ class Listener:
         self._calls: list[ModelCall] = []
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the next recorded reply; errors as of `RecordedModel`."""
+        """Return the next recorded reply; raises as `RecordedModel` does."""
         reply = self._recorded.reply(request)
         self._calls.append(ModelCall(request, reply))
         return reply
 
     def take(self) -> tuple[ModelCall, ...]:
-        """Return the calls since the last time, and forget them."""
+        """Return the calls since the last `take`, and clear them."""
         calls = tuple(self._calls)
         self._calls.clear()
         return calls
@@ -61,14 +61,15 @@ class TracedStep:
     """One step of an episode, or one sample of a question task."""
 
     spec: EpisodeSpec
-    where: str  #: run, episode and step, in words
+    where: str  #: run, episode and step, as text
     number: int  #: of the step, from 0
     record: StepRecord | AnswerRecord
     calls: tuple[ModelCall, ...]
     lens: Lens
     #: texts of the question as its task words it; empty for a trading step
     question: Sequence[str] = ()
-    #: first field of the records that the replies do not give; empty if they give all of them
+    #: first field of the records that the replies do not reproduce; empty if they reproduce all of
+    #: them
     difference: str = ""
 
     @cached_property
@@ -78,12 +79,12 @@ class TracedStep:
 
     @property
     def decided_on(self) -> str:
-        """Return the day whose close the step knows, ISO; empty for a question task."""
+        """Day whose close the step knows, ISO; empty for a question task."""
         return self.record.decided_on if isinstance(self.record, StepRecord) else ""
 
     @property
     def facts(self) -> Mapping[str, JsonValue]:
-        """Return the gold answer and strata of a question; empty for a trading step."""
+        """Gold answer and strata of a question; empty for a trading step."""
         return self.record.facts if isinstance(self.record, AnswerRecord) else {}
 
 
@@ -93,26 +94,26 @@ class TracedEpisode:
 
     spec: EpisodeSpec
     task: Any
-    where: str  #: run and episode, in words
-    trace: Callable[[], Sequence[TracedStep]]  #: executes its steps once more
+    where: str  #: run and episode, as text
+    trace: Callable[[], Sequence[TracedStep]]  #: executes its steps again
     ledger: Ledger | None  #: None for a question task
-    market: MarketSnapshot | None  #: None if the task asks about no market
+    market: MarketSnapshot | None  #: None if the task's questions need no market
     registration: str | None  #: of the run with a leaderboard; None without one
 
     @cached_property
     def steps(self) -> Sequence[TracedStep]:
-        """Steps, up to the first one that the recorded replies do not give."""
+        """Steps, up to the first one that the recorded replies do not reproduce."""
         return self.trace()
 
 
 def traced_episodes(
     path: Path, plugins: Plugins, changes: Mapping[str, Any], notes: list[str]
 ) -> Iterator[TracedEpisode]:
-    """Yield the finished episodes of a run folder in the order of its plan; `changes` as of
-    `verify_card`. A line is added to `notes` for each other one.
+    """Yield the finished episodes of a run folder in the order of its plan; `changes` as in
+    `verify_card`. For each unfinished episode a line is added to `notes`.
 
-    Raises StoreError: there is no run, or an installed task is another than the one that ran;
-    DataError: the market can't be opened, without which nothing can be audited.
+    Raises StoreError: if there is no run, or an installed task differs from the one that ran;
+    DataError: if the market can't be opened, which the audit needs.
     """
     folder = open_run(path, plugins)
     market = open_market_of_run(folder, plugins, changes)
@@ -140,7 +141,10 @@ class _EpisodeReader:
     market: MarketSnapshot | None
 
     def read(self, spec: EpisodeSpec) -> TracedEpisode:
-        """Read an episode. Raises StoreError: its files can't be read."""
+        """Read an episode.
+
+        Raises StoreError: if its files can't be read.
+        """
         ledger = None
         records: Sequence[StepRecord | AnswerRecord]
         if is_scoring(self.task):
@@ -163,7 +167,7 @@ class _EpisodeReader:
     def _steps(
         self, spec: EpisodeSpec, records: Sequence[StepRecord | AnswerRecord], where: str
     ) -> Iterator[TracedStep]:
-        """Yield the steps up to the first one that the replies do not give, that one included."""
+        """Yield the steps up to and including the first one that the replies do not reproduce."""
         transcript = self.folder.load_transcript(spec)
         listeners: list[Listener] = []
 
@@ -224,7 +228,7 @@ class _EpisodeQuestions:
         return self._samples.sample(number).lens
 
     def question(self, number: int) -> tuple[str, ...]:
-        """Return the texts of a question; none for a trading step."""
+        """Return the texts of a question; empty for a trading step."""
         if self._samples is None:
             return ()
         sample = self._samples.sample(number)
@@ -240,8 +244,8 @@ def _count_difference(records: Sequence[object], transcript: Sequence[object]) -
 def _difference(
     entry: JournalEntry[Any] | None, record: StepRecord | AnswerRecord, said: TranscriptEntry
 ) -> str:
-    """Return the first field that the replies do not give; empty if they give all of them. Values
-    are not quoted: they may be what must not be shown.
+    """Return the first field that the replies do not reproduce; empty if they reproduce all of
+    them. Values are not quoted, because they may be confidential.
     """
     if entry is None:
         return "the window has no such day"

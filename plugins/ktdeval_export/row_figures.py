@@ -13,7 +13,7 @@ from ktdeval.trading import StepRecord
 from ktdeval.values import near_matches
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 
-Rows = Literal["step", "episode"]  #: What a row holds: one step or question, or a whole episode
+Rows = Literal["step", "episode"]  #: content of a row: one step or question, or a whole episode
 STEP_RETURN = "step_return"
 _FORMULA = "step_return/1: NAV at the close of the fill day / NAV before it - 1"
 
@@ -32,10 +32,10 @@ class Measure:
 
 
 def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) -> Measure:
-    """Return a measure by its name: of a question the name of a score, of a trading step
-    `step_return`, of a trading episode any metric.
+    """Return a measure by its name: for a question the name of a score, for a trading step
+    `step_return`, for a trading episode any metric.
 
-    Raises UsageError: there is none of that name, or neither direction of it is better.
+    Raises UsageError: if there is none of that name, or neither direction of it is better.
     """
     if is_scoring(episode.task):
         return _score_measure(name, episode, rows)
@@ -78,12 +78,12 @@ def _score_measure(name: str, episode: TracedEpisode, rows: Rows) -> Measure:
 
 
 def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) -> float | None:
-    """Return the measure of a step; None where it is undefined."""
+    """Return the measure of a step; None if it is undefined."""
     record = step.record
     if isinstance(record, AnswerRecord):
         return _score_number(record.scores.get(measure.name))
 
-    assert isinstance(record, StepRecord)  # records are of one of both kinds
+    assert isinstance(record, StepRecord)  # records have one of two types
     assert episode.ledger is not None  # of a trading episode
     before = episode.ledger.nav[step.number]
     if before <= 0:
@@ -92,16 +92,16 @@ def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) ->
 
 
 def value_of_episode(measure: Measure, episode: TracedEpisode, plugins: Plugins) -> float | None:
-    """Return the measure of a trading episode, under the rule set `strict`; None where it is
+    """Return the measure of a trading episode, under the rule set `strict`; None if it is
     undefined.
     """
     assert episode.ledger is not None  # `measure_of` refuses question tasks
-    assert episode.market is not None  # a ledger is of a market
+    assert episode.market is not None  # a ledger has a market
     return plugins.make_metric(measure.name).compute(episode.ledger, episode.market, "strict").value
 
 
 def _score_number(value: object) -> float | None:
-    """Return a recorded score as a number: a truth value counts 1 or 0."""
+    """Return a recorded score as a number; true is 1, false 0."""
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return float(value)
     return None

@@ -1,4 +1,4 @@
-"""From run folders to rows: read, audit, choose, write."""
+"""Make rows from run folders: read, audit, choose, write."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Form = Literal["chat", "preference"]
 
 @dataclass(frozen=True)
 class MeasureBound:
-    """Rows must be at least this good."""
+    """Lower bound on a row's measure (upper if lower is better)."""
 
     measure: str
     value: float
@@ -61,7 +61,7 @@ class MeasureBound:
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """What is exported, and how."""
+    """Settings of an export."""
 
     form: Form = "chat"
     rows: Rows = "step"
@@ -74,7 +74,7 @@ class ExportSettings:
 
     @property
     def measure(self) -> str | None:
-        """Return the name of the measure that is needed; None if none is."""
+        """Name of the measure that is needed; None if none is."""
         if self.bound is not None:
             return self.bound.measure
         return self.by
@@ -90,7 +90,7 @@ class Export:
 
 
 class AuditError(VerificationError):
-    """The leak audit found something; `findings` has all of it."""
+    """Error of a leak audit with findings; `findings` has all of them."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
@@ -109,11 +109,11 @@ def make_export(
     environment: Mapping[str, str],
     options: ExportSettings,
 ) -> Export:
-    """Return the rows of some runs; `changes` as of `verify_card`.
+    """Return the rows of some runs; `changes` as in `verify_card`.
 
-    Raises AuditError: the leak audit finds something; UsageError: the options don't fit the runs,
-    nothing is left, or an episode serves evaluation and that is not allowed; KtdevalError: a run,
-    its market or its task can't be opened.
+    Raises AuditError: if the leak audit finds something; UsageError: if the options don't fit the
+    runs, no row is left, or an episode serves evaluation and that is not allowed; KtdevalError: if
+    a run, its market or its task can't be opened.
     """
     work = _ExportState(plugins, environment, options)
     for run in runs:
@@ -142,7 +142,7 @@ class _ExportState:
     # --- reading
 
     def add(self, episode: TracedEpisode) -> None:
-        """Audit an episode, and take its talks."""
+        """Audit an episode, and add its conversations."""
         spec = episode.spec
         if spec.id in self.numbers:
             self.notes.append(f"{episode.where} was given twice and counts once")
@@ -168,7 +168,7 @@ class _ExportState:
             self._take_steps(episode, usable)
 
     def _usable_steps(self, episode: TracedEpisode) -> Iterator[TracedStep]:
-        """Yield the steps that may become rows; the others are counted."""
+        """Yield the steps that may become rows, and count the others."""
         auditor = Auditor(episode.market, self.environment)
         for step in episode.steps:
             self.audited += 1
@@ -199,7 +199,7 @@ class _ExportState:
                 f"{episode.where}: its questions are independent; leave out --rows episode"
             )
         if self.findings:
-            return  # nothing will be written
+            return  # no row will be written
 
         if len(usable) < len(episode.steps):
             self.left_out[OF_EPISODE] += len(usable)
@@ -257,7 +257,7 @@ class _ExportState:
         return Export(text, metadata, self.notes)
 
     def _pairs(self) -> tuple[list[tuple[RowConversation, RowConversation]], PairCounts]:
-        """Return the pairs of each task's talks, and counts of all of them."""
+        """Return the pairs of each task's conversations, and counts of all of them."""
         formed: list[tuple[RowConversation, RowConversation]] = []
         counts: Counter[str] = Counter()
         for task, measure in self.measures.items():
@@ -305,7 +305,7 @@ class _ExportState:
         return (EVALUATION_DATA,) if is_needed else ()
 
     def _why_none(self, pairs: PairCounts | None) -> str:
-        """Return what became of the steps and pairs, in words."""
+        """Return a text on how many steps and pairs were left out, and why."""
         counts = [f"{reason}: {count}" for reason, count in sorted(self.left_out.items())]
         if pairs is not None:
             counts.append(f"pairs with equal values: {pairs.tied}")

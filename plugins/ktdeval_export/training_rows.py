@@ -1,8 +1,8 @@
-"""Rows of training data: conversations in the form of trainers, and pairs of them.
+"""Rows of training data: conversations in the format of trainers, and pairs of them.
 
 Sources: TRL, "Dataset formats and types" (conversational language modeling and preference, with
-tools); OpenAI, "Supervised fine-tuning" (messages, tools). They differ in the arguments of a call,
-which are an object in TRL and a text at OpenAI.
+tools); OpenAI, "Supervised fine-tuning" (messages, tools). The formats differ in the arguments of a
+call: an object in TRL, a text at OpenAI.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class RowConversation:
     """A conversation that may become a row."""
 
     episode: TracedEpisode
-    steps: tuple[int, ...]  #: numbers of the steps that it is of
+    steps: tuple[int, ...]  #: numbers of its steps
     role: str
     opening: tuple[Message, ...]
     continuation: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
-    value: float | None = None  #: of the measure asked for; None if there is none
+    value: float | None = None  #: of the requested measure; None if there is none
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -51,7 +51,7 @@ class RowConversation:
 
 
 def exclusion(step: TracedStep, with_retries: bool) -> str:
-    """Return why a step never becomes a row, or not without `with_retries`; empty if it may."""
+    """Return why a step never becomes a row, or only `with_retries`; empty if it may become one."""
     record = step.record
     is_failed_call = any(kind.startswith("model_") for kind in record.failures)
     if record.provenance == "error" or is_failed_call:
@@ -109,7 +109,7 @@ def talks_of_step(
 def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversation:
     """Return an episode as one conversation: the system prompt once, then the turns of each step.
 
-    Raises UsageError: a step has several conversations, or steps have different system prompts.
+    Raises UsageError: if a step has several conversations, or steps have different system prompts.
     """
     opening: tuple[Message, ...] = ()
     turns: list[Message] = []
@@ -146,7 +146,7 @@ def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversat
 def _without_system(
     messages: Sequence[Message],
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """Return the system prompts at the beginning, and the messages after them."""
+    """Return the system prompts at the start, and the messages after them."""
     count = 0
     while count < len(messages) and messages[count].role == "system":
         count += 1
@@ -155,7 +155,9 @@ def _without_system(
 
 @dataclass(frozen=True)
 class PreferencePairs:
-    """Pairs of talks about the same, the better one chosen, and counts of those left out."""
+    """Pairs of conversations about the same steps, the better one chosen, and counts of those left
+    out.
+    """
 
     measure: Measure
     formed: list[tuple[RowConversation, RowConversation]] = field(
@@ -164,7 +166,7 @@ class PreferencePairs:
     counts: Counter[str] = field(default_factory=Counter)
 
     def form(self, talks: Iterable[RowConversation]) -> None:
-        """Pair the talks of runs that have one task, window, seed and steps."""
+        """Pair the conversations of runs that have one task, window, seed and steps."""
         groups: dict[tuple[JsonValue, ...], list[RowConversation]] = {}
         for talk in talks:
             groups.setdefault(_pair_key(talk), []).append(talk)
@@ -198,7 +200,7 @@ def _numbers(talk: RowConversation) -> str:
 
 @dataclass(frozen=True)
 class RowWriter:
-    """Writes rows in a dialect."""
+    """Formats rows in a dialect."""
 
     dialect: Dialect
 
@@ -218,7 +220,8 @@ class RowWriter:
         }
 
     def _messages(self, messages: Sequence[Message]) -> list[JsonValue]:
-        names: dict[str, str] = {}  # of the tools called so far; each step counts its ids anew
+        # of the tools called so far; each step numbers its ids from the start
+        names: dict[str, str] = {}
         rows = []
         for message in messages:
             names |= {call.id: call.name for call in message.tool_calls}
@@ -261,7 +264,7 @@ def _tools(tools: Sequence[ToolSpec]) -> list[JsonValue]:
 
 
 def lines_of(rows: Iterable[Mapping[str, JsonValue]]) -> str:
-    """Return the rows as lines of JSON. Keys are in the order of the format, so that equal rows
-    have equal text.
+    """Return the rows as lines of JSON. Keys have the order of the format, so that equal rows have
+    equal text.
     """
     return "".join(f"{dumps_compact(dict(row))}\n" for row in rows)

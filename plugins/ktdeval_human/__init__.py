@@ -1,8 +1,8 @@
 """People as models: `--model human/terminal` and `--model human/page`.
 
-A person answers the requests that a model would be sent, in a terminal or on a page of this
-machine, and sees what they hold and nothing else. So the masks, tools, rules, records and cards of
-a person are those of every model.
+A person answers the requests that a model would get, in a terminal or on a local web page, and sees
+the contents of these requests and nothing else. So masks, tools, rules, records and cards are the
+same for a person as for any model.
 """
 
 from __future__ import annotations

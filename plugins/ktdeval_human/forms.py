@@ -1,8 +1,7 @@
 """Forms that a person fills, from the JSON Schema of a tool: fields of text, and lists of rows.
 
-Terminal and page send the same texts; they are read here, and checked against the schema before
-anything is sent, so that a slip of the keyboard costs neither a research call nor a try at
-submitting.
+Terminal and page send the same texts. They are read here, and checked against the schema before
+anything is sent, so that a typing error costs neither a research call nor an attempt to submit.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ _NUMBERS = ("number", "integer")
 
 
 class FormError(ValueError):
-    """What was entered is no value of its field; one line for the person. `place`: the field's name,
-    after that of its list and the number of the row from 1; empty where the whole form is meant.
+    """An entry that is not a value of its field, as one line for the person. `place`: the field's
+    name, after that of its list and the number of the row from 1; empty if the whole form is meant.
     """
 
     def __init__(self, problem: str, place: tuple[str | int, ...] = ()) -> None:
@@ -52,12 +51,12 @@ class FormField:
 
     @property
     def choices(self) -> list[str]:
-        """Words on offer; empty where the field is free."""
+        """Allowed words; empty if the field takes any."""
         return [str(word) for word in self.schema.get("enum") or ()]
 
     @property
     def hint(self) -> str:
-        """What the field takes, and what it is for, in one line."""
+        """Description of the field and its values, in one line."""
         parts = [in_words(self.schema)]
         if self.schema.get("type") == "array":
             parts = [f"with commas between: {in_words(_items(self.schema))}"]
@@ -87,14 +86,14 @@ class Rows:
 
     name: str
     fields: tuple[FormField, ...]  #: of all forms that a row can have
-    #: names that a row of each form has; one of them has to fit
+    #: names that a row of each form has; one form must fit
     forms: tuple[frozenset[str], ...]
     about: str
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Names of which a row has one: `target_weight`, or `shares`. What only comes beside one of
-        them, as a limit, is none.
+        """Names of which a row has one: `target_weight`, or `shares`. A name that only accompanies
+        one of them, such as a limit, is not included.
         """
         if len(self.forms) < 2:
             return ()
@@ -133,7 +132,10 @@ class Form:
     def value(
         self, texts: Texts, rows: Mapping[str, Sequence[Texts]] | None = None
     ) -> dict[str, JsonValue]:
-        """Return the arguments. Raises FormError: a field is missing, wrong or not known."""
+        """Return the arguments.
+
+        Raises FormError: if a field is missing, wrong or unknown.
+        """
         rows = rows or {}
         names = {field.name for field in self.fields}
         lists = {each.name for each in self.rows}
@@ -183,7 +185,7 @@ def form_of(schema: Mapping[str, Any]) -> Form:
 
 
 def problem_of(value: JsonValue, schema: Mapping[str, Any]) -> str | None:
-    """Return why a value does not follow a schema, in one line; None where it does."""
+    """Return why a value does not follow a schema, in one line; None if it does."""
     error = best_match(Draft202012Validator(schema).iter_errors(value))
     if error is None:
         return None
@@ -198,7 +200,7 @@ def problem_of(value: JsonValue, schema: Mapping[str, Any]) -> str | None:
 
 
 def text_problem(text: str, schema: Mapping[str, Any]) -> str | None:
-    """Return why a text is no JSON that follows a schema, in one line; None where it is."""
+    """Return why a text is not JSON that follows a schema, in one line; None if it is."""
     try:
         value = loads_strict(text)
     except (ValueError, RecursionError):
@@ -207,7 +209,9 @@ def text_problem(text: str, schema: Mapping[str, Any]) -> str | None:
 
 
 def _row_schemas(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas that an item of a list may follow, where these are objects; else none."""
+    """Return the schemas that an item of a list may follow, if they all describe objects; otherwise
+    an empty list.
+    """
     if schema.get("type") != "array":
         return []
 
@@ -273,8 +277,8 @@ def _read(text: str, schema: Mapping[str, Any], name: str) -> JsonValue:
 
 
 def _read_choice(text: str, words: Sequence[Any]) -> JsonValue:
-    """Return the word of a list that was typed, in any case; else the text, which is refused with
-    the list.
+    """Return the word of a list that was typed, in any case; otherwise the text, which is refused
+    with the list.
     """
     for word in words:
         if str(word).lower() == text.lower():

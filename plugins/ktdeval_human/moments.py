@@ -1,5 +1,5 @@
-"""What a person's page shows and sends: shared by the run, which waits for a decision, and by the
-threads of the server that answers the browser.
+"""State that a person's page shows and the actions that it sends: shared by the run, which waits
+for a decision, and the threads of the server that answers the browser.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ktdeval_human.forms import FormError, FormField, Rows, arguments_text, form
 from ktdeval_human.person import Act, Called, PersonWords
 from ktdeval_human.shown import ShownRequest
 
-_SLICE_S = 0.5  #: Between looks at whether the run was interrupted
+_SLICE_S = 0.5  #: between checks for an interrupted run
 
 
 class RefusedInput(Exception):
-    """What the page sent is not taken. `is_stale`: the moment that it was sent for is over. `place`:
-    of the field, as of `FormError`; its `problem` alone stands beside the field.
+    """A message of the page that is refused. `is_stale`: its moment is over. `place`: of the field,
+    as in `FormError`; the page shows only its `problem` next to the field.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RefusedInput(Exception):
 
 
 class Moments:
-    """What the page shows now, and what it has sent: shared by the run, which waits, and by the
+    """Current state of the page and its last action: shared by the run, which waits, and the
     threads of the server.
     """
 
@@ -46,11 +46,14 @@ class Moments:
         self._moment: ShownRequest | None = None  # None while the run works
         self._act: Act | None = None
         self._has_left = False
-        #: what the account was worth at each step since the page was opened
+        #: value of the account at each step since the page was opened
         self._worth: dict[int, JsonObject] = {}
 
     def ask(self, moment: ShownRequest) -> Act:
-        """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: they left."""
+        """Show a moment, and wait for the person's action.
+
+        Raises KeyboardInterrupt: if the person left.
+        """
         with self._state:
             self._version += 1
             self._moment = moment
@@ -68,7 +71,7 @@ class Moments:
             return self._act
 
     def _follow(self, moment: ShownRequest) -> None:
-        """Keep what the account is worth; of an episode whose steps come one after the other."""
+        """Keep the value of the account at consecutive steps of an episode."""
         if moment.step is None or not moment.worth:
             return
 
@@ -78,7 +81,7 @@ class Moments:
         self._worth[moment.step] = dict(moment.worth)
 
     def current(self, seen: int, wait_s: float) -> JsonObject:
-        """Return what is to be shown, once it is newer than version `seen`, or after `wait_s`."""
+        """Return the state as soon as it is newer than version `seen`, or after `wait_s`."""
         with self._state:
             self._state.wait_for(lambda: self._version != seen, wait_s)
             shown_now: JsonValue = None
@@ -90,7 +93,10 @@ class Moments:
             return {"version": self._version, "moment": shown_now, "left": self._has_left}
 
     def take(self, sent: JsonObject) -> None:
-        """Take what the page sent. Raises Refused."""
+        """Take a message of the page.
+
+        Raises RefusedInput: if it is stale, or not valid.
+        """
         with self._state:
             if (
                 self._moment is None
@@ -107,7 +113,10 @@ class Moments:
 
 
 def read_message(data: bytes) -> JsonObject:
-    """Return what a page has sent. Raises Refused: it is no JSON object."""
+    """Return a message of the page.
+
+    Raises RefusedInput: if it is not a JSON object.
+    """
     try:
         value = loads_strict(data)
     except (ValueError, RecursionError):
@@ -118,8 +127,9 @@ def read_message(data: bytes) -> JsonObject:
 
 
 def act_of(sent: JsonObject, moment: ShownRequest) -> Act:
-    """Return what a page's message does at a moment. Raises Refused: it is none of what is on
-    offer, or its form is not filled.
+    """Return the action in a page's message at a moment.
+
+    Raises RefusedInput: if it is not offered, or its form is not filled correctly.
     """
     words = sent.get("text")
     if isinstance(words, str):
@@ -164,11 +174,11 @@ def _are_rows(value: JsonValue) -> bool:
     )
 
 
-# ---- what the page is given
+# ---- data for the page
 
 
 def moment_json(moment: ShownRequest) -> JsonObject:
-    """Return a moment as the page draws it: texts, tables, lines and forms."""
+    """Return a moment as data for the page: texts, tables, lines and forms."""
     tools = [_tool_json(tool) for tool in moment.tools]
     return {
         "title": moment.title,

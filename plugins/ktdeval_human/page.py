@@ -1,4 +1,4 @@
-"""A person at a page of this machine: the desk behind a server that answers one browser."""
+"""A person at a local web page: the desk behind a server that answers one browser."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from ktdeval_human.shown import ShownRequest
 
 
 class PageDesk:
-    """Desk of a person at a page. The address is written once; its token opens one browser."""
+    """Desk of a person at a page. The address is printed once; its token opens one browser."""
 
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
-        """Serve the page, and `tell` its address. Raises ProviderError: the port can't be had."""
+        """Serve the page, and pass its address to `tell`.
+
+        Raises ProviderError: if the port is not available.
+        """
         self.moments = Moments()
         token = secrets.token_urlsafe(24)
         try:
@@ -38,24 +41,27 @@ class PageDesk:
         tell(f"human/page: open {self.address} in a browser of this machine (once)")
 
     def ask(self, moment: ShownRequest) -> Act:
-        """Show a moment, and wait for what the person does; see `Desk`."""
+        """Show a moment, and wait for the person's action; see `Desk`."""
         return self.moments.ask(moment)
 
     def close(self) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 def at_page(_name: str, params: PageParams) -> Person:
-    """Return a person at a page of this machine. Raises ConfigError: their name is none."""
+    """Return a person at a local web page.
+
+    Raises ConfigError: if the name is not valid.
+    """
     check_name(params.who)
     return Person(lambda: open_page(params.port))
 
 
 def open_page(port: int) -> PageDesk:
-    """Return the desk at a page, whose address is written to stderr."""
+    """Return the desk at a page; its address is written to stderr."""
     return PageDesk(port, _tell)
 
 

@@ -1,5 +1,5 @@
-"""The server of a person's page: on this machine's own address, for the one browser that had the
-token, and for no page of another origin.
+"""Server of a person's page: on the loopback address of this machine, for the one browser that had
+the token, and not for pages of other origins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ktdeval_pages.page_templates import make_environment
 
 LOOPBACK = "127.0.0.1"
 COOKIE = "ktdeval_person"
-_POLL_S = 20.0  #: Longest wait of a page for something new
-_MAX_BYTES = 1 << 20  #: Of a message of the page
+_POLL_S = 20.0  #: longest wait of a page for an update
+_MAX_BYTES = 1 << 20  #: of a message from the page
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -46,17 +46,20 @@ _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the page, its state, and takes what the person does.
+    """Serves the page and its state, and receives the person's actions.
 
-    `/open/TOKEN` works once: it gives the browser a cookie, without which nothing is answered. So
-    the address may stay in a terminal or a history.
+    `/open/TOKEN` works once: it gives the browser a cookie, and requests without the cookie are
+    refused. So the address may remain in a terminal or a history.
     """
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self, port: int, token: str, moments: Moments) -> None:
-        """Listen on a port of this machine; 0 for a free one. Raises OSError: it can't be had."""
+        """Listen on a port of this machine; 0 for a free one.
+
+        Raises OSError: if the port is not available.
+        """
         self.moments = moments
         self._token: str | None = token
         self._session = secrets.token_urlsafe(24)
@@ -74,7 +77,9 @@ class PageServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}"
 
     def exchange(self, token: str) -> str | None:
-        """Return the cookie's value for the token, the first time; None for another, or later."""
+        """Return the cookie's value for the token, the first time; None for a wrong token, or
+        later.
+        """
         with self._lock:
             if self._token is None or not _is_same(token, self._token):
                 return None
@@ -82,11 +87,11 @@ class PageServer(ThreadingHTTPServer):
             return self._session
 
     def is_session(self, value: str) -> bool:
-        """Whether a value is the cookie's."""
+        """Return whether a value is the cookie's."""
         return _is_same(value, self._session)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that left before its answer."""
+        """Ignore a browser that disconnected before its answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -120,11 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "ktdeval"
     sys_version = ""
     protocol_version = "HTTP/1.1"
-    timeout = 60  #: Seconds for which a connection may be silent
+    timeout = 60  #: seconds for which a connection may be silent
     wbufsize = -1
 
     def do_GET(self) -> None:
-        """Answer with the page, a file of it, or what is to be shown."""
+        """Answer with the page, one of its files, or the state."""
         path, _, query = self.path.partition("?")
         if not self._is_addressed():
             return
@@ -145,11 +150,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._problem(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def do_POST(self) -> None:
-        """Take what the person does."""
-        self.close_connection = True  # a body that is refused unread is no further request
+        """Take the person's action."""
+        # an unread body of a refused request must not be read as another request
+        self.close_connection = True
         if not self._is_addressed() or not self._is_known():
             return
-        # A form of another site can't send this type without being asked about first.
+        # A form of another site can't send this type without a preflight request.
         if self.headers.get("Content-Type") != "application/json":
             self._problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
             return
@@ -170,11 +176,12 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._json(HTTPStatus.OK, {})
 
-    # --- what a request has to have
+    # --- requirements of a request
 
     def _is_addressed(self) -> bool:
-        """Whether a request names this server by its number, and can be read in one way: a name
-        that leads here (DNS rebinding) is none of ours. Answers the others.
+        """Return whether a request names this server by its numeric address and is unambiguous.
+        Otherwise answer it with an error: a host name that resolves to this server may be DNS
+        rebinding.
         """
         problem = ambiguity(self.headers.items(), ("cookie",))
         if problem is not None:
@@ -191,7 +198,9 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _is_known(self) -> bool:
-        """Whether a request comes from the browser that had the token. Answers the others."""
+        """Return whether a request comes from the browser that had the token. Otherwise answer it
+        with an error.
+        """
         try:
             cookies = SimpleCookie(self.headers.get("Cookie", ""))
         except CookieError:
@@ -210,18 +219,19 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _open(self, token: str) -> None:
-        """Exchange the token for a cookie, and lead to the page."""
+        """Exchange the token for a cookie, and redirect to the page."""
         session = self.server.exchange(token)
         if session is None:
-            if self._is_known():  # the same browser, once more
+            if self._is_known():  # the same browser, again
                 self._redirect(None)
             return
 
-        # lax: a strict one is not sent along a redirect of an address that was clicked elsewhere
+        # lax: a strict cookie is not sent along the redirect of an address that was clicked
+        # elsewhere
         self._redirect(f"{COOKIE}={session}; HttpOnly; SameSite=Lax; Path=/")
 
     def _body(self) -> bytes | None:
-        """Return the body; None where it is too long, which is answered."""
+        """Return the body. If it is too long, answer with an error and return None."""
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdecimal() or int(length[:12]) > _MAX_BYTES:
             self._problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too long")
@@ -259,4 +269,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: addresses hold the token."""
+        """Log nothing: addresses contain the token."""

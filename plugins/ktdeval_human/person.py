@@ -1,4 +1,4 @@
-"""A person as a model: each request is shown, and what the person does becomes the reply."""
+"""A person as a model: each request is shown, and the person's action becomes the reply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHO = re.compile(r"[A-Za-z0-9_-]{0,40}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A tool that a person calls, with checked arguments as JSON; one may be that which submits."""
+    """A tool that a person calls, with checked arguments as JSON; it may be the submitting tool."""
 
     tool: str
     arguments: str
@@ -26,7 +26,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class PersonWords:
-    """Words of a person, where no tool is on offer, or to end the research."""
+    """Text of a person, if no tool is offered, or to end the research."""
 
     text: str
 
@@ -35,21 +35,23 @@ Act = Called | PersonWords
 
 
 class Desk(Protocol):
-    """Where a person sits: a terminal, or a page."""
+    """Interface to a person: a terminal or a page."""
 
     def ask(self, moment: ShownRequest) -> Act:
-        """Show a moment, and wait for what the person does. Raises KeyboardInterrupt: the person
-        leaves; ProviderError: nobody can be asked here.
+        """Show a moment, and wait for the person's action.
+
+        Raises KeyboardInterrupt: if the person leaves; ProviderError: if no person can be asked
+        here.
         """
 
 
 class Person:
-    """Model of which a person gives the replies, one at a time.
+    """Model whose replies a person gives, one at a time.
 
-    A submission in the research phase of an agent ends it, and is then asked for: it is not asked
-    for twice, what was submitted is sent again. The seconds that a reply took stand in its
-    `reasoning`, which is recorded and sent to nobody. Leaving is a KeyboardInterrupt: no call failed,
-    the step is not recorded, and the same command asks it again.
+    A submission in the research phase of an agent ends that phase. When the agent then asks for the
+    submission, the same one is sent, without asking the person twice. The seconds that a reply took
+    are in its `reasoning`, which is recorded but never sent. Leaving raises KeyboardInterrupt: no
+    call failed, the step is not recorded, and the same command asks for it again.
     """
 
     traits = ModelTraits(is_free=True, is_person=True)
@@ -57,8 +59,8 @@ class Person:
     def __init__(
         self, open_desk: Callable[[], Desk], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Seat a person, who is asked at the desk that is opened for the first request. `clock`:
-        seconds, monotonic.
+        """Ask the person at a desk that is opened for the first request. `clock`: seconds,
+        monotonic.
         """
         self._open_desk = open_desk
         self._clock = clock
@@ -67,8 +69,9 @@ class Person:
         self._submitted: tuple[int | None, str | None, Called] | None = None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ProviderError: nobody can be asked, or the person is being
-        asked already.
+        """Answer one request.
+
+        Raises ProviderError: if no person can be asked, or the person is already being asked.
         """
         if not self._is_asked.acquire(blocking=False):
             raise ProviderError(
@@ -114,6 +117,6 @@ def _reply_of(act: Act, request: ModelRequest, seconds: float) -> Reply:
 
 
 def check_name(who: str) -> None:
-    """Raise ConfigError where a person's name could not stand in the name of a folder."""
+    """Raise ConfigError if a person's name is not valid in the name of a folder."""
     if not _WHO.match(who):
         raise ConfigError(f"who: {who[:60]!r} is not a name of at most 40 letters, digits, - and _")

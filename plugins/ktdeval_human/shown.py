@@ -1,8 +1,8 @@
-"""What a request shows a person: the same texts and figures that a model would be sent, as facts,
-tables and lines.
+"""Content of a request for a person: the texts and figures that a model would get, as facts, tables
+and lines.
 
-Everything here is read from the request, which has passed the leak guard. Nothing is looked up, so
-that a person sees no more than a model does: no name, no date, no later day.
+Everything here is read from the request, which has passed the leak guard. Nothing else is looked
+up, so a person sees no more than a model does: no name, no date, no later day.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec, told_at_a_
 from ktdeval.observation import ObservedState, first_number
 from ktdeval.values import JsonValue, loads_strict
 
-_MAX_LINES = 12  #: Lines of one table that are drawn
-_MIN_POINTS = 3  #: Fewer are no line
+_MAX_LINES = 12  #: lines of one table that are drawn
+_MIN_POINTS = 3  #: a line needs at least this number
 _RETURNS = ("portfolio_return_pct", "benchmark_return_pct")
-_JSON_BLOCK = "```json\n{}\n```"  #: How a prompt holds the state
+_JSON_BLOCK = "```json\n{}\n```"  #: format of the state in a prompt
 _BLANK_LINES = re.compile(r"\n{3,}")
-_STEP_FROM_0 = " (step {})"  #: How prompts number a step; people count from 1
-_LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")  #: Columns that say whose row it is
+_STEP_FROM_0 = " (step {})"  #: format of a step's number in prompts; people count from 1
+#: columns that tell whose row it is
+_LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnLine:
-    """Figures in the order of days, to be drawn without dates."""
+    """Figures in the order of days, drawn without dates."""
 
     title: str
     values: tuple[float, ...]
@@ -42,7 +43,7 @@ class ShownTable:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lines: tuple[DrawnLine, ...] = ()  #: of prices, where the rows are days
+    lines: tuple[DrawnLine, ...] = ()  #: of prices, if the rows are days
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +68,23 @@ class ResearchAnswer:
 class ShownRequest:
     """One request, for a person."""
 
-    step: int | None  #: from 0; people are shown it from 1
+    step: int | None  #: from 0; people see it counted from 1
     steps: int | None  #: of the episode
-    day: str  #: label of the day; empty where a task shows none
-    role: str  #: who of a team is asked; empty of an agent that is one
-    rules: str  #: what holds on every day
-    task: str  #: what is asked, without the figures in `sections`
+    day: str  #: label of the day; empty if a task shows none
+    role: str  #: role of the asked member of a team; empty for a single agent
+    rules: str  #: rules for every day
+    task: str  #: the task, without the figures in `sections`
     sections: tuple[Section, ...]  #: state of the day
     results: tuple[ResearchAnswer, ...]  #: of the research in this step
-    notes: tuple[str, ...]  #: what was said after the question, such as why a submission is refused
-    tools: tuple[ToolSpec, ...]  #: that may be called now, without the one that submits
-    submit: ToolSpec | None  #: that submits; None where it is not on offer
+    notes: tuple[str, ...]  #: messages after the question, such as why a submission is refused
+    tools: tuple[ToolSpec, ...]  #: that may be called now, without the submitting one
+    submit: ToolSpec | None  #: the submitting tool; None if it is not offered
     is_final: bool  #: whether only the submission, or the forced tool, is accepted
-    #: whether words are asked for: no tool is on offer
+    #: True if text is requested: no tool is offered
     wants_text: bool
-    response_schema: Mapping[str, JsonValue] | None = field(default=None)  #: that words must follow
-    #: what the account is worth at this step, by the name of the figure; empty where it isn't shown
+    #: that the text must follow
+    response_schema: Mapping[str, JsonValue] | None = field(default=None)
+    #: value of the account at this step, by the name of the figure; empty if it isn't shown
     worth: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -101,7 +103,7 @@ class ShownRequest:
 
 
 def show_request(request: ModelRequest) -> ShownRequest:
-    """Return what a request shows."""
+    """Return the content of a request."""
     rules = [message.content for message in request.messages if message.role == "system"]
     rest = [message for message in request.messages if message.role != "system"]
     question = _question_index(request, rest)
@@ -145,8 +147,8 @@ def show_request(request: ModelRequest) -> ShownRequest:
 
 
 def _worth(state: ObservedState) -> dict[str, float]:
-    """Return the returns since the start, of account and benchmark, in per cent; else the net asset
-    value, where that is shown.
+    """Return the returns since the start, of account and benchmark, in per cent; otherwise the net
+    asset value, if it is shown.
     """
     shown = state.values.get("performance")
     cells = shown if isinstance(shown, Mapping) else {}
@@ -159,7 +161,7 @@ def _worth(state: ObservedState) -> dict[str, float]:
 
 
 def _question_index(request: ModelRequest, messages: Sequence[Message]) -> int:
-    """Return the place of the message that shows the day; of the first one where none does."""
+    """Return the index of the message that shows the day; if no message does, that of the first."""
     state = request.state
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
@@ -187,7 +189,7 @@ def _results(messages: Sequence[Message], submit_tool: str) -> Iterator[Research
 
 
 def _notes(messages: Sequence[Message], submit_tool: str) -> Iterator[str]:
-    """Yield what was said to the person besides results of tools, in its order."""
+    """Yield the messages to the person, other than results of tools, in order."""
     names = {}
     for message in messages:
         names.update({call.id: call.name for call in message.tool_calls})
@@ -197,7 +199,7 @@ def _notes(messages: Sequence[Message], submit_tool: str) -> Iterator[str]:
 
 
 def in_lines(text: str) -> str:
-    """Return a text as it is, and JSON, such as the answer to a refused submission, as lines."""
+    """Return a text unchanged, and JSON (such as the answer to a refused submission) as lines."""
     lines = []
     for section in sections_of_text(text.strip()):
         lines += [f"{name}: {value}" if name else value for name, value in section.facts]
@@ -211,7 +213,7 @@ def in_lines(text: str) -> str:
 
 
 def sections_of_text(text: str) -> Iterator[Section]:
-    """Yield the parts of a tool's result: JSON as facts and tables, any other text as it is."""
+    """Yield the parts of a tool's result: JSON as facts and tables, any other text unchanged."""
     try:
         value = loads_strict(text)
     except (ValueError, RecursionError):
@@ -245,12 +247,12 @@ def _sections(title: str, value: JsonValue) -> Iterator[Section]:
 
 
 def _is_rows(value: JsonValue) -> bool:
-    """Whether a list is one of objects, which is shown as a table."""
+    """Return whether a value is a list of objects, which is shown as a table."""
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def is_table(value: Any) -> bool:
-    """Whether a value is a table: `columns` and `rows`, or a list of objects."""
+    """Return whether a value is a table: `columns` and `rows`, or a list of objects."""
     if _is_rows(value):
         return True
     return (
@@ -274,7 +276,7 @@ def table_of(title: str, value: Any) -> ShownTable:
     cells = []
     for row in rows:
         texts = [cell(part) for part in row[: len(columns)]]
-        # a result of a plugin may have short rows
+        # a plugin's result may have short rows
         texts += [""] * (len(columns) - len(texts))
         cells.append(tuple(texts))
 
@@ -302,7 +304,7 @@ def _lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[Dr
 
 
 def cell(value: JsonValue) -> str:
-    """Return a value as a person reads it."""
+    """Return a value in a readable form."""
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -28,7 +28,7 @@ from ktdeval_human.person import Act, Called, Person, PersonWords, check_name
 from ktdeval_human.shown import DrawnLine, ResearchAnswer, Section, ShownRequest, ShownTable
 
 _BARS = "▁▂▃▄▅▆▇█"
-_MAX_POINTS = 60  #: Of a line; the latest ones
+_MAX_POINTS = 60  #: of a line; the latest ones
 _PROMPT = "> "
 _COMMANDS = (
     ("show", "the day again"),
@@ -46,17 +46,23 @@ _COMMANDS = (
 
 
 class _Back(Exception):
-    """The person gave up what was being entered."""
+    """The person cancelled an entry."""
 
 
 def at_terminal(_name: str, params: TerminalParams) -> Person:
-    """Return a person at this process's terminal. Raises ConfigError: their name is none."""
+    """Return a person at this process's terminal.
+
+    Raises ConfigError: if the name is not valid.
+    """
     check_name(params.who)
     return Person(open_terminal)
 
 
 def open_terminal() -> Terminal:
-    """Return the desk at this process's terminal. Raises ProviderError: there is none."""
+    """Return the desk at this process's terminal.
+
+    Raises ProviderError: if there is no terminal.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ProviderError(
             "human/terminal: a person is asked in a terminal, and there is none here; run it in one, or"
@@ -67,11 +73,11 @@ def open_terminal() -> Terminal:
 
 
 class Terminal:
-    """Desk of a person who types. A ticket is kept until its step is over."""
+    """Desk of a person who types. A ticket is kept until its step ends."""
 
     def __init__(self, source: TextIO, out: TextIO, width: int | None = None) -> None:
-        """Read lines from `source`, and write to `out`, whose lines have `width` columns (None: as
-        wide as the terminal is).
+        """Read lines from `source`, and write to `out`; `width`: columns of its lines (None: the
+        width of the terminal).
         """
         self._source = source
         self._out = out
@@ -99,10 +105,10 @@ class Terminal:
             if act is not None:
                 return act
 
-    # --- what is shown
+    # --- output
 
     def _begin(self, moment: ShownRequest) -> None:
-        """Show what is new: of a new step all, else the latest results and notes."""
+        """Show the new parts: everything of a new step, otherwise the latest results and notes."""
         is_new = moment.step != self._step or moment.step is None
         if is_new:
             self._step = moment.step
@@ -145,7 +151,7 @@ class Terminal:
     # --- commands
 
     def _command(self, moment: ShownRequest, line: str) -> Act | None:
-        """Do what a line says; return the reply where it makes one."""
+        """Execute a typed line; return the reply if it gives one."""
         word, _, rest = line.strip().partition(" ")
         if not word:
             return None
@@ -214,7 +220,7 @@ class Terminal:
         return Called(tool.name, arguments_text(value))
 
     def _submit(self, tool: ToolSpec, form: Form) -> Act | None:
-        """Review the ticket, ask for what else the form has, and submit on a yes."""
+        """Review the ticket, ask for the form's other fields, and submit after a yes."""
         self._write_ticket(form)
         texts = self._fill(form)
         value = form.value(texts, self._rows)
@@ -223,7 +229,7 @@ class Terminal:
         return Called(tool.name, arguments_text(value))
 
     def _text(self, moment: ShownRequest) -> Act:
-        """Take words, up to a line with a single dot."""
+        """Read text, up to a line with a single dot."""
         self._say("answer in words; end with a line that holds a single dot")
         while True:
             lines: list[str] = []
@@ -240,18 +246,18 @@ class Terminal:
     # --- forms
 
     def _fill(self, form: Form) -> dict[str, str]:
-        """Ask for each field; one that is wrong is asked for again."""
+        """Ask for each field; ask again if a value is wrong."""
         return {field.name: self._field(field) for field in form.fields}
 
     def _list(self, rows: Rows) -> list[Texts]:
-        """Ask for rows until the person wants no more."""
+        """Ask for rows until the person is done."""
         listed: list[Texts] = []
         while self._agrees(f"a row for {rows.name}? [y/n] "):
             listed.append(self._row(rows))
         return listed
 
     def _row(self, rows: Rows) -> Texts:
-        """Ask for one row, of fields that exclude each other until one is given."""
+        """Ask for one row. Of fields that exclude each other, ask until one is given."""
         texts: dict[str, str] = {}
         is_chosen = False
         for field in rows.fields:
@@ -333,7 +339,10 @@ class Terminal:
         return self._width or shutil.get_terminal_size().columns
 
     def _line(self, prompt: str) -> str:
-        """Return a line that was typed. Raises KeyboardInterrupt: the input is at its end."""
+        """Return a typed line.
+
+        Raises KeyboardInterrupt: at the end of the input.
+        """
         self._out.write(prompt)
         self._out.flush()
         line = self._source.readline()
@@ -351,7 +360,7 @@ class Terminal:
 
 
 def _tool_named(moment: ShownRequest, word: str) -> ToolSpec | None:
-    """Return the tool of a number or a name; None where there is none."""
+    """Return the tool with a number or a name; None if there is none."""
     if word.isdecimal() and 1 <= int(word) <= len(moment.tools):
         return moment.tools[int(word) - 1]
     return next((tool for tool in moment.tools if tool.name == word), None)

@@ -8,6 +8,6 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Command on run folders."""
+    """Return the command on run folders."""
     summary = "Walk a run's episodes day by day: prompts, tool calls, replies, orders, fills, NAV."
     return [Spec("view episodes", later("ktdeval_view.command:episodes"), summary)]

@@ -1,5 +1,5 @@
-"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, a tear
-sheet of each trading task, and an index of all of them.
+"""`ktdeval view`: make static pages from a run folder: one for each episode with a recorded step, a
+tear sheet of each trading task, and an index of all of them.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _check_day(day: str | None, episodes: int) -> None:
 
 
 def _json_outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, JsonValue]:
-    """Return what `view --json` prints: the files written, and the figures of each episode."""
+    """Return the output of `view --json`: the files written, and the figures of each episode."""
     return {
         "run": str(run.path),
         "index": str(files.index),
@@ -193,17 +193,19 @@ def _json_outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, J
 class PageFiles:
     """Pages of a run as files."""
 
-    index: Path  # the first page where no index was asked for
+    index: Path  # the first page if no index was requested
     pages: Sequence[Path]  # of the episodes, in the order of the run
     size: int  # bytes of all of them
-    problems: Sequence[str]  # what a reader must know of the records, a sentence each
+    problems: Sequence[str]  # problems of the records, a sentence each
     entries: Sequence[JsonValue] = ()  # figures of every episode, as the index shows them
     sheets: Sequence[Path] = ()  # tear sheets, one for each trading task that was chosen
 
 
 @dataclass(frozen=True)
 class _Episodes:
-    """What is known of the episodes of a run once their pages are written, by episode id."""
+    """Facts about the episodes of a run that are collected while their pages are written, by
+    episode id.
+    """
 
     sheets: TearSheets
     pages: dict[str, Path] = field(default_factory=dict)
@@ -215,8 +217,8 @@ class _Episodes:
 
 class RunView:
     """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
-    there is none. `has_memory`: show what the agent remembered. Without `has_index`, pages and tear
-    sheets are written alone.
+    there is none. `has_memory`: show what the agent remembered. Without `has_index`, only pages and
+    tear sheets are written.
     """
 
     def __init__(
@@ -248,11 +250,11 @@ class RunView:
     def write(
         self, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell = tell_nobody
     ) -> PageFiles:
-        """Write the pages of the chosen episodes and the index of all; `tell` is told of each
+        """Write the pages of the chosen episodes and the index of all; `tell` receives each episode
         before its page is made.
 
-        Raises StoreError: the folder can't be written, or its index is of something else;
-        UsageError: none of the chosen episodes has a finished step.
+        Raises StoreError: if the folder can't be written, or its index was not made by this
+        command; UsageError: if none of the chosen episodes has a finished step.
         """
         refuse_foreign_page(out / INDEX, "ktdeval view")
         with (
@@ -308,7 +310,7 @@ class RunView:
     def _write_episodes(
         self, fresh: Path, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell
     ) -> _Episodes:
-        """Write the pages of the chosen episodes and the files that they share; arguments as of
+        """Write the pages of the chosen episodes and the files that they share; arguments as in
         `_write_into`.
         """
         done = _Episodes(TearSheets(self._run, self._market, self._no_market))
@@ -328,7 +330,7 @@ class RunView:
             if spec.id in wanted and records.steps:
                 tell(episode_label(spec), len(done.pages), len(chosen))
                 data = self._page(records, out, wanted)
-                if len(chosen) == 1:  # it can be sent as it is
+                if len(chosen) == 1:  # a single page can be sent as one file
                     text = single_page(data)
                 else:
                     text = shared.page(data, spec.window_name)
@@ -362,8 +364,8 @@ class RunView:
         return make_entry(records, self._market, page)
 
     def _match_market(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records; without steps and with the problem if they are not of this market, for
-        then nothing can be shown of prices.
+        """Return the records. If they are not of this market, return them without steps and with
+        the problem, because no price can be shown.
         """
         days: set[str] = set()
         for step in records.steps:
@@ -410,8 +412,8 @@ class RunView:
         return episode_data(records, around, self._redactor)
 
     def _with_memory(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records with the agent's memory after each day, if it is asked for, or with the
-        reason why it is not known.
+        """Return the records with the agent's memory after each day, if it is requested, or with
+        the reason why it is not known.
         """
         if not self._has_memory:
             return replace(records, memories=())
@@ -461,7 +463,7 @@ class RunView:
 
 
 def _by_window(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
-    """Return episodes with those of a window next to each other, otherwise in the order of the run."""
+    """Return episodes grouped by window, otherwise in the order of the run."""
     windows = {
         name: place for place, name in enumerate(dict.fromkeys(spec.window_name for spec in specs))
     }

@@ -1,4 +1,4 @@
-"""Conversations as pages hold them: messages of a transcript, with repeated texts by their index."""
+"""Conversations as pages store them: messages of a transcript, with repeated texts by their index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SharedTexts:
 
 
 def sent_messages(exchange: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
-    """Return the messages that a model call added to those of the call before."""
+    """Return the messages of a model call that the previous call did not have."""
     return convert_value(exchange["sent"], list[dict[str, JsonValue]])
 
 

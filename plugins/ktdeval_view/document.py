@@ -1,7 +1,8 @@
-"""A page of a run, with style, scripts and data inside, or with those that pages share in files next
-to it. Its policy forbids all else.
+"""A page of a run, with style, scripts and data inside, or in files next to it that pages share.
+Its content security policy forbids everything else.
 
-Data contain no secrets and are packed in pieces, which the page unpacks when a reader looks at them.
+Data contain no secrets and are packed in pieces, which the page unpacks when a reader looks at
+them.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class SharedFiles:
 
     style: str
     kit: str  #: the kit's script
-    script: str  #: that of the view
-    base: str = ""  #: data that the page's own are differences from; empty without
+    script: str  #: the view's script
+    base: str = ""  #: data from which the page stores differences; empty without
 
 
 @functools.cache
@@ -56,9 +57,9 @@ def view_script(scripts: tuple[str, ...]) -> str:
 
 def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[str, str]) -> str:
     """Return a page as HTML in one file, from a template, the scripts that draw it, and packed data
-    by name, which they unpack.
+    by name, which the scripts unpack.
 
-    The page's policy names the hashes of its own style and scripts: anything else is not run.
+    The page's policy names the hashes of its own style and scripts; it blocks any others.
     """
     style = view_style()
     kit = shared_script()
@@ -80,8 +81,8 @@ def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[st
 
 
 def render_shared(title: str, template: str, shared: SharedFiles, data: Mapping[str, str]) -> str:
-    """Return a page as HTML whose style and scripts are in files next to it; arguments as of
-    `render`. Its policy takes files of its own folder alone.
+    """Return a page as HTML whose style and scripts are in files next to it; arguments as in
+    `render`. Its policy allows only files of its own folder.
     """
     policy = content_security_policy("'self'", "'self'", "data:")
 
@@ -98,7 +99,7 @@ def _read_asset(name: str) -> str:
 
 class EnvironmentRedactor:
     """Removes the values of secret-looking environment variables, such as those of `os.environ`,
-    from all that goes into a page.
+    from the data of a page.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -128,12 +129,12 @@ class EnvironmentRedactor:
 
 
 def pack_value(value: JsonValue) -> str:
-    """Return a JSON value as a page holds it."""
+    """Return a JSON value as a page stores it."""
     return pack_text(dumps_canonical(value))
 
 
 def pack_text(text: str) -> str:
-    """Return a text as a page holds it."""
+    """Return a text as a page stores it."""
     return pack(text.encode())
 
 
@@ -163,7 +164,9 @@ class PageData:
         return counts
 
     def texts(self, counts: Sequence[int]) -> dict[str, str]:
-        """Return the texts of the page by name, those of the days in pieces of that many lines."""
+        """Return the texts of the page by name; those of the days are in pieces with these numbers
+        of lines.
+        """
         texts = {"head": dumps_canonical({**self.head, "pieces": list(counts)})}
         for name, value in self.values.items():
             texts[name] = dumps_canonical(value)

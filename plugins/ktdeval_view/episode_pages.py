@@ -1,7 +1,7 @@
 """Pages of a run: the index, and a page for each episode.
 
-An episode's page has a light row for each day at once, and unpacks the rest of a day when a reader
-chooses it.
+An episode's page shows a short row for each day at once, and unpacks the rest of a day when a
+reader chooses it.
 """
 
 from __future__ import annotations
@@ -62,17 +62,19 @@ _MASK_NOTES = {
 
 @dataclass(frozen=True)
 class PageSurroundings:
-    """What an episode's page shows besides its records: market, true names, neighbours."""
+    """Data of an episode's page other than its records: market, true names, neighbours."""
 
     market: MarketSnapshot | None = None  # the snapshot that ran; None with `no_market`
-    no_market: str = ""  # why it is not at hand, in a sentence
+    no_market: str = ""  # why it can't be read, in a sentence
     names: TrueNames = field(default_factory=TrueNames)  # true names behind the handles
     #: `previous` and `next` -> file name and label of the episode's neighbours that have a page
     neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int | None:
-    """Return the number of steps of the whole episode; None where only the market could tell."""
+    """Return the number of steps of the whole episode; None if it depends on a market that is
+    missing.
+    """
     spec = records.spec
     if records.state == "finished":
         return len(records.steps)
@@ -129,8 +131,8 @@ def episode_data(
 
 
 def _identities(names: TrueNames) -> dict[str, JsonValue]:
-    """Return the true names behind handles, as the page's scripts read them. By code, so that pages
-    of one market have the same codes and companies under handles of their own.
+    """Return the true names behind handles, as the page's scripts read them. They are sorted by
+    code, so that pages of one market share codes and companies although their handles differ.
     """
     ordered = sorted((code, handle, company) for handle, (code, company) in names.assets.items())
     return {
@@ -196,7 +198,7 @@ def _levels(
 
 
 def day_rows(records: EpisodeRecords) -> list[JsonValue]:
-    """Return a row for each day, with what lists, plots and filters need."""
+    """Return a row for each day, with the fields that lists, plots and filters need."""
     ledger = records.ledger
     rows: list[JsonValue] = []
     for step in records.steps:
@@ -227,8 +229,8 @@ def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
 def _day_details(
     records: EpisodeRecords, market: MarketSnapshot | None, texts: SharedTexts
 ) -> Iterator[JsonValue]:
-    """Yield everything about each day: the step as booked, what was said, and what became of the
-    prices of its orders.
+    """Yield all data of each day: the step as booked, its transcript, and the prices after its
+    orders.
     """
     panels: Iterator[JsonValue] = itertools.repeat(None)
     if records.memories:
@@ -257,11 +259,11 @@ class RecordedEpisode(Protocol):
 
     @property
     def state(self) -> str:
-        """How far it is recorded."""
+        """State of its records, such as `finished`."""
 
     @property
     def problem(self) -> str:
-        """What a reader must know of the records; empty when they are whole."""
+        """Problem of the records; empty if they are complete."""
 
     @property
     def steps(self) -> Sequence[object]:
@@ -332,7 +334,7 @@ def _episode_figures(
 
 
 def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
-    """Return at most `_SPARK_POINTS` of a series, both ends among them, as returns since its start
+    """Return at most `_SPARK_POINTS` of a series, including both ends, as returns since its start
     to a hundredth of a per cent.
     """
     count = min(len(values), _SPARK_POINTS)
@@ -342,8 +344,8 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
 
 
 def capacity_lines(run: Path) -> list[str]:
-    """Return a line for each task and measure of the transplant beside a run: at which capital its
-    edge is gone; none without one.
+    """Return a line for each task and measure of the transplant next to a run, with the capital at
+    which its edge vanishes; empty without a transplant.
     """
     try:
         file = known_transplant(run)

@@ -23,19 +23,19 @@ class EpisodeRecords:
     """One episode as recorded so far."""
 
     spec: EpisodeSpec
-    # `unreadable` where nothing of it can be shown
+    # `unreadable` if no part of it can be shown
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    # without a step where there is none
+    # without a step if there is no ledger
     ledger: Ledger = field(default_factory=lambda: Ledger({}, 0, ()))
-    talks: Sequence[TranscriptEntry] = ()  # what was said at each of these steps
-    # what a reader must know of the records, in a sentence; empty when they are whole
+    talks: Sequence[TranscriptEntry] = ()  # transcript of each of these steps
+    # problem of the records, in a sentence; empty if they are complete
     problem: str = ""
-    # what the agent remembered after each of these steps; empty where it is not known
+    # what the agent remembered after each of these steps; empty if unknown
     memories: Sequence[JsonValue] = ()
 
     @property
     def steps(self) -> Sequence[StepRecord]:
-        """Days that were booked."""
+        """Steps that were booked."""
         return self.ledger.steps
 
 
@@ -46,16 +46,16 @@ def episode_label(spec: EpisodeSpec) -> str:
 
 
 def page_name(spec: EpisodeSpec) -> str:
-    """Return the file name of an episode's page: readable, safe, and its own."""
+    """Return the file name of an episode's page: readable, safe, and unique."""
     words = re.sub(r"[^A-Za-z0-9._-]+", "_", spec.label)
     return f"{words[:100]}-{spec.id[:8]}.html"
 
 
 def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[EpisodeSpec]:
     """Return the episodes that have every word of `text` in task, window, seed (`seed-1`), model or
-    id; all where there is no text.
+    id; without a text, all.
 
-    Raises UsageError: there is no such episode.
+    Raises UsageError: if there is no such episode.
     """
     words = (text or "").lower().split()
     chosen = []
@@ -90,8 +90,8 @@ class _Submission(msgspec.Struct):
 
 
 def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
-    """Return the stock_id of each order as the model wrote it; empty if the submission was not taken
-    as it was.
+    """Return the stock_id of each order as the model wrote it; empty if the submission was not
+    executed as written.
     """
     try:
         submitted = loads_strict(talk.submission or "null")
@@ -105,10 +105,9 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
 
 
 def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
-    """Return the records of one episode; nothing is written, so a run that is under way is not
-    disturbed.
+    """Return the records of one episode. Nothing is written, so a running run is not disturbed.
 
-    What can't be read is reported in `problem`, not raised: one damaged file must not hide the
+    Errors of reading are reported in `problem`, not raised: one damaged file must not hide the
     other episodes.
     """
     path = folder.episode_path(spec)
@@ -133,8 +132,8 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
 def finished_talks(
     folder: RunFolder, spec: EpisodeSpec, steps: int
 ) -> tuple[list[TranscriptEntry], str]:
-    """Return what was said at each step of a finished episode, and what a reader must know of its
-    records, if anything.
+    """Return the transcript of each step of a finished episode, and the problem of its records, if
+    any.
     """
     problem = ""
     try:
@@ -180,7 +179,7 @@ def _describe_unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     talks = [entry.transcript for entry in entries]
     memories = [entry.memory for entry in entries]
 
-    # Before the first fill everything is cash, and its NAV at these opens is the initial cash.
+    # Before the first fill the account is all cash, so its NAV at these opens is the initial cash.
     return EpisodeRecords(
         spec,
         "unfinished",
@@ -191,7 +190,7 @@ def _describe_unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     )
 
 
-_MONEY = "_minor"  #: End of the names of money in a step record's JSON
+_MONEY = "_minor"  #: suffix of the names of money in a step record's JSON
 _PRICES = {"price_ticks": "price", "limit_ticks": "limit"}
 _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
 

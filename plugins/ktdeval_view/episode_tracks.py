@@ -13,7 +13,7 @@ from ktdeval.trading import Ledger, StepRecord
 from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track, TrackHolding
 from ktdeval_view.episode_records import EpisodeRecords
 
-_UNKNOWN = "unknown"  #: industry of an asset whose own the market does not name
+_UNKNOWN = "unknown"  #: industry of an asset for which the market has none
 
 
 def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: str) -> Track:
@@ -69,7 +69,7 @@ def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book
 
 
 def _market_problem(ledger: Ledger, market: MarketSnapshot) -> str:
-    """Return why a ledger's positions can't be looked up in a market; empty where they can."""
+    """Return why a ledger's positions can't be looked up in a market; empty if they can."""
     if not np.isin(ledger.days, market.days).all():
         return "the ledger's days are not days of this market"
     codes = {position.code for step in ledger.steps for position in step.positions}
@@ -93,7 +93,7 @@ def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
 
 def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
     """Return the exposure of the NAV to each style, [days]: weights at the close times exposures
-    known then. A holding without a value counts with the cross-section's mean, 0.
+    known then. A holding without a value gets the cross-section's mean, 0.
     """
     if has_few_assets(market):
         return GroupExposures({}, FEW_ASSETS)
@@ -117,14 +117,14 @@ def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
 
 @lru_cache(maxsize=1)
 def _style_exposures(market: Same[MarketSnapshot], first: int, last: int) -> FloatArray:
-    """[D, K, N] standardised styles at the closes of rows; the seeds of a window share them."""
+    """Return [D, K, N] standardised styles at the closes of rows, cached for the seeds of a window."""
     values = factor_panel(market.value, range(first, last + 1)).transpose(1, 0, 2)
     return standardise(values, market.value.member[first : last + 1, None, :])
 
 
 def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[int]]:
-    """Return weights at the closes of the assets ever held, [days, held], NaN where the NAV is not
-    positive, and the column of each of them in the market.
+    """Return weights at the closes of the assets ever held, [days, held] (NaN if the NAV is not
+    positive), and the column of each of them in the market.
     """
     codes = sorted({position.code for step in ledger.steps for position in step.positions})
     place = {code: number for number, code in enumerate(codes)}

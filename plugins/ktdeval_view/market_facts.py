@@ -1,5 +1,5 @@
 """Market around an episode: the benchmark, the days after each order, closes, positions and signals
-of what was traded, true names behind a mask.
+of the traded assets, and the true names behind a mask.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _NAMES_BEFORE, _NAMES_AFTER = 320, 5
 after its last decision.
 """
 
-#: Adjusted closes are kept in thousandths: what a plot of them can show; outside A-shares in ticks
+#: Adjusted closes are stored in thousandths, which is enough for a plot; outside A-shares in ticks.
 _CLOSE_SCALE = 1000
 
 
 def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> list[JsonValue]:
     """Return for each order of a step the prices around it, and returns as fractions, adjusted for
-    splits and dividends. None for an order in no asset, and instead of a figure that the market
-    lacks.
+    splits and dividends. The entry of an order without an asset is None, and so is a figure that
+    the market lacks.
 
-    `to_open`: from the close before to the open of the fill day.
+    `to_open`: from the previous close to the open of the fill day.
     `to_close`: from that open to the close of the day.
-    `to_next_open`: from that open to the next trading day's; outside A-shares to that of the
+    `to_next_open`: from that open to the next trading day's open; outside A-shares to that of the
     asset's next day with a bar, and None if its venue fills at a close or within the day.
     `right`: whether the return by which calibration judges filled orders (KTD-Fin Appendix G;
     `ktdeval.stats.next_return`) was positive for a buy, negative for a sell.
@@ -115,7 +115,7 @@ def _last_known(values: FloatArray) -> float:
 
 
 def _rounded_figure(value: float, digits: int = 6) -> float | None:
-    """Return a figure as a page holds it; None if it is not known."""
+    """Return a figure as a page stores it; None if it is unknown."""
     if not np.isfinite(value):
         return None
 
@@ -125,12 +125,12 @@ def _rounded_figure(value: float, digits: int = 6) -> float | None:
 def close_series(
     records: EpisodeRecords, market: MarketSnapshot, judged: Collection[str] = ()
 ) -> dict[str, JsonValue]:
-    """Adjusted closes of every stock that was ordered, held or `judged` (codes), in terms of the
-    last day shown.
+    """Return adjusted closes of every stock that was ordered, held or `judged` (codes), in terms of
+    the last day shown.
 
-    `days`: ISO days. `start`: which of them is the day of the first decision. `scale`: units in one
-    of the currency. `closes`: code -> the first close in these units, then the change from the last
-    known one; None on a day without a bar.
+    `days`: ISO days. `start`: index of the day of the first decision. `scale`: units in one of the
+    currency. `closes`: code -> the first close in these units, then the change from the last known
+    one; None on a day without a bar.
     """
     steps = records.steps
     scale = max((ticks for ticks, _, _ in records.ledger.scales.values()), default=_CLOSE_SCALE)
@@ -155,7 +155,7 @@ def close_series(
 
 def _scaled_changes(values: FloatArray, scale: int) -> list[JsonValue]:
     """Return the first known value in units of `1 / scale`, then changes from the last known one;
-    None where a value is not known.
+    None if a value is unknown.
     """
     changes: list[JsonValue] = []
     known = 0
@@ -178,16 +178,16 @@ class TrueNames:
     #: handle -> code and company, of every asset; under a mask that shows codes, code -> code and
     #: company
     assets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    # handle -> industry; empty where industries are shown
+    # handle -> industry; empty if industries are shown
     sectors: Mapping[str, str] = field(default_factory=dict)
-    # ISO days, the first of which is `day_<first_day>`; empty where dates are shown
+    # ISO days, the first of which is `day_<first_day>`; empty if dates are shown
     days: Sequence[str] = ()
     first_day: int = 0
-    problem: str = ""  # why there are none, in a sentence; empty when there are
+    problem: str = ""  # why there are no names, in a sentence; empty if there are
 
 
 def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> TrueNames:
-    """Return the names of one episode, through the lens that its task gave it.
+    """Return the names of one episode, from the lens of its task.
 
     They are used only if the ledger agrees: each order of a recorded submission must name the asset
     that was traded for it.
@@ -214,7 +214,8 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
 
     assets: dict[str, tuple[str, str]] = {}
     last_step = base + max(len(records.steps) - 1, 0)
-    # A code may change on the way: where both rows have a handle, the name at the start counts.
+    # A code may change during the episode: if both rows have a handle, the name at the start is
+    # used.
     for row in (last_step, base):
         lens.move_to(row)
         for column in range(len(market.codes)):
@@ -237,7 +238,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
 def _contradicts(
     lens: Lens, market: MarketSnapshot, step: StepRecord, talk: TranscriptEntry
 ) -> bool:
-    """Return whether an order of the ledger is in another asset than its handle stands for."""
+    """Return whether an order of the ledger is in another asset than its handle denotes."""
     for handle, order in zip(submitted_handles(talk, len(step.orders)), step.orders, strict=False):
         asset = lens.parse_asset(handle)
         if order.code is not None and (asset is None or market.codes[asset] != order.code):
@@ -251,9 +252,7 @@ _NOT_ASKED = "."
 
 @dataclass(frozen=True)
 class StockPaths:
-    """Positions and signals through an episode, by code, or by label where the true name behind it
-    is not known.
-    """
+    """Positions and signals through an episode, by code, or by label if the true name is not known."""
 
     #: code -> share of the NAV at the close of each fill day, [steps]
     weights: Mapping[str, Sequence[float]]

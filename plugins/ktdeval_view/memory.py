@@ -1,4 +1,4 @@
-"""Memory of an agent, day by day: layers of memories with what happened to each, or any JSON."""
+"""Memory of an agent, day by day: layers of memories with the changes of each, or any JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, contents_of
 
 _DIGITS = 4  # of a field's figure
-_LONGEST_WORD = 300  # characters without a space that are still shown
+_LONGEST_WORD = 300  # longest run of characters without a space that is shown
 _MEMORY_FIELDS = ("id", "text")
 _LAYER_ORDER = ("short", "mid", "long")  # other layers follow, in the order of the file
 
@@ -33,7 +33,7 @@ def memory_panels(
 
     A panel has the rest of the memory as JSON text (`rest`). For a memory with layers it also has
     `layers` and `fields` (names) and `rows`. A row has layer and text by index (texts in `texts`),
-    id, whether the prompt of the day holds the text, what happened to the memory, and its fields.
+    id, whether the prompt of the day contains the text, the change of the memory, and its fields.
     """
     before: Mapping[str, _LayerMemory] = {}
     for memory, talk in zip(memories, talks, strict=False):
@@ -55,7 +55,7 @@ def memory_panels(
 
 
 class _MemoryPanel:
-    """Layers of one day against those of the day before."""
+    """Layers of one day compared with those of the previous day."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ def _by_id(layers: Layers) -> dict[str, _LayerMemory]:
 
 
 def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
-    """Return the names of fields besides id and text, in the order in which they occur."""
+    """Return the names of fields other than id and text, in the order of their first occurrence."""
     names: dict[str, None] = {}
     for fields in memories:
         names |= dict.fromkeys(fields)
@@ -112,7 +112,7 @@ def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
 
 
 def _find_layers(memory: JsonValue) -> Layers | None:
-    """Return `layers` of a memory, or of an object in it; None where there are none."""
+    """Return `layers` of a memory, or of an object in it; None if there are none."""
     if not isinstance(memory, Mapping):
         return None
 
@@ -145,7 +145,7 @@ def _as_layers(value: JsonValue) -> Layers | None:
 
 
 def _note(was: _LayerMemory | None, now: _LayerMemory) -> str:
-    """Return what happened to a memory since the day before: made, credited, moved."""
+    """Return the change of a memory since the previous day: made, credited, moved."""
     if was is None:
         return "new"
 
@@ -162,8 +162,8 @@ def _note(was: _LayerMemory | None, now: _LayerMemory) -> str:
 
 
 def _without_layers(value: JsonValue) -> JsonValue:
-    """Return a memory without its layers. Packed data, such as vectors, would fill the page and is
-    shown by its length.
+    """Return a memory without its layers. Packed data, such as vectors, would fill the page, so
+    only their length is shown.
     """
     if isinstance(value, Mapping):
         rest = {}

@@ -1,4 +1,4 @@
-"""Page that shows two episodes of a run side by side, which a reader chooses among all of it."""
+"""Page that shows two episodes of a run side by side; a reader chooses them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SCRIPTS = ("base.js", "chart.js", "days.js", "orders.js", "pair.js")
 
 @dataclass(frozen=True)
 class PairedEpisode:
-    """What the page needs of an episode."""
+    """Data of an episode for the page."""
 
     label: str
     page: str  #: file name of its page
-    days: JsonValue  #: its cash at the start, and a row for each day
+    days: JsonValue  #: its initial cash, and a row for each day
 
 
 def pair_episode(records: EpisodeRecords, page: str) -> PairedEpisode:
-    """Return an episode with at least one step as the page takes it."""
+    """Return the data of an episode with at least one step."""
     start = float(records.ledger.nav[0])
     days: JsonValue = {"initial_cash": start, "rows": day_rows(records)}
     return PairedEpisode(episode_label(records.spec), page, days)

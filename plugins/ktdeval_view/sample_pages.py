@@ -1,5 +1,5 @@
-"""Pages of scoring tasks: an episode's samples, each with what was said, its answer, what was
-expected, and its scores.
+"""Pages of scoring tasks: an episode's samples, each with its transcript, its answer, the expected
+answer, and its scores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval_view.episode_pages import entry_head
 from ktdeval_view.episode_records import episode_label, finished_talks
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
-_MAX_KINDS = 24  #: Values of a fact, such as a category, by which samples can still be chosen
+_MAX_KINDS = 24  #: most values of a fact, such as a category, by which samples can be filtered
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ class SampleRecords:
 
 
 def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
-    """Return whether an episode is one of a scoring task, as far as its records tell."""
+    """Return whether an episode belongs to a scoring task, as far as its records show."""
     path = folder.episode_path(spec)
     try:
         return (path / "answers.jsonl.zst").is_file() or entry_type(
             path / "journal.jsonl"
         ) == JournalEntry[AnswerRecord]
-    except (OSError, StoreError):  # no journal, or none whose first line tells
+    except (OSError, StoreError):  # no journal, or no readable first line
         return False
 
 
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
-    """Return the records of one episode of a scoring task; what can't be read is reported in
+    """Return the records of one episode of a scoring task. Errors of reading are reported in
     `problem`, not raised.
     """
     try:
@@ -71,8 +71,8 @@ def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
 def _headlines(
     folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
 ) -> dict[str, ScoreLine]:
-    """Return the headline scores of the run's card, by the name that answers record them under: that
-    of the score, or of a rule set and the score.
+    """Return the headline scores of the run's card, by their names in the records of answers: the
+    score's name, or a rule set and the score's name.
     """
     try:
         card = load_card(folder.card_path(spec.task), "scoring")
@@ -101,7 +101,7 @@ def outcome_of(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine]
 ) -> Literal["right", "failed", "unanswered"]:
     """Return `right` if every headline score is at its best, `unanswered` without a valid answer,
-    else `failed`.
+    otherwise `failed`.
     """
     if answer.answer is None:
         return "unanswered"
@@ -150,7 +150,7 @@ def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageD
 def _sample_row(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine], kinds: Iterable[str]
 ) -> dict[str, JsonValue]:
-    """Return what the list of samples shows of an answer, and chooses by."""
+    """Return the fields of an answer that the list of samples shows and filters by."""
     return {
         "sample": answer.sample,
         "outcome": outcome_of(answer, scores),
@@ -171,8 +171,8 @@ def _samples(records: SampleRecords, texts: SharedTexts) -> Iterator[JsonValue]:
 def _grouping_facts(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
     """Return facts by which samples can be grouped, each with its values in order.
 
-    These are texts and truth values of which a few repeat: a fact with one value divides nothing,
-    and one with a value for each sample, such as an id, groups nothing.
+    These are texts and booleans with a few repeated values. A fact with one value separates
+    nothing, and one with a value for each sample, such as an id, groups nothing.
     """
     counts: dict[str, Counter[str]] = {}
     for answer in answers:

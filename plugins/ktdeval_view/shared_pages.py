@@ -1,7 +1,7 @@
-"""Pages of a run of several episodes: style, scripts, and what episodes of a window have in common,
-such as the prices that they were shown, are in files next to the pages, once.
+"""Pages of a run of several episodes. Style, scripts, and the data that episodes of a window share,
+such as prices, are stored once, in files next to the pages.
 
-Each file is named by the hash of its content, so that pages of an earlier view keep theirs.
+Each file is named by the hash of its content, so pages of an earlier view keep theirs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ a comparison a page.
 _WORTH = 0.8
 """Packed size of the differences over that of the text from which on a page is a base of its own."""
 
-_SAMPLED = "days-0"  #: Part by which the bases of a page are compared
+_SAMPLED = "days-0"  #: part by which the bases of a page are compared
 
 
 @dataclass(frozen=True)
 class _Base:
-    """Data of a page that others are differences from."""
+    """Data of a page; other pages store differences from it."""
 
     file: str
     counts: Sequence[int]  #: days in each piece
@@ -51,8 +51,8 @@ class SharedPages:
         self._window: str | None = None
 
     def page(self, data: PageData, window: str | None) -> str:
-        """Return a page as HTML. Pages of a window come one after the other, so that its bases alone
-        are in memory.
+        """Return a page as HTML. Call it for all pages of a window in a row: only the bases of one
+        window are in memory.
         """
         if window != self._window:
             self._bases = []
@@ -90,7 +90,7 @@ class SharedPages:
         counts = data.even_counts()
         texts = data.texts(counts)
         packed = {name: pack_text(text) for name, text in texts.items()}
-        # Packed texts have no letter that could end a script or a string in it.
+        # Packed texts contain no character that could end a script or a string in it.
         file = self._add("js", f"window.ktdevalBase = {dumps_canonical(packed)};\n")
         base = _Base(file, counts, {name: BaseText(text) for name, text in texts.items()})
         self._bases.append(base)
@@ -121,8 +121,8 @@ def _pack_data(data: PageData, base: _Base | None) -> dict[str, str]:
 
 
 def _fit_counts(counts: Sequence[int], days: int) -> list[int]:
-    """Return the counts of pieces for a page of that many days: those of its base as far as they
-    go, and the rest as one more piece.
+    """Return the counts of pieces for a page of `days` days: those of its base up to this number,
+    and the remaining days as one more piece.
     """
     fitted: list[int] = []
     left = days

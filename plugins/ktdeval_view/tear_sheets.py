@@ -17,8 +17,8 @@ from ktdeval_view.episode_tracks import track_of
 
 
 class TearSheets:
-    """Makes the tear sheets of one run, which it only reads. Of each episode it keeps the track
-    alone, since the records of many together can be large.
+    """Makes the tear sheets of one run, which it only reads. It keeps only the track of each
+    episode, because the records of many together can be large.
     """
 
     def __init__(self, run: RunFolder, market: MarketSnapshot | None, no_market: str) -> None:
@@ -47,7 +47,7 @@ class TearSheets:
             self._pages.setdefault(spec.task, {})[track.name, spec.seed] = page
 
     def pages(self, tasks: Iterable[str], redactor: EnvironmentRedactor) -> dict[str, str]:
-        """Return the pages of those of the tasks that have a track: file name -> HTML."""
+        """Return the pages of the given tasks that have a track: file name -> HTML."""
         tasks = list(tasks)
         cards = self._cards(tasks)
         found = {}
@@ -62,7 +62,7 @@ class TearSheets:
         return found
 
     def links(self, written: Iterable[str]) -> dict[str, str]:
-        """Return the file name of the tear sheet of each task that has one among `written`."""
+        """Return the file name of the tear sheet of each task that has one in `written`."""
         names = set(written)
         found = {}
         for task in self._tracks:
@@ -99,8 +99,8 @@ class TearSheets:
         )
 
     def _cards(self, tasks: Collection[str]) -> dict[str, TradingCard]:
-        """Return the card of each of the trading tasks that has a readable one. Cards are named by
-        their tasks, so those of others are only read where one is not found by its name.
+        """Return the cards of the given trading tasks that have a readable one. Cards are named by
+        their tasks; other files are read only if a card is not found by its name.
         """
         found: dict[str, TradingCard] = {}
         try:

@@ -55,7 +55,7 @@ _Days = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class DecayEstimate:
-    """Mean before the cutoff minus the mean after it. `reason`: why there is no interval."""
+    """Mean before the cutoff minus the mean after it. `reason`: why the interval is missing."""
 
     mean_before: float | None
     mean_after: float | None
@@ -194,8 +194,8 @@ def _cutoff_rows(
 
 
 def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | str:
-    """Return the CutoffEntry given for the system of a card or recorded on it, or the state (none,
-    unknown) if there is no date.
+    """Return the CutoffEntry given for the system of a card or recorded on it; without a date, the
+    state (none, unknown).
 
     Raises UsageError: if two are given.
     """

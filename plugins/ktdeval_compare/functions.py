@@ -84,9 +84,9 @@ class Tables(Mapping[str, Any]):
 def compare(*runs: Any, **options: Any) -> pd.DataFrame:
     """Test whether agents differ, and return the differences: one row for each pair.
 
-    `runs` and `options` as of `compare_tables`, which also gives all other tables of the report.
+    `runs` and `options`: as in `compare_tables`, which also returns all other tables of the report.
     With `factors` the rows are shares of variance; with `pool=True`, pooled differences. The notes
-    of the report are `frame.attrs["notes"]`. Raises KtdevalError, as `compare_tables`.
+    of the report are in `frame.attrs["notes"]`. Raises KtdevalError as `compare_tables` does.
 
     Example:
         frame = ktdeval.compare(run, other, metrics="total_return")
@@ -109,17 +109,23 @@ def compare_tables(
     tasks: str | Iterable[str] = (),
     **options: Any,
 ) -> Tables:
-    """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns;
-    `options`: `metrics`, `unit` ("window" or "episode"), `alpha`, `common`, `side`,
-    `against_first`, `seed`, `draws`. With `pool=True`: one estimate over the windows of several
-    markets (`pooled`; its `cells` beside it). With `factors`, such as "agent,model": shares of one
-    metric's variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`.
-    `table`: a CSV file of runs, or "ama-1", in place of `runs`. With `by` ("regime", "venue",
-    "year"): figures and differences by cells of the market (`cards`, `tests`, `windows`);
-    `options`: `metrics`, `unit` ("window" or "day"), `alpha`, `common`, `side`, `against_first`,
-    `data` (folders of markets that have moved). `tasks`: names or globs of the tasks to compare,
-    if the runs have others too. Raises KtdevalError: they can't be compared, or are no complete
-    crossing.
+    """Test whether agents differ, and return all tables of the report.
+
+    `runs`: folders, card files or results of `ktdeval.evaluate`. `tasks`: names or globs of the
+    tasks to compare, if the runs have others too. `options`: `metrics`, `unit` ("window" or
+    "episode"), `alpha`, `common`, `side`, `against_first`, `seed`, `draws`.
+
+    With `pool=True`: one estimate over the windows of several markets (`pooled`, and its `cells`).
+
+    With `factors`, such as "agent,model": shares of one metric's variance (`shares`, `without`,
+    `identical`); `options`: `metrics`, `alpha`, `common`, `seed`. `table`: a CSV file of runs, or
+    "ama-1", instead of `runs`.
+
+    With `by` ("regime", "venue", "year"): figures and differences by cells of the market (`cards`,
+    `tests`, `windows`); `options`: `metrics`, `unit` ("window" or "day"), `alpha`, `common`,
+    `side`, `against_first`, `data` (folders of markets that have moved).
+
+    Raises KtdevalError: if the runs can't be compared, or are not a complete crossing.
 
     Example:
         tables = ktdeval.compare_tables(run, other)
@@ -171,8 +177,8 @@ def compare_tables(
 
 
 def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tables:
-    """The value of stock, date, data and tools; `runs` and `tasks` as of `compare`; `options`:
-    `metrics`, `alpha`, `common`, `seed`.
+    """Return the value of stock, date, data and tools; `runs` and `tasks`: as in `compare`;
+    `options`: `metrics`, `alpha`, `common`, `seed`.
 
     Example:
         tables = ktdeval.effects(bright, blinded, metrics="total_return")
@@ -190,9 +196,9 @@ def luck(
     seed: int = 0,
     tell: Tell = tell_nobody,
 ) -> Tables:
-    """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count
-    further trials in. With `players`: where each card stands among so many random players, who draw
-    by `seed`; `tell` hears how far they are.
+    """Return how much of each result is luck. `runs`: as in `compare`; `stores`: folders of runs in
+    which further trials are counted. With `players`: the rank of each card among this number of
+    random players, drawn by `seed`; `tell` receives their progress.
 
     Example:
         ktdeval.luck(run, other)["cards"]
@@ -207,8 +213,8 @@ def luck(
 
 
 def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
-    """How cohorts of models differ; `runs` as of `compare`; `cohorts`: as of the command, such as
-    `["ML=qlib/*", "LLM=openai/*"]`; `options`: `task`, `alpha`, `common`.
+    """Return the differences between cohorts of models. `runs`: as in `compare`; `cohorts`: as in
+    the command, such as `["ML=qlib/*", "LLM=openai/*"]`; `options`: `task`, `alpha`, `common`.
 
     Example:
         named = ["trend=builtin/momentum", "chance=builtin/random"]
@@ -216,7 +222,7 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
     """
     named = (cohorts,) if isinstance(cohorts, str) else cohorts
     settings = build(CohortOptions, {**options, "cohorts": named}, "cohort")
-    # Cohorts may name run folders, too.
+    # Cohorts may also name run folders.
     paths = _paths(runs) if runs else []
     report = find_cohorts(paths, settings)
     return Tables(report, cohort_parts(report))
@@ -225,9 +231,9 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
 def invariance(
     *runs: Any, keys: int | None = None, positions: int | None = None, **options: Any
 ) -> Tables:
-    """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`,
-    `over`, `common`. With `keys`: what a baseline that buys the first `positions` names listed (10)
-    gains over so many mask keys, and each card's key among them.
+    """Return the changes due to the mask's labels. `runs`: as in `compare`; `options`: `alpha`,
+    `over`, `common`. With `keys`: the spread over this number of mask keys of a baseline that buys
+    the first `positions` names listed (default 10), and the rank of each card's key.
 
     Example:
         ktdeval.invariance(run, keys=20)
@@ -256,8 +262,8 @@ def invariance(
 
 
 def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
-    """The figures of a paper's table, such as `like="ktdfin-4"`, from `runs` as of `compare`;
-    `cohorts`: as of the command.
+    """Return the figures of a paper's table, such as `like="ktdfin-4"`. `runs`: as in `compare`;
+    `cohorts`: as in the command.
 
     Example:
         ktdeval.table(run, other, like="ktdfin-4")

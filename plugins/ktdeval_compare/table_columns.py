@@ -122,7 +122,7 @@ def make_table(
 
 
 def note_parts(notes: Sequence[str]) -> Iterator[Part]:
-    """Yield the notes of a report below a title; nothing if there are no notes."""
+    """Yield the notes of a report below a title; without notes, nothing."""
     if notes:
         yield ""
         yield "Notes"

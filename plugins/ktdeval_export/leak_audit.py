@@ -122,7 +122,9 @@ class Auditor:
                 return
 
     def _identity(self, lens: Lens, text: str, scope: Scope) -> str:
-        """Return the kind of a hidden identity in a text and its position; empty if there is none."""
+        """Return the kind of a hidden identity in a text and its position; empty if the text has
+        none.
+        """
         if not (lens.hides_assets or lens.hides_dates):
             return ""
         return self._identity_in(lens.hides_assets, lens.hides_dates, text, scope)
@@ -137,7 +139,7 @@ class Auditor:
         return f"a {hit.kind} at characters {hit.start}…{hit.end}, which the mask hides"
 
     def _find_secret(self, text: str) -> str:
-        """Return the kind of a secret in a text; empty if there is none."""
+        """Return the kind of a secret in a text; empty if nothing is found."""
         if hide_secrets(text, self._secrets) != text:
             return "the value of a secret variable"
 
@@ -177,7 +179,7 @@ def _undo_spellings(text: str) -> Iterator[str]:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character of an escape; the escape itself if there is no such character."""
+    """Return the character of an escape; if its number is not a character, the escape itself."""
     number = int(match[1] or match[2] or match[3], 16)
     return chr(number) if number <= _LAST_CHARACTER else match[0]
 

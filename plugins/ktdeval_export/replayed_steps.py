@@ -112,7 +112,7 @@ def traced_episodes(
     """Yield the finished episodes of a run folder in the order of its plan; `changes` as in
     `verify_card`. For each unfinished episode a line is added to `notes`.
 
-    Raises StoreError: if there is no run, or an installed task differs from the one that ran;
+    Raises StoreError: if the folder has no run, or an installed task differs from the one that ran;
     DataError: if the market can't be opened, which the audit needs.
     """
     folder = open_run(path, plugins)

@@ -35,7 +35,7 @@ def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) 
     """Return a measure by its name: for a question the name of a score, for a trading step
     `step_return`, for a trading episode any metric.
 
-    Raises UsageError: if there is none of that name, or neither direction of it is better.
+    Raises UsageError: if no measure has this name, or neither direction of it is better.
     """
     if is_scoring(episode.task):
         return _score_measure(name, episode, rows)

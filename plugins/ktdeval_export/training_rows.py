@@ -42,7 +42,7 @@ class RowConversation:
     opening: tuple[Message, ...]
     continuation: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
-    value: float | None = None  #: of the requested measure; None if there is none
+    value: float | None = None  #: of the requested measure; None if undefined
 
     @property
     def messages(self) -> tuple[Message, ...]:

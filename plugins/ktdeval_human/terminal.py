@@ -61,7 +61,7 @@ def at_terminal(_name: str, params: TerminalParams) -> Person:
 def open_terminal() -> Terminal:
     """Return the desk at this process's terminal.
 
-    Raises ProviderError: if there is no terminal.
+    Raises ProviderError: if input or output is not a terminal.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ProviderError(
@@ -360,7 +360,7 @@ class Terminal:
 
 
 def _tool_named(moment: ShownRequest, word: str) -> ToolSpec | None:
-    """Return the tool with a number or a name; None if there is none."""
+    """Return the tool with a number or a name; None if it is unknown."""
     if word.isdecimal() and 1 <= int(word) <= len(moment.tools):
         return moment.tools[int(word) - 1]
     return next((tool for tool in moment.tools if tool.name == word), None)

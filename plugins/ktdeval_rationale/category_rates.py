@@ -97,7 +97,7 @@ class HidingRow:
     low: float | None
     high: float | None
     method: str
-    verdict: str | None  #: on the paper's prediction; None if there is none
+    verdict: str | None  #: on the paper's prediction; None without one
 
 
 @dataclass(frozen=True, kw_only=True)

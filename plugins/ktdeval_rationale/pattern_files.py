@@ -13,8 +13,8 @@ _WORD = re.compile(r"\{([a-z_]+)\}")
 def read_patterns(
     name: str, words: Mapping[str, str] | None = None
 ) -> dict[str, list[re.Pattern[str]]]:
-    """Return kind -> patterns of a file such as `phrases.txt`, which explains its format; `words`:
-    definitions besides its own.
+    """Return kind -> patterns of a file such as `phrases.txt`, which explains its format. `words`:
+    further definitions of parts.
     """
     definitions = dict(words or {})
     patterns = dict[str, list[re.Pattern[str]]]()

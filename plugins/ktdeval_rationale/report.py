@@ -44,10 +44,10 @@ _NO_MARKET = "without the market only well-known names and codes in the A-share 
 class ReportSettings:
     """Options of the report."""
 
-    examples: int = 0  #: how many mentions of each category to show for each mask
+    examples: int = 0  #: number of mentions of each category to show for each mask
     data: str | None = None  #: the market, if it has moved since the run
     redact: Callable[[str], str] = str  #: removes secrets from a text
-    #: second stage, or why there is none; None if not requested
+    #: second stage, or the reason why it can't run; None if not requested
     similarity: SimilarityLinter | str | None = None
 
 
@@ -69,7 +69,7 @@ class ModelSubject:
     hiding: Sequence[HidingRow]
     effects: Sequence[IdentityEffectRow]
     examples: Sequence[ExampleRow]
-    resemblances: Mapping[str, Sequence[Resemblance]]  #: by mask; empty: not looked for
+    resemblances: Mapping[str, Sequence[Resemblance]]  #: by mask; empty if not requested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +80,15 @@ class RationaleReport:
     categories: Mapping[str, str]
     runs: Sequence[str]
     subjects: Sequence[ModelSubject]
-    second_stage: SecondStage | None  #: None: not asked for
+    second_stage: SecondStage | None  #: None: not requested
     notes: Sequence[str]
 
 
 def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings) -> RationaleReport:
     """Return the whole report on run folders.
 
-    Raises StoreError: a folder holds no run; UsageError: no episode has a text, or two episodes
-    have one mask, window and seed; DataError: `options.data` is not the market of a run.
+    Raises StoreError: if a folder has no run; UsageError: if no episode has a text, or two episodes
+    have one mask, window and seed; DataError: if `options.data` is not the market of a run.
     """
     reading = _ReadRuns(plugins, options)
     for path in runs:
@@ -180,7 +180,7 @@ class _ReadRuns:
         similarity: SimilarityLinter,
         linter: RationaleLinter,
     ) -> None:
-        """Run the second stage over an episode; count also its steps without a mention in the first
+        """Run the second stage over an episode. Also count its steps without a mention in the first
         stage.
         """
         texts: list[tuple[str, str]] = []
@@ -246,7 +246,7 @@ class _ReadRuns:
 def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]:
     """Return episodes by mask, masks in the order of tables.
 
-    Raises UsageError: two of them have one mask, window and seed, so they can't be paired.
+    Raises UsageError: if two of them have one mask, window and seed, so that they can't be paired.
     """
     cells: dict[tuple[str, str | None, int], EpisodeSpec] = {}
     by_mask: dict[str, list[EpisodeCounts]] = {}

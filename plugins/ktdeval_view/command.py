@@ -217,8 +217,8 @@ class _Episodes:
 
 class RunView:
     """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
-    there is none. `has_memory`: show what the agent remembered. Without `has_index`, only pages and
-    tear sheets are written.
+    it can't be read. `has_memory`: show what the agent remembered. Without `has_index`, only pages
+    and tear sheets are written.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class EpisodeRecords:
     spec: EpisodeSpec
     # `unreadable` if no part of it can be shown
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    # without a step if there is no ledger
+    # without a step if the ledger is missing
     ledger: Ledger = field(default_factory=lambda: Ledger({}, 0, ()))
     talks: Sequence[TranscriptEntry] = ()  # transcript of each of these steps
     # problem of the records, in a sentence; empty if they are complete
@@ -55,7 +55,7 @@ def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[Epis
     """Return the episodes that have every word of `text` in task, window, seed (`seed-1`), model or
     id; without a text, all.
 
-    Raises UsageError: if there is no such episode.
+    Raises UsageError: if no episode matches.
     """
     words = (text or "").lower().split()
     chosen = []

@@ -183,7 +183,7 @@ class TrueNames:
     # ISO days, the first of which is `day_<first_day>`; empty if dates are shown
     days: Sequence[str] = ()
     first_day: int = 0
-    problem: str = ""  # why there are no names, in a sentence; empty if there are
+    problem: str = ""  # why the names are missing, in a sentence; empty if they are known
 
 
 def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> TrueNames:

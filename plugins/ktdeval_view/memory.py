@@ -112,7 +112,7 @@ def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
 
 
 def _find_layers(memory: JsonValue) -> Layers | None:
-    """Return `layers` of a memory, or of an object in it; None if there are none."""
+    """Return `layers` of a memory, or of an object in it; None without layers."""
     if not isinstance(memory, Mapping):
         return None
 

@@ -29,7 +29,7 @@ class Estimate:
     reason: str | None = None
 
     def half_width(self, alpha: float) -> float | None:
-        """Return half the width of the t interval; None if there is no interval."""
+        """Return half the width of the t interval; None without one."""
         if self.value is None or not self.error:
             return None
         return float(distributions.t.ppf(1.0 - alpha / 2.0, self.freedom)) * self.error

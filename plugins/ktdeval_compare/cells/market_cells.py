@@ -397,7 +397,7 @@ def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[
 
 def _values_by_window(compared: _Compared) -> dict[str, float] | str:
     """Return the figure or difference of each window, as the median over its seeds, or the reason
-    why there is none.
+    why it is missing.
     """
     cards = [compared.first]
     if compared.second is not None:
@@ -492,8 +492,8 @@ def _contrast(names: Sequence[str]) -> str:
 def _rows_of_rule(
     compared: _Compared, by: str, estimates: Mapping[str, Estimate], alpha: float
 ) -> Iterator[CellRow]:
-    """Yield a row for each cell of a rule. A card's own figure has no p: a rising market alone can
-    move it.
+    """Yield a row for each cell of a rule. A card's own figure has no p, because a rising market
+    moves it, too.
     """
     unit, better = "fraction", "higher"
     if compared.metric != DAILY:

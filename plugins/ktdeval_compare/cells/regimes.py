@@ -33,14 +33,14 @@ class RegimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Regime at the close of a day. `reason`: why there is none."""
+    """Regime at the close of a day. `reason`: why it is undefined."""
 
     name: str | None
     figure: float | None = None
     reason: str | None = None
 
 
-_Measured = float | str  # a figure, or the reason why there is none
+_Measured = float | str  # a figure, or the reason why it is undefined
 
 
 def _trend(view: MarketView, rule: RegimeRule) -> _Measured:

@@ -143,7 +143,7 @@ class SeedFigure:
     low: float | None  #: t interval of `mean`, cut at the bounds of the figure
     high: float | None
     n: int  #: seeds with a figure
-    reason: str | None  #: why there is no interval
+    reason: str | None  #: why the interval is missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,7 +382,7 @@ def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
     """Return the task for which every cohort has a card. Of several, take the one with most models,
     then a blinded one.
 
-    Raises CardError: if there is none.
+    Raises CardError: if the cohorts share no task.
     """
     tasks_of: dict[str, set[str]] = {name: set() for name in names}
     for member in members:

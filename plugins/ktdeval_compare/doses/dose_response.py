@@ -83,7 +83,7 @@ class LimitLine:
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmLine:
-    """Rate at which a test finds memory although there is none."""
+    """Rate of false alarms: a test finds memory in a control without any."""
 
     alarms: int
     studies: int

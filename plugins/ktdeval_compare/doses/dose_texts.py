@@ -90,7 +90,7 @@ def _describe_seen(row: CurveLine) -> str:
 
 
 def limit_text(row: LimitLine) -> str:
-    """Return a limit as text: `0.35 %`, `below 0.1 %`, or the reason why there is none."""
+    """Return a limit as text: `0.35 %`, `below 0.1 %`, or the reason why it is undefined."""
     if row.limit is None:
         return f"none: {row.reason}"
 
@@ -99,7 +99,7 @@ def limit_text(row: LimitLine) -> str:
 
 
 def limit_interval(row: LimitLine) -> str:
-    """Return the interval of a limit; empty if it has none."""
+    """Return the interval of a limit; empty without one."""
     if row.low is None:
         return ""
 

@@ -90,7 +90,7 @@ def _trades(step: StepRecord) -> Counter[_Trade]:
 
 
 def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
-    """Return the fill day of the first step with different decisions; None if there is none."""
+    """Return the fill day of the first step with different decisions; None if all are equal."""
     for day, left, right in zip(one.days, one.decisions, other.decisions, strict=True):
         if left != right:
             return day

@@ -251,7 +251,7 @@ def _in_windows(specs: Sequence[EpisodeSpec], windows: Sequence[str]) -> list[Ep
 def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
     """Return the numbers of the named steps.
 
-    Raises UsageError: if there is no such step.
+    Raises UsageError: if a step does not exist.
     """
     if _ALL in steps:
         return list(range(total))
@@ -491,7 +491,9 @@ def _document(
 
 
 def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) -> float | None:
-    """Return the share of repeated decisions that equal the recorded ones; None if there are none."""
+    """Return the share of repeated decisions that equal the recorded ones; None without repeated
+    decisions.
+    """
     by_place = {(point.spec.id, point.step): point for point in points}
     same = []
     for decision in decisions:

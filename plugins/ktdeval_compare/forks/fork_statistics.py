@@ -313,7 +313,7 @@ def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
 
 def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
     """Return the ends of the interval of `beyond`: over steps, or over the samples of a few steps
-    by the jackknife's pseudo-values; or the reason why there is none.
+    by the jackknife's pseudo-values; or the reason why it is missing.
     """
     by_step = _beyond_by_step(own, again)
     fewest = MIN_RESAMPLED

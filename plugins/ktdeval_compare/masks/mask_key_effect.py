@@ -3,7 +3,7 @@
 The baseline buys the first names that a list of the whole universe shows at the first decision, in
 equal parts, and keeps them to the end of the window (`builtin/first_listed`). Each key gives it a
 random portfolio. So its spread over keys is the gain from choosing a key, and the rank of a card's
-own key tells whether that key was lucky.
+own key shows whether that key was lucky.
 
 The mask gives the order, and the executor settles purchases. Names of a long portfolio that is paid
 in full do not affect each other, so each name is bought once by itself. A key's profit is the sum

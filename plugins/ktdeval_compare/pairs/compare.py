@@ -267,7 +267,7 @@ def pair_figures(
     """Return figures by cell: those of one card, or of the first of two cards minus the second.
     Also return the number of cells in which one is undefined, by reason.
 
-    There are no figures if a card never reaches the value in some cell: a test of the other cells
+    The figures are empty if a card never reaches the value in some cell: a test of the other cells
     would omit those where it does worst.
     """
     is_alone = len(compared) == 1

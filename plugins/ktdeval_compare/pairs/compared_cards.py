@@ -95,7 +95,7 @@ def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entr
     """Return the trading cards of `load_cards`, and warn of each scoring card of a run folder,
     which is left out.
 
-    Raises UsageError: if there is no trading card, or as `load_cards`.
+    Raises UsageError: if all cards are of scoring tasks, or as `load_cards` does.
     """
     entrants, scored = load_cards(paths, "trading", tasks)
     if not entrants:
@@ -549,8 +549,8 @@ class DailyTable:
 
 
 def daily_table(entrants: Sequence[EntrantCard], cells: Sequence[Cell]) -> DailyTable | str:
-    """Return the daily returns of cards over the same days, or the reason why there is no such
-    table.
+    """Return the daily returns of cards over the same days, or the reason why they can't be
+    tabulated.
 
     A return is the mean over seeds and over windows that share the day, so no day is counted twice.
     """

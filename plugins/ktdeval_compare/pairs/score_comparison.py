@@ -190,15 +190,15 @@ class _CardAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _AnsweredCard:
-    """A card with its answers, or the reason why it has none."""
+    """A card with its answers, or the reason why they are missing."""
 
     member: ScoringEntrant
     answers: _CardAnswers | str
 
 
 def _answers(member: ScoringEntrant) -> _CardAnswers | str:
-    """Return the figures of each sample, or the reason why there are none. A failed call has no
-    figure: it shows nothing about the model.
+    """Return the figures of each sample, or the reason why they are missing. A failed call has no
+    figure, because it shows nothing about the model.
     """
     if not member.is_in_run:
         return f"{member.label}: no answers beside the card"

@@ -36,7 +36,7 @@ _TestedT = TypeVar("_TestedT", bound=TestedRow)
 
 def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value") -> list[_TestedT]:
     """Return the rows with p-values corrected over all of them, and their verdicts. `effect`: the
-    field whose sign tells which card is higher.
+    field whose sign shows which card is higher.
     """
     p_values = [row.p for row in rows]
     by_holm = stats.holm(p_values)

@@ -454,8 +454,8 @@ def _length(group: TaskGroup) -> tuple[float, float]:
 
 
 def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> PlanFields:
-    """Return the spread of the paired differences, or the reason why there is none, and the number
-    of seeds of each window.
+    """Return the spread of the paired differences, or the reason why it is undefined, and the
+    number of seeds of each window.
     """
     of_windows = by_window(differences)
     rows = [of_windows.get(window, []) for window in windows]

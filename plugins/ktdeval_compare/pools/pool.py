@@ -360,7 +360,7 @@ def _pooled_test(
 def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]) -> str:
     """Return what the first system is compared with: the second system, or the meaning of 0.
 
-    Raises UsageError: if there is no second system, and the metric's 0 has no meaning.
+    Raises UsageError: if the only system is compared with a 0 that has no meaning for the metric.
     """
     if len(pair) == 2:
         return markets[0].entrants[pair[1]].label

@@ -32,7 +32,7 @@ class WindowFigure:
     span: Span  #: first and last day that its episodes covered
     venues: frozenset[str]
     value: float
-    by_days: float | str  #: standard error from daily series, or the reason why there is none
+    by_days: float | str  #: standard error from daily series, or the reason why it is missing
     by_seeds: float | None  #: standard error from seeds; None with one
 
     @property
@@ -132,7 +132,7 @@ def _difference_error(
     first: EntrantCard, second: EntrantCard, metric: str, cells: Sequence[Cell]
 ) -> float | str:
     """Return the standard error of the mean difference over seeds, from paired daily terms, or the
-    reason why there is none.
+    reason why it is undefined.
     """
     if metric not in _TERMS:
         return f"no daily series of {metric} is recorded"
@@ -171,9 +171,9 @@ def _ledger_problem(ledger: Ledger) -> str:
 
 
 def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) -> float | str:
-    """Return the standard error of one card's figure, as recorded on the card, or the reason why
-    there is none. Seeds trade the same days, so the error of their mean is assumed to be that of
-    one seed.
+    """Return the standard error of one card's figure, as recorded on the card, or the reason why it
+    is missing. Seeds trade the same days, so the error of their mean is assumed to be that of one
+    seed.
     """
     episodes = entrant.episodes()
     errors = []
@@ -207,7 +207,7 @@ def _card_error(figure: EpisodeMetric) -> float | None:
 
 
 def source_of(figures: Sequence[WindowFigure]) -> Source | str:
-    """Return the source of the variance of all cells, or the reason why one has none. Days are
+    """Return the source of the variance of all cells, or the reason why a cell lacks one. Days are
     preferred: seeds show only the randomness of decoding, days also that of the market.
     """
     lacking = [figure for figure in figures if isinstance(figure.by_days, str)]

@@ -52,7 +52,7 @@ class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return":
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Agreement of the rankings by return and by selection. `reason`: why there is none."""
+    """Agreement of the rankings by return and by selection. `reason`: why it is undefined."""
 
     spearman: float | None = None
     kendall: float | None = None  #: tau b
@@ -230,8 +230,8 @@ def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> Lu
 
 
 def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> TrialReturns | str:
-    """Return the daily returns of an episode from which the card was made, or the reason why there
-    are none. Returns of the trials are used if they come from the ledger that the card names.
+    """Return the daily returns of an episode from which the card was made, or the reason why they
+    are missing. Returns of the trials are used if they come from the ledger that the card names.
     """
     recorded = entrant.card.artefacts.get(f"episodes/{episode}/ledger.parquet")
     trial = counted.returns.get(episode)

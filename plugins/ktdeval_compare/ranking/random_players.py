@@ -91,7 +91,7 @@ class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
     players_turnover: float | None = None  #: of the players, their mean
     names: float | None = None  #: that the entrant held at the close, its mean over days
     players_names: float | None = None
-    reason: str | None = None  #: why there is no standing
+    reason: str | None = None  #: why the standing is missing
 
 
 def quantiles_of(returns: Values) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class PlayersTable:
         return rows
 
     def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> Envelope | str:
-        """Return the random players of an episode, or the reason why there are none."""
+        """Return the random players of an episode, or the reason why it can't have any."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             return ledger

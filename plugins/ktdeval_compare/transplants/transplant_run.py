@@ -59,7 +59,7 @@ class TransplantSettings:
     def execution_of(self, trading: TradingConfig) -> Execution | None:
         """Return the execution that replaces a task's own; None: the venue's.
 
-        Raises UsageError: if there is no such preset.
+        Raises UsageError: if the preset does not exist.
         """
         execution = trading.execution
         if self.execution is not None:
@@ -102,8 +102,8 @@ def transplant_run(
     """Execute a run's decisions at each capital; return the document and the folder that it was
     written to.
 
-    Raises StoreError: if there is no finished trading run; DataError: if its market can't be read;
-    UsageError: if a setting does not fit.
+    Raises StoreError: if the run has no finished trading episode; DataError: if its market can't be
+    read; UsageError: if a setting does not fit.
     """
     folder = open_run(path, plugins)
     target = transplant_beside(path) if out is None else out

@@ -445,9 +445,7 @@ def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
 
 
 def identical_runs(runs: Sequence[DesignRun]) -> list[IdenticalRuns]:
-    """Find runs whose trajectories are identical, by the places (asset, window) in which they
-    are.
-    """
+    """Find runs whose trajectories are identical, with the assets and windows in which they are."""
     groups: dict[tuple[str, ...], dict[Hashable, list[DesignRun]]] = {}
     for run in runs:
         place = tuple(run.levels[name] for name in ("asset", "window") if name in run.levels)

@@ -257,7 +257,7 @@ def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
 def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     """Return the shares of the variance components by restricted maximum likelihood (statsmodels,
     crossed random effects of all sets of factors), by the effects' names joined by ` x `, and
-    `residual`; or the reason why there are none.
+    `residual`; or the reason why they can't be estimated.
     """
     if values.shape[-1] == 1:
         return "no replicates: interaction and chance can't be told apart"

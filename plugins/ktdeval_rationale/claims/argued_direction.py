@@ -44,8 +44,8 @@ class DirectionClaim:
 def argued_directions(
     sentences: Sequence[Sentence], orders: Sequence[ArguedOrder], about: str | None
 ) -> list[DirectionClaim]:
-    """Return the views of a reason on assets with an order, one for each asset. An asset with views
-    of both directions has none.
+    """Return the views of a reason on assets with an order, one for each asset. Assets with views
+    of both directions are omitted.
     """
     views: dict[str, set[bool]] = {}
     for sentence in sentences:

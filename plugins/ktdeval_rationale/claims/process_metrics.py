@@ -168,7 +168,9 @@ def _share(
     reason: str,
     detail: dict[str, JsonValue] | None = None,
 ) -> MetricValue:
-    """Return a share over a reason's claims; null with the cause `no reason text` if there is none."""
+    """Return a share over the claims of reasons; without a reason, null with the cause `no reason
+    text`.
+    """
     if not counts.reasons:
         return MetricValue(None, 0, "no reason text")
     return _ratio(part, n, reason, detail)

@@ -60,7 +60,7 @@ class ShownFacts:
     closes: Mapping[str, Sequence[float]]
     #: subject -> words of its state, such as `suspended`
     words: Mapping[str, Mapping[str, str]]
-    candidates: frozenset[str]  #: subjects of the table to choose from; empty if there is no table
+    candidates: frozenset[str]  #: subjects of the table to choose from; empty without a table
     numbers: ShownNumbers
     fields: frozenset[str] = field(default_factory=frozenset)  #: of all subjects
 

@@ -168,7 +168,7 @@ def _mean_rows(
 
 
 def _at(ends: Values | None, day: int) -> float | None:
-    """Return one end of an interval on one day; None if there is no interval."""
+    """Return one end of an interval on one day; None without an interval."""
     if ends is None or np.isnan(ends[day]):
         return None
     return float(ends[day])

@@ -53,7 +53,7 @@ _MAX_TITLES = 3  #: of one day
 
 def sentiment_sign(text: str) -> int | None:
     """Return 1, 0 or -1 for a sentiment in its source's format: the sign of a score or label, or,
-    of three scores, the label of the largest. None if the text has none of these.
+    of three scores, the label of the largest. None if the text is in no such format.
     """
     scores = {word.lower(): float(score) for word, score in _TRIPLE.findall(text)}
     label = max(scores, key=lambda word: scores[word]) if scores else text.lower()
@@ -265,7 +265,9 @@ def _event_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield the mean change of the gap on days after documents and after none."""
+    """Yield the mean change of the gap on days after documents, and on days without documents
+    before.
+    """
     known = frame[frame["change"].notna()]
     for words, part in (
         ("after a day with documents", known[known["documents"] > 0]),
@@ -286,7 +288,9 @@ def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """[day of a decision and run] what was decided, beside Buy & Hold and the day's sentiment."""
+    """Return [day of a decision and run] the decision, with the worth of Buy & Hold and the day's
+    sentiment.
+    """
     entrants, names, asset = _one_asset(paths, figure, choices)
     if len(entrants) > MAX_LINES:
         raise UsageError(f"{figure.name}: {len(entrants)} rows are too many; give {MAX_LINES}")
@@ -329,7 +333,7 @@ def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoice
 
 
 def _majority(actions: Sequence[str]) -> str:
-    """Return what more than half of the seeds decided, else `split`."""
+    """Return the decision of more than half of the seeds, or `split`."""
     action, seeds = Counter(actions).most_common(1)[0]
     return action if 2 * seeds > len(actions) else "split"
 
@@ -346,7 +350,10 @@ def _decisions(entrant: EntrantCard) -> dict[str, list[str]]:
 
 
 def _transcript(path: DailyPath) -> list[TranscriptEntry]:
-    """Return the conversation of each step of an episode. Raises StoreError: it is not whole."""
+    """Return the transcript of an episode, one entry for each step.
+
+    Raises StoreError: if it is incomplete.
+    """
     folder = RunFolder.load(path.entrant.run_folder)
     for spec in folder.manifest.specs:
         if folder.episode_path(spec).name == path.episode.id:

@@ -36,7 +36,8 @@ def figure_entrants(
 ) -> list[EntrantCard]:
     """Return the cards of a figure.
 
-    Raises UsageError, CardError: if there is none, or one belongs to another paper's tasks.
+    Raises UsageError, CardError: if the paths have no card, or one belongs to another paper's
+    tasks.
     """
     loaded = load_entrants(paths, choices.tasks)
     names = system_labels(entrant.system for entrant in loaded)

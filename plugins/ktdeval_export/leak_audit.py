@@ -38,8 +38,8 @@ _ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-
 _LAST_CHARACTER = 0x10FFFF
 _MAX_LAYERS = 3  #: of characters spelled by number
 _SHORTEST_GOLD = 24
-"""Least characters of a gold answer that is searched for: a shorter one, such as a letter or a
-number, is in many texts by chance.
+"""Fewest characters of a gold answer that is searched for: a shorter one, such as a letter or a
+number, occurs in many texts by chance.
 """
 _REMEMBERED = 1024  #: texts; prompts and descriptions of tools repeat
 

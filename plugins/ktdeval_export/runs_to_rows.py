@@ -48,7 +48,7 @@ OF_EPISODE = "a step of its episode can't be a row"
 EVALUATION_DATA = "evaluation data"
 
 Form = Literal["chat", "preference"]
-"""What a row is: a conversation, or a pair of replies."""
+"""Content of a row: a conversation, or a pair of replies."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ExportSettings:
 
     @property
     def measure(self) -> str | None:
-        """Name of the measure that is needed; None if none is."""
+        """Name of the measure that is needed; None if no measure is."""
         if self.bound is not None:
             return self.bound.measure
         return self.by

@@ -16,7 +16,7 @@ from ktdeval_human.shown import ShownRequest
 
 
 class PageDesk:
-    """Desk of a person at a page. The address is printed once; its token opens one browser."""
+    """Desk of a person at a page. The address is printed once; its token admits one browser."""
 
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         """Serve the page, and pass its address to `tell`.

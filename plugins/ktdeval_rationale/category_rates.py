@@ -35,9 +35,7 @@ HIDING = (
 """Identity that is hidden, and the masks before and after."""
 
 REMOVES: Mapping[str, str] = {"stock": "stock", "date": "calendar"}
-"""Identity that is hidden -> the row that should vanish with it, while the other should stay
-(Appendix A).
-"""
+"""Hidden identity -> the row that should vanish with it, while the other should stay (Appendix A)."""
 
 _ROUNDING = 1e-9
 

@@ -52,8 +52,8 @@ LEAKS_REMOVED_BY: Mapping[str, tuple[Category, ...]] = {
     "stock": ("company", "brand", "sector"),
     "date": ("date", "event"),
 }
-"""Categories that hiding the stock and hiding the date should remove (KTD-Fin, Appendix A), without
-codes: if they are shown, a model has to name assets by them.
+"""Categories that hiding the stock and hiding the date should remove (KTD-Fin, Appendix A). Codes
+are not among them: if codes are shown, a model has to name assets by them.
 """
 
 _MARK: Mapping[Category, str] = {
@@ -75,9 +75,7 @@ _READINGS: tuple[Category, ...] = (
     "date",
 )
 _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
-"""Priority of two readings of one span: an event may hold a year, an industry may have a company's
-name.
-"""
+"""Priority of two readings of one span: an event may contain a year, an industry a company's name."""
 
 _OF_LEXICON: Mapping[str, Category] = {
     "company": "company",

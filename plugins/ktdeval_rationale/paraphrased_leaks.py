@@ -157,7 +157,7 @@ class SimilarityLinter:
         self._leak_vectors = self._embed([sentence for _, sentence in self._leaks])
         self._harmless_vectors = self._embed(harmless)
         self.threshold = _threshold(self._harmless_vectors, self._leak_vectors)
-        """Lead over the nearest harmless anchor above which a sentence counts as a leak."""
+        """Lead over the nearest harmless anchor above which a sentence is reported as a leak."""
 
     @property
     def encoder_name(self) -> str:

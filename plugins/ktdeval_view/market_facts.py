@@ -21,13 +21,13 @@ from ktdeval.values import JsonValue
 from ktdeval_view.episode_records import EpisodeRecords, submitted_handles
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
-"""Days around an episode of which closes are shown, so that its first and last orders have a
-surrounding too.
+"""Days before and after an episode for which closes are shown, so that its first and last orders
+have a context.
 """
 
 _NAMES_BEFORE, _NAMES_AFTER = 320, 5
-"""Days around a window whose handles a model can have seen: look-back bars before it, and a fill
-after its last decision.
+"""Days before and after a window whose handles a model can have seen: look-back bars before it, and
+a fill after its last decision.
 """
 
 #: Adjusted closes are stored in thousandths, which is enough for a plot; outside A-shares in ticks.

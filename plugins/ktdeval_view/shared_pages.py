@@ -23,12 +23,14 @@ from ktdeval_view.document import (
 )
 
 _MAX_BASES = 4
-"""Bases of a window, such as one for each of its ways to be shown the market: each costs memory, and
-a comparison a page.
+"""Most bases of a window, such as one for each way in which it shows the market. Each base costs
+memory, and each page a comparison.
 """
 
 _WORTH = 0.8
-"""Packed size of the differences over that of the text from which on a page is a base of its own."""
+"""Packed size of the differences, relative to that of the text, above which a page becomes a base
+of its own.
+"""
 
 _SAMPLED = "days-0"  #: part by which the bases of a page are compared
 

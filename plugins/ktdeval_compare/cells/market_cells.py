@@ -56,7 +56,7 @@ class CellOptions(MetricOptions, LevelOptions, CommonOptions):
     unit: Literal["window", "day"] = "window"
     against_first: bool = False  #: only the first card against each other one
     side: Literal["before", "after"] | None = None  #: of the cutoff of every card that records one
-    data: tuple[Address, ...] = ()  #: folders or providers of the markets, where they have moved
+    data: tuple[Address, ...] = ()  #: folders or providers of the markets, if they have moved
 
 
 # ---- the report

@@ -32,7 +32,7 @@ MODEL = "builtin/memory"
 DOSES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WINDOWS = tuple(f"W{number}" for number in range(1, 11))
 SECONDS_PER_STEP = 0.02
-"""Of one core, measured on the embedded market."""
+"""On one core, measured on the embedded market."""
 _STEPS = 43  # of a window of the task, approximately
 _MODE = "open_research"
 

@@ -62,7 +62,9 @@ _FACETS = facets(
     "task configs (hash)",
     *MARKET_FACETS,
 )
-"""Everything but the mask key, the windows and the seeds, which are paired."""
+"""Facts that must be equal: everything except the mask key, the windows and the seeds, which are
+paired.
+"""
 
 # ---- the report
 
@@ -71,9 +73,9 @@ _FACETS = facets(
 class InvarianceOptions(LevelOptions, CommonOptions):
     """Settings of an analysis."""
 
-    #: what intervals vary over. `episode`: each (window, seed), whose labels are drawn
-    #: independently; it describes other labels in these windows. `window`: windows, each the mean
-    #: of its seeds; it describes other windows too
+    #: unit of intervals. `episode`: each (window, seed), with independently drawn labels; the
+    #: interval describes other labels in these windows. `window`: windows, each the mean over its
+    #: seeds; the interval also describes other windows
     over: Literal["episode", "window"] = "episode"
 
 

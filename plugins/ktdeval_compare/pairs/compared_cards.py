@@ -88,7 +88,9 @@ class EntrantCard(_ComparedCard):
 
 _Entry = TypeVar("_Entry", bound=_ComparedCard)
 _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
-"""Labels about the mask, which compared cards share, and labels that have lines of their own."""
+"""Labels that get no note here: those about the mask, which compared cards share, and those with
+notes of their own.
+"""
 
 
 def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[EntrantCard]:
@@ -272,9 +274,7 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "kinds of markets": lambda entrant: _market_kind(entrant.card),
 }
 MARKET_FACETS = ("snapshots", "metric rules", "limits of steps")
-"""Facts that every comparison needs to be equal. Mask keys are not among them: each run has its
-own.
-"""
+"""Facts that must be equal in every comparison. Mask keys are not among them: each run has its own."""
 
 
 def _market_kind(card: TradingCard) -> str:

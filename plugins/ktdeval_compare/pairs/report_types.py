@@ -104,7 +104,7 @@ class BestSet:
     p: Mapping[str, float] | None = None  #: by card
     n: int  #: days
     block: int | UnsetType = UNSET  #: days of a block of the bootstrap
-    reason: str | UnsetType | None = UNSET  #: set if the cards can't be compared
+    reason: str | UnsetType | None = UNSET  #: why the set can't be determined
 
 
 @dataclass(frozen=True, kw_only=True)

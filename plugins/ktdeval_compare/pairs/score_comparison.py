@@ -320,7 +320,7 @@ def _test_score(
 
 
 def _absence(name: str, answered: _AnsweredCard) -> str:
-    """Return a text that says why samples of a card lack a figure of a score; empty if none does."""
+    """Return why samples of a card lack a figure of a score, as text; empty if none does."""
     if isinstance(answered.answers, str):
         return ""
 

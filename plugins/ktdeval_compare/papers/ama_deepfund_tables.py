@@ -23,7 +23,7 @@ _NO_MODEL = "-"
 _RULES = ("mask", "hold", "sell", "exit", "trading", "answers")
 
 Column = tuple[str, str, str]
-"""Head, name in the frame, and how figures are shown."""
+"""Head, name in the frame, and format of the figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def is_vote(card: TradingCard) -> bool:
 
 
 def voting_agents(card: TradingCard) -> list[str]:
-    """Return the agents from whose decisions a vote elected, each once."""
+    """Return the agents among whose decisions a vote was held, each once."""
     voters = card.model.args.get("voters")
     if voters:
         return list(dict.fromkeys(str(voter["agent"]) for voter in voters))

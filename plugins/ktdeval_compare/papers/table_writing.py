@@ -31,7 +31,7 @@ _IN_PERCENT = ("percent", "share")
 _SPARSE = ("modes", "models", "masks", "factors", "suites", "kinds")
 
 Column = tuple[str, str, str]
-"""Head, field and how it is shown."""
+"""Head, field and format."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ktdeval.values import csv_rows
 from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of, published_spans
 
 PUBLISHED = Path(__file__).with_name("published")
-TRACKING_ERROR = 0.1  #: annual, where none is given
+TRACKING_ERROR = 0.1  #: annual, used if none is given
 #: of the daily returns of two models: no paper prints it, so the report covers a range
 CORRELATIONS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 

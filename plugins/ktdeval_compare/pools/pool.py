@@ -348,7 +348,7 @@ def _pooled_test(
         "seeds": len(seeds),
         "left_out": dict(left_out),
     }
-    # Without the markets where a figure is never reached, the others would look better.
+    # Without the markets in which a figure is never reached, the others would look better.
     source = lacking[0] if lacking else source_of(figures)
     if source not in ("days", "seeds"):
         return PooledTest(**shared, source=None, k=0, reason=source), []

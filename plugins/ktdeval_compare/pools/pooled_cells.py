@@ -125,7 +125,7 @@ _TERMS: Mapping[str, Callable[[Ledger], Values]] = {
     "total_return": _growth_terms,
     "sharpe": _sharpe_terms,
 }
-"""Metrics of a ledger alone whose error is that of a mean over days."""
+"""Metrics that need only a ledger and whose error is that of a mean over days."""
 
 
 def _difference_error(

@@ -38,7 +38,7 @@ Figure = Callable[[TradingCard, TradingEpisode], float | None]
 CONFIDENCE = 0.95
 MEASURES = ("excess_return", "net_selection")
 MIN_YEARS = 0.5
-"""Years of an episode below which its return is not made one of a year."""
+"""Shortest episode, in years, whose return is annualised."""
 _PARTS = ("commission", "duties", "execution", "financing")
 _RETURNS = ("total_return", "excess_return", "selection_alpha", "net_selection")
 

@@ -265,9 +265,7 @@ def _event_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield the mean change of the gap on days after documents, and on days without documents
-    before.
-    """
+    """Yield the mean change of the gap after days with documents, and after days without."""
     known = frame[frame["change"].notna()]
     for words, part in (
         ("after a day with documents", known[known["documents"] > 0]),

@@ -28,10 +28,10 @@ from ktdeval_pages.marks import SCHEMA, Spec, light
 
 WIDTH = 640  #: of a figure without panels, in pixels
 DASHES: Sequence[Sequence[int]] = ((1, 0), (6, 3), (2, 2))
-"""Of the first eight lines, of the next eight, and of those after them."""
+"""Dashes of the first eight lines, of the next eight, and of all later lines."""
 
 GAP_DASHES: Sequence[Sequence[int]] = ((1, 0), (1, 0), (6, 3))
-"""Of two runs and Buy & Hold, which a run that never trades lies on."""
+"""Dashes of two runs and of Buy & Hold. A run that never trades coincides with Buy & Hold."""
 
 _CONDITION = "only_with"
 

@@ -48,7 +48,7 @@ class Share:
 
     count: int
     n: int
-    share: float | None  #: None: of nothing
+    share: float | None  #: None: without trials
     low: float | None
     high: float | None
 
@@ -66,7 +66,7 @@ class MaskRates:
     step_rates: Mapping[str, Share]
     unsent_rates: Mapping[str, Share]  #: of steps that name something the model had not been sent
     sources: Mapping[str, Mapping[str, int]]  #: source of a text -> row, or `texts` -> texts
-    #: of steps that resemble a leak, and of those of them that name nothing; unset: not looked for
+    #: of steps that resemble a leak, and of those of them that name nothing; unset: not requested
     resembling: Share | UnsetType = UNSET
     only_resembling: Share | UnsetType = UNSET
 

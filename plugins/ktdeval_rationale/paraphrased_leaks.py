@@ -165,8 +165,8 @@ class SimilarityLinter:
         return self._encoder.name
 
     def find(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
-        """Return the sentences of (text, where) pairs that resemble a leak, in order; embedded in
-        batches, which is faster.
+        """Return the sentences of (text, where) pairs that resemble a leak, in order. They are
+        embedded in batches, which is faster.
         """
         sentences: list[tuple[str, str]] = []
         for text, where in texts:
@@ -262,8 +262,8 @@ def _letter_groups(text: str) -> Iterator[str]:
 
 
 def _threshold(harmless: FloatArray, leaks: FloatArray) -> float:
-    """Return the lead of leaks over harmless anchors that only `FALSE_ALARMS` of these exceed, each
-    compared with the others.
+    """Return the threshold: the lead of leaks over harmless anchors that only `FALSE_ALARMS` of the
+    harmless anchors exceed, each compared with the others.
     """
     among = harmless @ harmless.T
     np.fill_diagonal(among, -math.inf)

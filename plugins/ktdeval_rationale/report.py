@@ -122,7 +122,7 @@ class _ResemblingSteps:
     """Steps of an episode with a sentence that resembles a leak."""
 
     steps: int
-    without_mention: int  #: those in which the first stage finds nothing
+    without_mention: int  #: those in which the first stage has no mention
 
 
 @dataclass(frozen=True)

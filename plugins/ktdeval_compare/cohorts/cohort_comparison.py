@@ -69,7 +69,7 @@ class CardEpisode:
 
 @dataclass(frozen=True)
 class CohortMember:
-    """One model with an agent, and its cards; `cohort` is empty if it belongs to none."""
+    """One model with an agent, and its cards; `cohort` is empty if the model belongs to none."""
 
     label: str
     cohort: str
@@ -488,7 +488,7 @@ def _baseline(
 
 
 def _by_return(row: BaselineRow) -> tuple[float, str]:
-    """Sort by return, best first, models without a return last."""
+    """Return a sort key: best return first, models without a return last."""
     value = row.figures["total_return"].value
     return (math.inf if value is None else -value), row.model
 

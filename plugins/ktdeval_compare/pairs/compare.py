@@ -268,7 +268,7 @@ def pair_figures(
     Also return the number of cells in which one is undefined, by reason.
 
     The figures are empty if a card never reaches the value in some cell: a test of the other cells
-    would omit those where it does worst.
+    would omit the cells where it does worst.
     """
     is_alone = len(compared) == 1
     episodes = [entrant.episodes() for entrant in compared]

@@ -195,7 +195,7 @@ def _effect(test: RankTest, windows: int, power: float) -> float | None:
     if _critical_sum(test, windows) < 0:
         return None
     if test.power(0.0, windows) >= power:
-        return 0.0  # reached by chance, without an effect
+        return 0.0  # the wanted power is so low that chance reaches it
 
     high = max(1e-3, normal_effect(math.sqrt(math.pi / 3.0), windows, test.alpha, power))
     while test.power(high, windows) < power and high < _LARGEST_EFFECT:

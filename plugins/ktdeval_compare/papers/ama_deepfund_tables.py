@@ -40,7 +40,7 @@ def is_vote(card: TradingCard) -> bool:
 
 
 def voting_agents(card: TradingCard) -> list[str]:
-    """Return the agents among whose decisions a vote was held, each once."""
+    """Return the agents whose decisions were the votes, each once."""
     voters = card.model.args.get("voters")
     if voters:
         return list(dict.fromkeys(str(voter["agent"]) for voter in voters))

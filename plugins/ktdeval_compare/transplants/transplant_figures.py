@@ -204,7 +204,7 @@ def _mean_line(of: WindowValues) -> MeanLine:
     )
 
 
-# ---- where an edge is gone
+# ---- capitals at which an edge vanishes
 
 
 def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:

@@ -45,7 +45,7 @@ class PaperFigure(PaperTable, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FigureChoices(TableChoices):
-    """What a user chooses of a figure besides its name and runs.
+    """Choices of a user for a figure, other than its name and runs.
 
     Attributes:
         tasks: names or globs of tasks; only cards of these are taken.

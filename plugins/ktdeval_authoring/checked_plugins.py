@@ -1,4 +1,4 @@
-"""Plugins that `ktdeval plugin check` is asked about: installed ones, files, folders, projects."""
+"""Plugins that `ktdeval plugin check` checks: installed ones, files, folders, projects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from ktdeval.values import near_matches
 
 
 def plugins_of(target: str | None) -> list[str]:
-    """Return the references of the plugins that a target stands for, as `check_parts` takes them:
-    None, all installed ones of others than ktdeval; a path, those of a file, a package folder or a
-    project; otherwise an installed plugin by the name of its module, entry point or distribution.
-
-    Raises UsageError: there is none.
+    """Return the plugin references of a target, as `check_parts` takes them. The target is None
+    (all installed third-party plugins), the path of a file, a package folder or a project, or the
+    name of an installed plugin's module, entry point or distribution. Raises UsageError: no plugin
+    is found.
     """
     entries = [entry for entry in find_entry_points() if entry.distribution != "ktdeval"]
     if target is None:
@@ -65,7 +64,7 @@ def _of_path(path: Path) -> list[str]:
 
 
 def _of_project(folder: Path, project: Path) -> list[str]:
-    """Return the modules that a project advertises; they can be imported afterwards."""
+    """Return the modules that a project advertises, and add its folders to `sys.path`."""
     try:
         content: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

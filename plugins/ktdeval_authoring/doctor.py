@@ -1,5 +1,5 @@
-"""State of an installation: what it has, what it lacks, and what is broken. Names of keys are
-looked at, never their values.
+"""State of an installation: what is present, absent or broken. Names of keys are checked, their
+values are never read out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Check(Value):
 
 
 def checks(environment: Mapping[str, str], day: date) -> list[Check]:
-    """Return the state of everything, in the order shown. `environment`: variables by name; `day`:
+    """Return the state of each part, in the order shown. `environment`: variables by name; `day`:
     today.
     """
     return [
@@ -76,7 +76,7 @@ def _python() -> Check:
 
 
 def _extras() -> Iterator[Check]:
-    """Yield each extra: present if all packages are there that it alone adds."""
+    """Yield each extra: ok if all packages that only this extra adds are installed."""
     packages: dict[str, list[str]] = {}
     for line in importlib.metadata.requires("ktdeval") or ():
         extra = _EXTRA.search(line)
@@ -109,7 +109,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _keys(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield the variables that models of the installed plugins name, seen or not."""
+    """Yield the key variables that models of the installed plugins name, with their state."""
     for name in sorted(_key_names()):
         if environment.get(name):
             yield Check(name=f"key {name}", state="ok", detail="seen")
@@ -128,7 +128,7 @@ def _key_names() -> set[str]:
 
 
 def _price_checks(day: date) -> Iterator[Check]:
-    """Yield how old the prices are that models of the installed plugins are counted by."""
+    """Yield the ages of the prices that cost is computed from, for models of the installed plugins."""
     for path in sorted(_price_tables()):
         table = read_price_table(path)
         if table.package is not None:
@@ -140,7 +140,7 @@ def _price_checks(day: date) -> Iterator[Check]:
 
 
 def _packaged_prices(package: Package, day: date) -> Check:
-    """Return how old the prices of the package are, as far as its version is known."""
+    """Return the age of the package's prices, if its version is known."""
     version = installed_version()
     install = f"pip install {PRICE_PACKAGE}"
     if version is None:
@@ -170,7 +170,7 @@ def _price_tables() -> set[Path]:
 
         try:
             table = getattr(plugins.make_model(f"{name}/any"), "price_table", None)
-        except KtdevalError:  # one that needs an address or a name of its own
+        except KtdevalError:  # it needs an address or a name of its own
             continue
         if isinstance(table, Path):
             tables.add(table)
@@ -179,7 +179,7 @@ def _price_tables() -> set[Path]:
 
 
 def _cutoffs(day: date) -> Check:
-    """Return how old the list of ends of training data is."""
+    """Return the age of the list of training cutoffs."""
     days = listed_days()
     fix = ""
     if _age(days[-1], day) > OLD_DAYS:
@@ -188,8 +188,8 @@ def _cutoffs(day: date) -> Check:
 
 
 def _ages(days: Sequence[str], day: date) -> str:
-    """Return when something was looked up, and how long before a day; `days`: the earliest
-    first.
+    """Return when something was looked up, and how many days before `day`; `days` are sorted,
+    earliest first.
     """
     first, last = days[0], days[-1]
     if first == last:
@@ -207,9 +207,7 @@ def _folders() -> Iterator[Check]:
 
 
 def _folder(name: str, folder: Path) -> Check:
-    """Return whether a folder, or the nearest one above that is there, can be written and has
-    room.
-    """
+    """Return whether a folder, or its nearest existing parent, is writable and has enough room."""
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -245,7 +243,7 @@ def _terminal() -> Check:
 
 
 def _plugins() -> Iterator[Check]:
-    """Yield how many plugins load, and each one that does not."""
+    """Yield how many plugins load, and each plugin that fails to load."""
     try:
         plugins = load_plugins()
         for kind in KINDS:
@@ -275,5 +273,5 @@ def _browser() -> Check:
 
 
 def is_broken(found: Sequence[Check]) -> bool:
-    """Whether something is broken, other than absent."""
+    """Return whether a part is broken; absent parts are not."""
     return any(check.state == "broken" for check in found)

@@ -48,8 +48,8 @@ def parts() -> Mapping[str, PartTemplate]:
 
 
 def chosen_parts(text: str) -> tuple[str, ...]:
-    """Return the parts that `--with` names, in the order of a manifest. UsageError: none, or one
-    that there is no template for.
+    """Return the parts that `--with` names, in the order of a manifest. Raises UsageError: no part
+    is named, or one has no template.
     """
     named = [name.strip() for name in text.split(",") if name.strip()]
     for name in named:
@@ -66,7 +66,9 @@ def chosen_parts(text: str) -> tuple[str, ...]:
 
 
 def check_name(project: str) -> str:
-    """Return the package's name for a project's. UsageError: it can't be a package, or is taken."""
+    """Return the name of the package for a project. Raises UsageError: the name is not valid for a
+    package, or is taken.
+    """
     if len(project) > _MAX_CHARACTERS or not _PROJECT.fullmatch(project):
         raise UsageError(
             f"{project!r:.80} can't name a package: use lower-case letters, digits and dashes, as in"
@@ -83,8 +85,8 @@ def check_name(project: str) -> str:
 
 
 def render_package(project: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the files of a new package by their path. `project` has passed `check_name`, and
-    `names` are parts.
+    """Return the files of a new package by path. `project` has passed `check_name`; `names` are
+    parts.
     """
     chosen = [parts()[name] for name in names]
     words: dict[str, str] = {
@@ -131,7 +133,7 @@ def _files_of(name: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _imports(chosen: Sequence[PartTemplate]) -> str:
-    """Return the imports of a manifest, groups apart by a blank line."""
+    """Return the imports of a manifest, groups separated by a blank line."""
     has_params = any(part.has_params for part in chosen)
     types = _sorted_imports(chosen)
     standard = []
@@ -152,7 +154,7 @@ def _imports(chosen: Sequence[PartTemplate]) -> str:
 
 
 def _sorted_imports(chosen: Sequence[PartTemplate]) -> list[str]:
-    """Return the imports of types, those of one module on one line, in the order of linters."""
+    """Return the imports of types, one line for each module, in the order of linters."""
     names: dict[str, set[str]] = {}
     for part in chosen:
         for line in part.types:
@@ -171,9 +173,7 @@ def _ending_in_one_line_break(text: str) -> str:
 
 
 def write_package(folder: Path, files: Mapping[str, str]) -> None:
-    """Write a package into a folder that is not there yet, or is empty. UsageError: it holds
-    something.
-    """
+    """Write a package into a new or empty folder. Raises UsageError: the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: is there already; choose another folder with --out")
 

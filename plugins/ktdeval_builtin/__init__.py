@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class ThreadRunner:
-    """Runs up to `concurrency` episodes at once, on threads, since model calls wait for the
-    network; without threads if one.
+    """Runs up to `concurrency` episodes at once on threads, since model calls wait for the network;
+    a concurrency of 1 uses no threads.
     """
 
     def run(
@@ -37,7 +37,7 @@ class ThreadRunner:
 
         with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="episode") as pool:
             futures = [pool.submit(execute, spec) for spec in specs]
-            # After an interrupt, or an episode's defect, no further episode starts; running ones
+            # After an interrupt or an episode's defect, no further episode starts; running ones
             # stop between steps.
             with undone_on_error(lambda _: [future.cancel() for future in futures]):
                 return [future.result() for future in futures]
@@ -63,8 +63,8 @@ def ktdeval_agents() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Return the panel and its diagnostics, in the order in which a card shows them, and the parts
-    of the total return.
+    """Return the metric panel and its diagnostics, in the order in which a card shows them, and the
+    parts of the total return.
     """
     rows = csv_rows(Path(__file__).with_name("metrics.csv"))
     makers = {

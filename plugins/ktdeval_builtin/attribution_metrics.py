@@ -1,9 +1,9 @@
 """Performance attribution as metrics: contributions of the market, industries, styles, selection
 and trading to the total return.
 
-Both rule sets are computed for every card: `strict` with industries, whose five parts add to the
-total return, and `paper` without them (KTD-Fin eq. 1), whose three parts add to it with the same
-`trading_effect`.
+Both rule sets are computed for every card. `strict` includes industries; its five parts add to the
+total return. `paper` (KTD-Fin eq. 1) has no industries; its three parts and the same
+`trading_effect` add to the total return.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _Lines = Callable[[Attribution], tuple[str, ...]]
 _Detail = Callable[["AttributedLedger"], Mapping[str, JsonValue]]
 
 
-# Pure functions of their arguments; cached because all metrics need the same attribution, and all
-# ledgers of a window the same fit. The sizes hold a card's windows, and the metrics of one ledger
-# after the other.
+# Pure functions of their arguments. Cached because all metrics need the same attribution, and all
+# ledgers of a window the same fit. The sizes fit the windows of a card, and the metrics of one
+# ledger in sequence.
 @lru_cache(maxsize=48)
 def _factor_fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
-    # Exposures do not depend on the scheme: those of the strict fit serve the paper's, too.
+    # Exposures do not depend on the scheme: the paper's fit reuses those of the strict fit.
     exposures = None
     if scheme != "strict":
         exposures = _factor_fit(market, first_row, last_row, "strict").exposures
@@ -98,8 +98,8 @@ class AttributedLedger:
 def _attribution_part(
     lines: _Lines, detail: _Detail, scheme: Scheme, ledger: Ledger, market: MarketSnapshot
 ) -> MetricValue | str:
-    """Return the linked sum of some lines of one episode's attribution, or why there is none; the
-    same under both rule sets.
+    """Return the linked sum of some lines of one episode's attribution, or why it is undefined. The
+    reason is the same under both rule sets.
     """
     problem = attribution_problem(ledger, market)
     if problem:
@@ -123,7 +123,9 @@ def _attribution_part(
 def _unknown_part(
     names: tuple[str, ...], attribution: Attribution, market: MarketSnapshot
 ) -> str | None:
-    """Return why nothing is known of a part, which would be 0 then; None where something is."""
+    """Return why a part is unknown (its sum would wrongly be 0); None if at least one line is
+    known.
+    """
     if names and set(names) & set(_known_lines(attribution)):
         return None
     if has_few_assets(market):
@@ -134,8 +136,8 @@ def _unknown_part(
 
 
 def _known_lines(attribution: Attribution) -> tuple[str, ...]:
-    """Return the lines that something is known of: not the industries where none was fitted, nor a
-    style that was fitted on no day.
+    """Return the known lines: without industries if none was fitted, and without styles that were
+    fitted on no day.
     """
     unknown = set(attribution.factor_names) - set(attribution.fitted_styles)
     if not attribution.has_industries:
@@ -144,7 +146,7 @@ def _known_lines(attribution: Attribution) -> tuple[str, ...]:
 
 
 def _link_contributions(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
-    """Return the linked contributions of the lines that something is known of."""
+    """Return the linked contributions of the known lines."""
     lines = attribution.linked.lines or {}
     known = _known_lines(attribution)
     return {name: lines[name] + 0.0 for name in names if name in known}  # no negative zeros
@@ -160,7 +162,7 @@ def _selection_detail(attributed: AttributedLedger) -> dict[str, JsonValue]:
         "daily": _daily(attribution),
         "mean_exposures": _mean_exposures(attribution),
         "exposure_days": _exposure_days(attribution),
-        # How selection moves with the industries in the fit, and how much each fit explains.
+        # Selection with and without industries in the fit, and the goodness of each fit.
         "schemes": _schemes(attributed),
         "vif": _variance_inflation(Same(attributed.market), first_row),
         "notes": _attribution_notes(attribution),
@@ -168,15 +170,15 @@ def _selection_detail(attributed: AttributedLedger) -> dict[str, JsonValue]:
 
 
 def _line_intervals(attribution: Attribution) -> dict[str, JsonValue]:
-    """Return a block bootstrap interval over days of each line that something is known of."""
+    """Return a block bootstrap interval over days for each known line."""
     columns = dict(zip(attribution.line_names, attribution.linked_lines.T, strict=True))
     lines = Bootstrap(attribution.returns).of_columns(columns)
     return {name: lines[name].sum().to_json() for name in _known_lines(attribution)}
 
 
 def _attribution_notes(attribution: Attribution) -> list[JsonValue]:
-    """Return the notes without their meanings, which the docs give: a card repeats them for every
-    episode.
+    """Return the notes without their explanations, which are in the docs: a card repeats notes for
+    every episode.
     """
     return [
         {"kind": note.kind, "subject": note.subject, "count": note.count, "days": note.days}
@@ -197,8 +199,8 @@ def _daily(attribution: Attribution) -> dict[str, JsonValue]:
 
 
 def _schemes(attributed: AttributedLedger) -> dict[str, JsonValue]:
-    """Return scheme -> its selection and fit; null where the scheme has no industry to add to the
-    paper's, or where there is no cross-section to fit.
+    """Return scheme -> its selection and fit; null if there is no cross-section to fit, or if the
+    scheme has no industry and so equals the paper's.
     """
     if has_few_assets(attributed.market):
         return dict.fromkeys(get_args(Scheme))
@@ -220,9 +222,7 @@ def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
 
 
 def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
-    """Return factor -> exposure of the NAV averaged over `exposure_days`; null without such
-    days.
-    """
+    """Return factor -> mean exposure of the NAV over `exposure_days`; null without such days."""
     exposures = attribution.mean_exposures().tolist()
     means: dict[str, JsonValue] = {}
     for name, value in zip(attribution.factor_names, exposures, strict=True):
@@ -234,12 +234,12 @@ def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
 
 
 def _exposure_days(attribution: Attribution) -> dict[str, JsonValue]:
-    """Return factor -> number of days on which a holding had a value of it."""
+    """Return factor -> number of days on which at least one holding had a value of it."""
     return dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
 
 
 def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
-    """Return the detail of a part that is a sum of lines: each of its lines."""
+    """Return the function that gives each line of a part that is a sum of lines."""
 
     def detail(attributed: AttributedLedger) -> Mapping[str, JsonValue]:
         attribution = attributed.by(scheme)
@@ -280,7 +280,7 @@ which is the same in both.
 
 
 def attribution_metric(name: str) -> Metric:
-    """Return one of the parts. Raises UsageError: the name is unknown."""
+    """Return one part of the total return as a metric. Raises UsageError: the name is unknown."""
     if name not in ATTRIBUTION:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, ATTRIBUTION)}")
 

@@ -15,18 +15,22 @@ from ktdeval.values import JsonValue
 
 class ReactAgent:
     """Research until the model stops calling tools or its budget is spent; then submit, with
-    feedback on errors. Research phase: the model chooses freely among the research tools. A reply
-    without a tool call ends the phase, and so do a call of the submit tool, which submits nothing,
-    and a spent budget. Modes without tools skip it. Submission phase: the same tools are on offer,
-    and the submit tool is forced; differing calls of it in one reply are all invalid. A reply
-    without a valid submission is answered with its errors, until the attempts are used up; then
-    the step is a hold with provenance `fallback`. The agent has no memory between steps. Source:
-    KTD-Fin §3.4; Yao et al. 2023 (ReAct).
+    feedback on errors.
+
+    Research phase: the model chooses freely among the research tools. The phase ends with a reply
+    without a tool call, with a call of the submit tool (which submits nothing), or with a spent
+    budget. Modes without tools skip it.
+
+    Submission phase: the same tools are on offer, and the submit tool is forced. If calls of it in
+    one reply differ, all are invalid. A reply without a valid submission is answered with its
+    errors until the attempts are used up; then the step is a hold with provenance `fallback`.
+
+    The agent has no memory between steps. Source: KTD-Fin §3.4; Yao et al. 2023 (ReAct).
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: the model call failed; the engine holds and records
-        it.
+        """Decide one step. Raises ModelError: the model call failed; the engine then holds and
+        records the error.
         """
         system = observation.system_with(two_phases(observation, session))
         messages = [Message("system", system), Message("user", observation.user)]

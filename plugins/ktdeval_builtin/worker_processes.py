@@ -1,9 +1,9 @@
-"""Workers as processes of this machine: forks of this one where it may fork, so that they share what
-it has loaded; else each a new Python, since a fork of a process with threads could hang.
+"""Workers as processes of this machine. They are forks of this process if it may fork, and share
+what it has loaded; otherwise each is a new Python, since a fork of a process with threads could
+hang.
 
 The standard input of all workers is one pipe from this process, so that they stop when this process
-has ended, however that was. Each has a session of its own, so that Ctrl-C reaches it once, through
-`stop`.
+ends for any reason. Each has its own session, so that Ctrl-C reaches it once, through `stop`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ktdeval.cli import CommandStreams, ForkedCommand, can_fork
 from ktdeval.task_api import WITH_PARENT, WorkerJob
 from ktdeval.values import make_folder
 
-RESTARTS = 3  #: how often a worker that a signal has ended is started again
-_PATIENCE_S = 5.0  #: after which a worker that does not end is killed
+RESTARTS = 3  #: how often a worker that was killed by a signal is restarted
+_PATIENCE_S = 5.0  #: seconds to wait before a worker that does not end is killed
 
 
 @dataclass
 class _WorkerProcess:
-    """One worker's process."""
+    """Process of one worker."""
 
     number: int
     process: subprocess.Popen[bytes] | ForkedCommand
@@ -45,7 +45,7 @@ class WorkerProcesses:
         if job.logs is not None:
             make_folder(Path(job.logs))
 
-        # Nothing is ever written: a worker reads the end of this process.
+        # Nothing is ever written to the pipe: a worker reads its end when this process ends.
         self._alive_read, self._alive = os.pipe()
         self._is_closed = False
         self._workers = [
@@ -53,8 +53,8 @@ class WorkerProcesses:
         ]
 
     def exit_codes(self) -> Sequence[int | None]:
-        """Return how each worker ended. One that was killed, such as for memory, is started again
-        here, a few times.
+        """Return the exit code of each worker, None if it runs. A worker that was killed by a
+        signal, such as for memory, is restarted here up to `RESTARTS` times.
         """
         for worker in self._workers:
             code = worker.process.poll()
@@ -71,14 +71,14 @@ class WorkerProcesses:
         return [worker.process.pid for worker in self._workers]
 
     def stop(self) -> None:
-        """Ask all workers to end after the steps that are under way."""
+        """Ask all workers to end after their current steps."""
         self._is_stopping = True
         for worker in self._workers:
             if worker.process.poll() is None:
                 worker.process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End all workers at once."""
+        """Kill all workers at once."""
         self._is_stopping = True
         for worker in self._workers:
             if worker.process.poll() is None:
@@ -88,7 +88,7 @@ class WorkerProcesses:
             worker.process.wait()
 
     def close(self) -> None:
-        """End workers that still run, politely at first."""
+        """End workers that still run: ask them first, then kill them."""
         self.stop()
         if not self._is_closed:
             self._is_closed = True
@@ -106,7 +106,7 @@ class WorkerProcesses:
         environment = {**job.environment, WITH_PARENT: "1"}
         with self._log(number) as log:
             if job.may_fork and can_fork():
-                # A fork that kept the writing end would never read the end of this process.
+                # A fork that kept the writing end would never see this process end.
                 streams = CommandStreams(
                     self._alive_read, log.fileno(), log.fileno(), closed=(self._alive,)
                 )

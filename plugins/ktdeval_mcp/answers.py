@@ -1,7 +1,6 @@
-"""Answers of tools: a command in a process of its own, its output without secrets and bounded.
-
-The process has no stdin, and its stdout is read here: nothing that it prints can reach the stream
-of the protocol.
+"""Answers of tools: run a command in its own process; redact secrets in its output and bound its
+size. The process has no stdin, and its stdout is captured, so nothing that it prints can reach the
+stream of the protocol.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from ktdeval.secrets import hide_secrets, secrets_of
 from ktdeval.values import JsonValue
 
 MAX_SECONDS = 600
-MAX_CHARS = 40_000  #: of the printed text, and of the JSON, each
-_LIST_SIZES = (1000, 300, 100, 30, 10, 3, 1)  #: of shortened lists, until the JSON fits
+MAX_CHARS = 40_000  #: characters of the printed text and of the JSON, each
+_LIST_SIZES = (1000, 300, 100, 30, 10, 3, 1)  #: list lengths tried until the JSON fits
 _ERROR = "ktdeval: error: "
 
 
 class ToolError(KtdevalError):
-    """A command that a tool called did not give a result."""
+    """The command behind a tool gave no result."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class CommandOutput:
 
 
 async def run_command(words: list[str]) -> CommandOutput:
-    """Run `ktdeval` with some words. Raises ToolError: it gave no result."""
+    """Run `ktdeval` with these arguments. Raises ToolError: the command gave no result."""
     called = shlex.join(["ktdeval", *words])
     try:
         with anyio.fail_after(MAX_SECONDS):
@@ -58,7 +57,7 @@ async def run_command(words: list[str]) -> CommandOutput:
     output = CommandOutput(
         done.returncode, _decode_output(done.stdout), _decode_output(done.stderr)
     )
-    # 1 is the code of a negative verdict, which is printed; without a word it is a failure
+    # exit code 1 with output is a negative verdict; without output it is a failure
     if output.exit_code not in (0, 1) or not output.printed:
         raise ToolError(_reason(output))
 
@@ -78,21 +77,20 @@ def _reason(output: CommandOutput) -> str:
 
 
 def one_line(error: KtdevalError) -> str:
-    """Return the words of an error in one line."""
+    """Return the message of an error in one line."""
     return " ".join(str(error).split())
 
 
 def bound_text(text: str) -> str:
-    """Return a text of at most `MAX_CHARS` characters; a longer one loses its end."""
+    """Return a text cut to at most `MAX_CHARS` characters."""
     if len(text) <= MAX_CHARS:
         return text
     return f"{text[:MAX_CHARS]}\n… {len(text) - MAX_CHARS:,} more characters"
 
 
 def bound_json(text: str) -> tuple[JsonValue, str]:
-    """Return the value of a JSON text, and how it was shortened to `MAX_CHARS`; empty: it is whole.
-
-    Raises UsageError: the text is not JSON.
+    """Return the value of a JSON text, shortened to `MAX_CHARS`, and a note on how it was shortened
+    (empty: it is complete). Raises UsageError: the text is not JSON.
     """
     try:
         value: JsonValue = json.loads(text)

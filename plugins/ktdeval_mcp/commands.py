@@ -43,7 +43,7 @@ def config(client: str) -> None:
 
     CLIENT is an assistant with tools: Claude Code, Codex, Gemini CLI or VS Code.
     """
-    # -P: no file of the folder in which the client starts it shadows a module
+    # -P: files in the folder where the client starts the server cannot shadow modules
     words = ["-P", "-m", "ktdeval", "mcp", "serve"]
     form = CLIENTS[client]
     text = Template(form["text"]).substitute(

@@ -1,4 +1,4 @@
-"""Search in the documentation: its sections, ranked by BM25 (Robertson and Zaragoza 2009)."""
+"""Search in the documentation by section, ranked by BM25 (Robertson and Zaragoza 2009)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADING = re.compile(r"^#{1,4} +(.+)$", re.MULTILINE)
 _SKIPPED = frozenset({"packages/changelog.md", "prompts.md", "reference/schemas.md"})
 _SATURATION = 1.2  #: k1: how fast further occurrences of a word stop counting
 _LENGTH_WEIGHT = 0.75  #: b: how much a long section is discounted
-_TITLE_WEIGHT = 4  #: a word of a title counts as so many of the text
+_TITLE_WEIGHT = 4  #: weight of a word in a title, as occurrences in the text
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,13 @@ class DocsSection:
 
     @property
     def length(self) -> int:
-        """Return the number of its words."""
+        """Return the number of words."""
         return self.counts.total()
 
 
 def search_docs(query: str) -> list[DocsSection]:
-    """Return the sections that fit a query best, best first, at most `MAX_HITS`.
-
-    Raises UsageError: the documentation is not installed.
+    """Return the sections that match a query best, best first, at most `MAX_HITS`. Raises
+    UsageError: the documentation is not installed.
     """
     sections = docs_sections()
     words = set(_words(query))
@@ -68,7 +67,7 @@ def search_docs(query: str) -> list[DocsSection]:
 def docs_sections() -> tuple[DocsSection, ...]:
     """Return all sections, by page. Raises UsageError: the documentation is not installed."""
     package = Path(ktdeval.__file__).parent
-    # in a wheel the pages are in the package, in a checkout beside it
+    # in a wheel the pages are inside the package, in a checkout next to it
     folder = next(
         (path for path in (package / "docs", package.parent / "docs") if path.is_dir()), None
     )
@@ -85,7 +84,7 @@ def docs_sections() -> tuple[DocsSection, ...]:
 
 
 def _sections_of(page: str, text: str) -> list[DocsSection]:
-    """Return the sections of a page; the title of each begins with that of the page."""
+    """Return the sections of a page; each title starts with the page's title."""
     _, *parts = _HEADING.split(text)
     titles, bodies = parts[::2], parts[1::2]
     sections = []

@@ -1,4 +1,4 @@
-"""Server of the Model Context Protocol over stdio. Written for SDK version 2."""
+"""Server of the Model Context Protocol over stdio, for SDK version 2."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ async def serve_stdio(root: click.Command) -> None:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
     except* BrokenPipeError:
-        pass  # the client reads no more
+        pass  # the client has stopped reading
 
 
 class McpTools:
-    """Tools and resources for one client. It remembers the runs that were judged, whose tear sheets
-    are resources.
+    """Tools and resources for one client. It remembers the judged runs and offers their tear sheets
+    as resources.
     """
 
     def __init__(self, tools: dict[str, CommandTool]) -> None:
@@ -106,7 +106,9 @@ class McpTools:
             return types.CallToolResult(content=[_text(one_line(error))], is_error=True)
 
     async def _call_command(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Call a command for its text, then for its JSON; that of a judged run is in its folder."""
+        """Call a command for its text, then for its JSON. The JSON of `judge` is computed from the
+        run's folder.
+        """
         if name not in self._tools:
             names = [*self._tools, SEARCH]
             raise UsageError(f"no tool {name!r}{near_matches(name, names)}")

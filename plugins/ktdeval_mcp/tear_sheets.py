@@ -11,7 +11,7 @@ from ktdeval.errors import UsageError, wrap_os_error
 from ktdeval_mcp.answers import run_command
 
 PREFIX = "ktdeval://tear-sheet/"
-_OF_VALUES = "tear-sheet.html"  #: page of a judged account value, which has no run to draw it from
+_OF_VALUES = "tear-sheet.html"  #: page of a judged account value, which has no run
 
 
 def address_of(run: Path) -> str:
@@ -20,10 +20,9 @@ def address_of(run: Path) -> str:
 
 
 async def read_sheets(address: str) -> list[str]:
-    """Return the tear sheets of a run as HTML pages, one for each trading task.
-
-    Raises UsageError: the address is none of a tear sheet, or the run has none; ToolError: there is
-    no such run, or it can't be read.
+    """Return the tear sheets of a run as HTML pages, one for each trading task. Raises UsageError:
+    the address is not that of a tear sheet, or the run has none; ToolError: the run does not exist
+    or can't be read.
     """
     if not address.startswith(PREFIX):
         raise UsageError(f"no resource {address}: tear sheets are {PREFIX} and a path, encoded")

@@ -1,4 +1,4 @@
-"""Commands of ktdeval as tools: what a tool takes, and the words that call its command."""
+"""Commands of ktdeval as tools: the arguments of each tool, and the command line that it runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ktdeval.cli import load_command
 from ktdeval.errors import UsageError
 from ktdeval.values import load_yaml
 
-#: Options of every command that are no arguments of a tool: those of its output, and `--plugin`,
-#: which runs a file
+#: Options of every command that are not arguments of a tool: output options, and `--plugin`, which
+#: runs a file
 _NEVER_OFFERED = frozenset({"as_json", "plugin", "_click_default_help"})
 
 
@@ -33,7 +33,7 @@ class ToolDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class CommandTool:
-    """A command as a tool: its declaration, its parameters by argument, and what it says."""
+    """A command as a tool: its declaration, its parameters by argument, and its description."""
 
     name: str
     declaration: ToolDeclaration
@@ -53,8 +53,8 @@ class CommandTool:
         }
 
     def words(self, arguments: Mapping[str, Any], *flags: str) -> list[str]:
-        """Return the words that call the command, with further flags. Raises UsageError: an argument
-        is unknown, absent or of another type.
+        """Return the command line of a call, with further flags. Raises UsageError: an argument is
+        unknown, missing or of the wrong type.
         """
         check_arguments(self.name, self.schema, arguments)
 
@@ -67,7 +67,7 @@ class CommandTool:
             else:
                 positional.extend(_texts_of(value))
 
-        # behind `--` a file whose name begins with a dash is no option
+        # after `--` a file name that starts with a dash is not read as an option
         return [*words, "--", *positional] if positional else words
 
 
@@ -80,8 +80,8 @@ def check_arguments(tool: str, schema: Mapping[str, Any], arguments: Mapping[str
 
 
 def command_tools(root: click.Command) -> dict[str, CommandTool]:
-    """Return the tools by name. `root`: the command `ktdeval`. A command that is not installed has
-    none.
+    """Return the tools by name; commands that are not installed are skipped. `root`: the command
+    `ktdeval`.
     """
     declared: dict[str, Any] = load_yaml(Path(__file__).with_name("tools.yaml"))
     tools = {}
@@ -111,8 +111,8 @@ def _find_command(root: click.Command, words: str) -> click.Command | None:
 def _offered_parameters(
     command: click.Command, declaration: ToolDeclaration
 ) -> Iterator[tuple[str, click.Parameter]]:
-    """Yield the parameters that a tool takes, with the names of its arguments: those of options
-    without their dashes.
+    """Yield each parameter that a tool takes, with its argument's name: an option's name without
+    dashes.
     """
     for parameter in command.get_params(click.Context(command)):
         name = parameter.opts[0].removeprefix("--").replace("-", "_")
@@ -153,7 +153,7 @@ def _option_words(option: str, value: Any) -> list[str]:
 
 
 def _texts_of(value: Any) -> list[str]:
-    """Return the values of an argument as words; none of an argument that is not given."""
+    """Return the values of an argument as command-line words; empty if it is not given."""
     if value is None:
         return []
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """Agents of Inspect as an agent of ktdeval: each step is one run of the agent.
 
-The agent gets the task's research tools and the tool that submits as tools of Inspect, and the
-model of its evaluation through the step's session (`step_model`). So every call is an act of the
-step: checked, counted, recorded, and done again when the card is verified.
+The agent gets the task's research tools and the submit tool as tools of Inspect. It asks the model
+of its evaluation through the step's session (`step_model`). So every call is part of the step: it
+is checked, counted, recorded, and replayed when the card is verified.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _OF_INSPECT_SWE = (
 
 
 class InspectAgent:
-    """Decides by an agent of Inspect."""
+    """Lets an agent of Inspect decide."""
 
     def __init__(self, params: InspectAgentParams) -> None:
         self._params = params
         self.traits = AgentTraits(acts_outside=True)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by one run of the agent; a hold where it submits nothing. Raises
-        SampleError: the agent or its model failed; UsageError: no sample of Inspect is running.
+        """Decide one step by one run of the agent; hold if it submits nothing. Raises SampleError:
+        the agent or its model failed; UsageError: no sample of Inspect is running.
         """
         procedure = one_submission(observation, session, END)
         opening = [
@@ -72,7 +72,8 @@ class InspectAgent:
             _run_in_sample(self._params.agent, opening, acting)
             return None
 
-        # Inspect's sandbox may reach a network, and `react` has none: nothing is vouched for.
+        # Inspect's sandbox may have network access, and `react` has no sandbox: no isolation is
+        # claimed.
         step = act_outside(session, run_agent, "none", self._params.calls)
         if step is None:
             return decide_in_phases(opening, session, memory)
@@ -90,7 +91,7 @@ def _run_in_sample(name: str, opening: list[Message], acting: ExternalSession) -
         )
 
     async def run_agent() -> None:
-        # A task of its own: what is set here is seen by the agent and by nobody after it.
+        # A task of its own: only the agent sees what is set here.
         current_step.set(acting)
         active_model_context_var.set(get_model(MODEL))
         agent = agent_maker(name)(step_tools(acting))
@@ -109,8 +110,8 @@ def _run_in_sample(name: str, opening: list[Message], acting: ExternalSession) -
 
 
 def agent_maker(name: str) -> AgentMaker:
-    """Return what makes an agent of the step's tools. Raises UsageError: the name is none, or its
-    package is not installed.
+    """Return a function that makes an agent from the step's tools. Raises UsageError: the name is
+    unknown, or its package is not installed.
     """
     if name == "react":
         return _react
@@ -139,7 +140,7 @@ def _of_inspect_swe(name: str) -> AgentMaker:
         raise UsageError(f"agent={name}: {error}; pip install -U inspect-swe") from error
 
     def agent_of(tools: list[Tool]) -> Agent:
-        # Codex writes code that calls tools; each call is an act of the step, however it came.
+        # Codex writes code that calls tools; each such call is an act of the step, too.
         served = BridgedToolsSpec(name="ktdeval", tools=tools, require_proposal=False)
         return cast("Agent", make(bridged_tools=[served]))
 

@@ -1,4 +1,4 @@
-"""Translation of what an agent of Inspect asks to ktdeval's conversation, and of the reply back."""
+"""Translation of requests of Inspect's agents to ktdeval's conversation, and of replies back."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def to_request(
     tool_choice: ToolChoice,
     config: GenerateConfig,
 ) -> ModelRequest:
-    """Return the request of an agent. Its settings of sampling are left out: those of the run are
-    on the card. Raises UsageError: it holds a picture, a sound or a file.
+    """Return the request of an agent. Its sampling settings are ignored: those of the run are on
+    the card. Raises UsageError: the request contains a picture, a sound or a file.
     """
     schema: JsonObject | None = None
     if config.response_schema is not None:
@@ -68,7 +68,7 @@ def _message(message: ChatMessage) -> Message:
 
 
 def _text(message: ChatMessage) -> str:
-    """Return the text of a message. Thoughts of the model are its provider's, and left out."""
+    """Return the text of a message, without the model's thoughts."""
     if isinstance(message.content, str):
         return message.content
 
@@ -95,7 +95,9 @@ def _tool(tool: ToolInfo) -> ToolSpec:
 
 
 def _choice(choice: ToolChoice) -> str | None:
-    """Return the tool that must be called; a model can't be held to call any."""
+    """Return the tool that must be called; None if the choice is free or any tool is required,
+    since "any" cannot be enforced.
+    """
     if isinstance(choice, ToolFunction):
         return choice.name
 
@@ -103,8 +105,8 @@ def _choice(choice: ToolChoice) -> str | None:
 
 
 def to_output(reply: Reply, model: str) -> ModelOutput:
-    """Return a reply as a model's output. Its tokens are zero: they are counted once, where the
-    evaluation's own model was asked.
+    """Return a reply as a model's output. Its tokens are zero: they are counted once, at the call
+    to the evaluation's own model.
     """
     calls = [to_inspect_call(call) for call in reply.tool_calls]
     message = ChatMessageAssistant(content=reply.content, tool_calls=calls or None, model=model)

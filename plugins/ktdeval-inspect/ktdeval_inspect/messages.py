@@ -55,7 +55,7 @@ def to_inspect_messages(messages: Sequence[Message]) -> list[ChatMessage]:
 
 
 def _to_inspect_message(message: Message, names: dict[str, str]) -> ChatMessage:
-    """Return one message; `names` are the tools of the calls so far, by id."""
+    """Return one message as Inspect's; `names` are the tools of the calls so far, by id."""
     if message.role == "system":
         return ChatMessageSystem(content=message.content)
 
@@ -73,7 +73,7 @@ def _to_inspect_message(message: Message, names: dict[str, str]) -> ChatMessage:
 
 
 def to_inspect_call(call: ToolCall) -> InspectCall:
-    """Return a call as Inspect's; arguments that are no JSON object are kept as a text."""
+    """Return a call as Inspect's; arguments that are not a JSON object are kept as text."""
     try:
         arguments = json.loads(call.arguments)
     except ValueError:
@@ -156,8 +156,8 @@ def to_reply(output: ModelOutput) -> Reply:
 
 
 def arguments_text(call: InspectCall) -> str:
-    """Return a call's arguments as JSON text; where Inspect could not read them, what it kept is
-    not JSON of the tool, so that ktdeval counts the call as malformed.
+    """Return a call's arguments as JSON text. If Inspect could not parse them, the text is not
+    valid JSON, so that ktdeval counts the call as malformed.
     """
     if call.parse_error:
         return f"not JSON: {call.arguments}"
@@ -166,7 +166,9 @@ def arguments_text(call: InspectCall) -> str:
 
 
 def _call_usage(output: ModelOutput) -> Usage:
-    """Return the tokens of a call. Inspect counts cached input apart, ktdeval within the input."""
+    """Return the tokens of a call. Inspect counts cached input separately, ktdeval includes it in
+    the input.
+    """
     usage = output.usage
     if usage is None:
         return Usage()

@@ -24,7 +24,7 @@ from ktdeval_inspect.messages import (
 
 
 class SampleError(KtdevalError):
-    """The model call of a sample failed, so that the episode ends here without a decision."""
+    """The model call of a sample failed; the episode ends without a decision."""
 
 
 @dataclass
@@ -32,16 +32,16 @@ class SampleCalls:
     """Calls of one sample to Inspect's model."""
 
     model: Model
-    #: error of Inspect that ended the episode: of the model, of a limit or a cancellation
+    #: exception from Inspect that ended the episode: of the model, a limit or a cancellation
     error: BaseException | None = None
-    output: ModelOutput | None = None  #: the last one
-    #: whether an agent of Inspect decides, whose tools Inspect executes and logs itself
+    output: ModelOutput | None = None  #: output of the last call
+    #: whether an agent of Inspect decides; Inspect then executes and logs its tools itself
     has_agent: bool = False
     _shown: set[tuple[int, str]] = field(default_factory=set)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask from the worker thread, in the sample's own task, so that limits, cache and log
-        apply. Raises SampleError: Inspect refused or the model failed.
+        """Ask the model from the worker thread, in the sample's own task, so that limits, cache and
+        log apply. Raises SampleError: Inspect refused or the model failed.
         """
         try:
             self.output = anyio.from_thread.run(self._generate, request)
@@ -66,9 +66,9 @@ class SampleCalls:
         return output
 
     def _show_tool_results(self, messages: tuple[Message, ...]) -> None:
-        """Put the results that ktdeval gave to tool calls into the log, each one once.
+        """Log the results that ktdeval gave to tool calls, each once.
 
-        The calls that still await their result are those of the latest assistant message.
+        Only calls of the latest assistant message can be without a logged result.
         """
         answered = {each.tool_call_id: each.content for each in messages if each.role == "tool"}
         asked_at = max((i for i, each in enumerate(messages) if each.tool_calls), default=None)
@@ -98,8 +98,8 @@ current_sample: ContextVar[SampleCalls] = ContextVar("current_sample")
 
 
 class InspectModel:
-    """Model that asks in the sample whose episode is running."""
+    """Model that asks Inspect's model in the sample whose episode is running."""
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask Inspect's model. Raises SampleError."""
+        """Ask Inspect's model. Raises SampleError: the call failed."""
         return current_sample.get().reply(request)

@@ -1,4 +1,4 @@
-"""Plugin of ktdeval: the agent `inspect`, so that its cards are verified without Inspect's help."""
+"""Plugin of ktdeval: the agent `inspect`. With it, ktdeval verifies its cards without Inspect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktdeval_inspect.agent_params import InspectAgentParams
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """Return the agent that is an agent of Inspect."""
+    """Return the agent that runs agents of Inspect."""
     summary = "An agent of Inspect decides; only within `inspect eval`"
     return [
         Spec("inspect", maker("ktdeval_inspect.agent:InspectAgent"), summary, InspectAgentParams)

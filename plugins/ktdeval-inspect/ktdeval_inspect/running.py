@@ -1,4 +1,4 @@
-"""Run of ktdeval behind an evaluation of Inspect: its plan, its folder, its episodes and cards."""
+"""Run of ktdeval behind an evaluation of Inspect: its plan, folder, episodes and cards."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _InspectPlugin:
 class PlannedSample:
     """Sample of Inspect: an episode of the run."""
 
-    id: str  #: `<window>/seed-<n>`, or `seed-<n>` where the task has no windows
+    id: str  #: <window>/seed-<n>`, or `seed-<n>` if the task has no windows
     window: str
     seed: int
 
@@ -65,7 +65,7 @@ class InspectRun:
     """Run of one task of ktdeval. Its folder is open while samples run; threads may share it."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Plan the run. Raises KtdevalError: an option is wrong, or it names several tasks."""
+        """Plan the run. Raises KtdevalError: an option is invalid, or several tasks are named."""
         given = dict(options)
         if given.get("out") is None:
             given["out"] = str(Path("ktdeval-runs") / f"inspect-{secrets.token_hex(4)}")
@@ -104,8 +104,9 @@ class InspectRun:
         return load_config(None, {**self._options, "model": model})
 
     def run_sample(self, model: str, wanted: str) -> TradingCard | ScoringCard:
-        """Run the episode of a sample to its end, and return a card of it alone; the card of the
-        run covers all episodes so far. Raises EpisodeFailure: it did not finish; KtdevalError.
+        """Run the episode of a sample to its end, and return a card of only this episode; the card
+        of the run covers all episodes so far. Raises EpisodeFailure: the episode did not finish;
+        KtdevalError.
         """
         name = f"inspect/{model}"
         with self._open_part(name) as part:
@@ -124,7 +125,7 @@ class InspectRun:
 
     @contextmanager
     def _open_part(self, name: str) -> Iterator[RunPart]:
-        """Open the run's folder with the first user and close it after the last."""
+        """Open the run's folder for the first user and close it after the last."""
         with self._lock:
             if self._part is None:
                 config = self._config(name)
@@ -144,7 +145,7 @@ class InspectRun:
 
 
 def _plugins(config: RunConfig, model: str) -> Plugins:
-    """Return all plugins, with Inspect's model under a name."""
+    """Return all plugins, with Inspect's model under the given name."""
     plugins = load_plugins(config.plugin)
     plugins.add(_InspectPlugin(model), "inspect")
     return plugins

@@ -13,15 +13,13 @@ from ktdeval.errors import KtdevalError, UsageError
 from ktdeval_inspect.model import SampleCalls, current_sample
 from ktdeval_inspect.running import InspectRun
 
-FIGURES = "ktdeval_figures"  # in a sample's metadata: metric -> value, None where undefined
+FIGURES = "ktdeval_figures"  # in a sample's metadata: metric -> value, None if undefined
 REASONS = "ktdeval_reasons"  # metric -> why it is undefined
 
 
 @solver
 def run_ktdeval_episode(run: InspectRun) -> Solver:
-    """Run the sample's episode, asking the evaluation's model, or an agent that has it, for each
-    decision.
-    """
+    """Run the sample's episode. The evaluation's model decides, or an agent that uses it."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - Inspect's signature
         if state.epoch != 1:
@@ -31,7 +29,7 @@ def run_ktdeval_episode(run: InspectRun) -> Solver:
         token = current_sample.set(calls)
         try:
             work = partial(run.run_sample, str(calls.model), str(state.sample_id))
-            # A limiter of its own: the number of samples at once is Inspect's to bound.
+            # A separate limiter: Inspect bounds the number of samples at once.
             card = await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
         except KtdevalError:
             if calls.error is not None:

@@ -1,7 +1,7 @@
 """Model of an agent of Inspect: it asks through the step's session.
 
-Beyond the session stands Inspect again, with the model of the evaluation (`model`). On this way the
-call passes the leak guard and the record of ktdeval.
+The session in turn asks the evaluation's model through Inspect (`model`). On this way the call
+passes the leak guard and the record of ktdeval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ktdeval_inspect.step_tools import in_thread
 
 MODEL = "ktdeval/step"
 _OVER = "The step is over."
-_MANY = 1000  # calls at once: the evaluation's own model bounds them
+_MANY = 1000  # calls at once; the evaluation's own model limits them
 
 current_step: ContextVar[ExternalSession] = ContextVar("current_step")
 """Step that the agent of this task decides."""
@@ -41,7 +41,7 @@ class StepModel(ModelAPI):
         tool_choice: ToolChoice,
         config: GenerateConfig,
     ) -> ModelOutput:
-        """Ask; where the step takes no further call, a text without calls ends the agent."""
+        """Ask the model; if the step takes no further call, a text without calls ends the agent."""
         acting = current_step.get()
         if acting.is_over:
             return _make_output(_OVER)

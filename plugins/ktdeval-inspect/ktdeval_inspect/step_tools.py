@@ -38,7 +38,7 @@ def _tool(spec: ToolSpec, answer: Callable[[str], str]) -> Tool:
 
 
 async def in_thread(work: Callable[[Given], Answer], given: Given) -> Answer:
-    """Do what computes, or waits for this event loop, in a thread of its own."""
+    """Run a blocking function in its own thread: it computes or waits for this event loop."""
     return await anyio.to_thread.run_sync(work, given, limiter=anyio.CapacityLimiter(1))
 
 

@@ -1,4 +1,4 @@
-"""Agent teams: graphs of roles over one model, or over a second one for their quick roles."""
+"""Agent teams: graphs of roles over one model, optionally with a second one for quick roles."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ class ElectedParams:
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """Return the teams, each a graph of roles in `teams/`, a team of the user's own file, the agent
-    that asks by asset, and the vote.
+    """Return the teams (graphs of roles in `teams/`), the team of a user's file, the agent that
+    asks by asset, and the vote.
     """
     from ktdeval.values import maker
 

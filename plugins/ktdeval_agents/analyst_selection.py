@@ -14,8 +14,8 @@ _DESCRIPTION = "Choose the analysts that are asked today. Call it once."
 
 @dataclass(frozen=True)
 class AnalystChoice:
-    """Analysts of a day. `is_made`: the planner chose them; False: no answer of it was valid, and
-    all are asked.
+    """Analysts of a day. `is_made`: the planner chose them; False: it gave no valid answer, so all
+    are asked.
     """
 
     analysts: tuple[str, ...]
@@ -24,7 +24,7 @@ class AnalystChoice:
 
 
 def choice_tool(analysts: Sequence[str]) -> ToolSpec:
-    """Return the tool by which a planner chooses among these analysts."""
+    """Return the tool with which a planner chooses among these analysts."""
     return ToolSpec(
         CHOOSE,
         _DESCRIPTION,
@@ -46,10 +46,10 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
 
 
 def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> AnalystChoice:
-    """Ask a planner for its choice, again with feedback where it is not valid. The session may list
-    further tools with the planner's. Each failed attempt
-    counts as `bad_choice`; if none is valid, that counts as `no_choice`, and all are asked. Raises
-    ModelError: the model call failed.
+    """Ask a planner for its choice, again with feedback if it is not valid. The session may list
+    further tools with the planner's. Each failed attempt is counted as `bad_choice`; if no attempt
+    is valid, `no_choice` is counted and all analysts are asked. Raises ModelError: the model call
+    failed.
     """
     answer = ask_forced(messages, session, choice_tool(analysts), "bad_choice")
     if answer is None:

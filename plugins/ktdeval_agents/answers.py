@@ -29,8 +29,8 @@ class Answers(Value):
 
 
 def read_answers(arguments: Sequence[str]) -> Answers | None:
-    """Return the decisions in the arguments of a reply's calls; None if they are malformed, or those
-    of not exactly one call.
+    """Return the decisions in the arguments of a reply's calls; None if they are malformed, or if
+    there is not exactly one call.
     """
     if len(arguments) != 1:
         return None

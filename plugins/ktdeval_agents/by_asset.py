@@ -1,4 +1,4 @@
-"""One question for each asset shown, and the answers combined: so a model that decides on one asset
+"""One question for each asset shown; the answers are combined. So a model that decides on one asset
 can run on any task.
 """
 
@@ -27,21 +27,24 @@ from ktdeval.values import JsonValue, dumps_canonical, to_plain, whole_groups
 from ktdeval_agents.answers import AssetAnswer, read_answers
 from ktdeval_agents.prompts import wordings
 
-INVESTED = 0.98  #: of the NAV, shared out equally; the rest covers costs and gaps at the open
-SMALLEST = 0.001  #: weight below which nothing is bought
-# words of `status` in markets whose exchanges keep calendars of their own
+INVESTED = 0.98  #: of the NAV, divided equally; the rest covers costs and gaps at the open
+SMALLEST = 0.001  #: smallest weight that is bought
+# values of `status` in markets whose exchanges have their own calendars
 _NO_SESSION = ("closed", "not_listed")
 _NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
 class ByAssetAgent:
-    """Asks the model about each asset shown, and each holding, as a task on this asset only: its
-    price, bars, documents and position. The answer is BUY, SELL or HOLD; if one is not valid, the
-    step is a hold (`fallback`). A failed call ends the step (`error`). If the task asks for
-    decisions, these are submitted; if it asks for orders, SELL of a holding sells it, and BUYs of
-    names not held share free cash equally, within the task's limits. Assets come in the order of
-    their figures, which no mask changes; where a limit leaves some out, those that are equal in all
-    figures are bought all or none.
+    """Asks the model about each asset shown and each holding, as a task on this asset only: its
+    price, bars, documents and position.
+
+    The answer is BUY, SELL or HOLD; if an answer is not valid, the step is a hold (`fallback`). A
+    failed call ends the step (`error`). If the task asks for decisions, these are submitted. If it
+    asks for orders, SELL of a holding sells it, and BUYs of assets not held share free cash
+    equally, within the task's limits.
+
+    Assets are sorted by their figures, which no mask changes. If a limit excludes some, assets that
+    are equal in all figures are bought together or not at all.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
@@ -83,8 +86,8 @@ class ByAssetAgent:
     def _ask(
         self, label: str, system: str, state: ObservedState, session: StepSession
     ) -> tuple[AssetAnswer | None, int]:
-        """Return the answer on an asset, None if no attempt was valid, and the number of invalid
-        ones before it.
+        """Return the answer on an asset (None if no attempt was valid), and the number of invalid
+        attempts before it.
         """
         words = wordings()
         shortest = state.limits.min_reason_chars
@@ -116,8 +119,8 @@ class ByAssetAgent:
 
 
 def _read_answer(submissions: Sequence[str]) -> AssetAnswer | None:
-    """Return the one answer in the arguments of a reply's calls; None if it is malformed, or not
-    exactly one.
+    """Return the one answer in the arguments of a reply's calls; None if it is malformed, or if
+    there is not exactly one.
     """
     submitted = read_answers(submissions)
     if submitted is None or len(submitted.decisions) != 1:
@@ -125,12 +128,12 @@ def _read_answer(submissions: Sequence[str]) -> AssetAnswer | None:
     return submitted.decisions[0]
 
 
-# ---- what the model is shown of one asset
+# ---- what the model sees of one asset
 
 
 def _system_prompt(observation: Observation, state: ObservedState) -> str:
-    """Return what a decision on one asset means, with the rules of the task: its limits, costs and
-    trading rules, and what its figures are.
+    """Return the instructions for a decision on one asset, with the task's rules: limits, costs,
+    trading rules, and the meaning of its figures.
     """
     words = wordings()
     role = words["by_asset_decisions" if state.limits.asks_decisions else "by_asset"]
@@ -138,8 +141,8 @@ def _system_prompt(observation: Observation, state: ObservedState) -> str:
 
 
 def about(label: str, state: ObservedState) -> ObservedState:
-    """Return the state of a day with one asset, in the form of tasks that ask for decisions, with
-    the limits of the task. Columns without a figure of this asset are left out.
+    """Return the state of a day with only one asset, in the form of tasks that ask for decisions,
+    with the limits of the task. Columns without a figure of this asset are dropped.
     """
     asset = state.assets[label]
     positions = [state.positions[label].cells] if label in state.positions else []
@@ -165,7 +168,7 @@ def about(label: str, state: ObservedState) -> ObservedState:
         "account": state.account.cells,
         "positions": _as_table(positions),
     }
-    # A task that shows no bars or documents has no such section.
+    # Tasks without bars or documents have no such section.
     if bars:
         values["history"] = _as_table(bars)
     if documents:
@@ -189,7 +192,7 @@ def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
     return value
 
 
-# ---- what the answers come to
+# ---- combined answers
 
 
 def _combined_submission(state: ObservedState, answers: Sequence[AssetAnswer]) -> JsonValue:
@@ -254,12 +257,12 @@ class _PurchaseRoom:
 
     @classmethod
     def of(cls, state: ObservedState) -> _PurchaseRoom:
-        """Return what is left before any sale."""
+        """Return the cash and positions available before any sale."""
         assets = sum(asset.status != "not_listed" for asset in state.candidates.values())
         most = state.limits.max_positions or assets
         largest = INVESTED / max(1, min(most, assets))
 
-        # Below the weight limit, since it is checked at the next open and not at this close.
+        # Below the weight limit, which is checked at the next open and not at this close.
         limit = state.limits.max_weight or 1.0
         largest = min(largest, 0.95 * limit if limit < 1 else limit)
 
@@ -267,7 +270,7 @@ class _PurchaseRoom:
         return cls(free, most - len(state.positions), largest)
 
     def weight_of_each(self, purchases: int) -> float:
-        """Return the weight of so many equal purchases, rounded down to four decimals."""
+        """Return the weight of each of `purchases` equal purchases, rounded down to four decimals."""
         weight = min(self.largest, self.free / max(1, purchases))
         return int(max(weight, 0.0) * 10_000) / 10_000
 
@@ -275,8 +278,8 @@ class _PurchaseRoom:
 def _eligible(
     state: ObservedState, labels: Iterable[str], room: _PurchaseRoom
 ) -> list[Mapping[str, JsonValue]]:
-    """Return the rows of the assets that can be bought, as many as there is room for; assets that
-    are equal in all figures are among them all or none.
+    """Return the rows of the assets to buy, at most as many as the task still allows; assets that
+    are equal in all figures are included together or not at all.
     """
     rows = {label: _asset_row(state, label) for label in labels}
     open_labels = {row["stock_id"] for row in buyable(list(rows.values()))}
@@ -291,7 +294,7 @@ def _eligible(
 
 
 def _is_open(state: ObservedState, label: str) -> bool:
-    """Whether an asset is asked about: it has a price, and its exchange was open."""
+    """Return whether an asset is asked about: it has a price, and its exchange was open."""
     asset = state.assets[label]
     return asset.price is not None and asset.status not in _NO_SESSION
 
@@ -303,7 +306,7 @@ def _asset_row(state: ObservedState, label: str) -> Mapping[str, JsonValue]:
 
 
 def _in_order(state: ObservedState, labels: Iterable[str]) -> list[list[str]]:
-    """Return assets by figures that no mask changes; those that are equal in all of them are one
+    """Return assets sorted by figures that no mask changes; assets equal in all of them form one
     group.
     """
     rows = [state.assets[label].cells for label in labels]

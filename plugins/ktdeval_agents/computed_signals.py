@@ -1,5 +1,5 @@
-"""Figures for teams that are computed without a model: a technical table, position ratios, and
-limits scaled by volatility.
+"""Figures for teams, computed without a model: a technical table, position ratios, and limits
+scaled by volatility.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 def technical_figures(state: ObservedState) -> str:
     """Return one line of figures for each asset whose bars are shown; empty without bars. Figures
-    that need more bars than shown are left out.
+    that need more bars than shown are omitted.
     """
     lines = []
     for label, bars in state.history.items():
@@ -37,7 +37,7 @@ def technical_figures(state: ObservedState) -> str:
 
 
 def _text_of(value: float) -> str:
-    """Render four significant digits; numbers from 1 on as in payloads, so that a price of 2024
+    """Format four significant digits; numbers from 1 on as in payloads, so that a price of 2024
     does not read as a year.
     """
     if abs(value) < 1.0:
@@ -93,8 +93,8 @@ def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
 
 def position_ratios(state: ObservedState) -> tuple[float, ...]:
     """Return the ratios on offer for N assets: steps of .05 from 0 to round(2/N · 20)/20, at least
-    one step and at most 1. N is the number of candidates, else the most positions of the task, else
-    1. None is beyond the task's largest weight, which takes the place of those that are.
+    one step and at most 1. N is the number of candidates, else the task's limit of positions, else
+    1. Ratios above the task's largest weight are replaced by that weight.
     """
     rules = _parameters()["ratios"]
     steps_in_one = round(1.0 / rules["step"])
@@ -110,8 +110,8 @@ def position_ratios(state: ObservedState) -> tuple[float, ...]:
 
 
 def read_ratios(text: str, state: ObservedState) -> dict[str, float]:
-    """Return the position ratios of assets shown, from the last JSON object of a text, each rounded
-    to the grid.
+    """Return the position ratios of the assets shown, read from the last JSON object of a text and
+    rounded to the grid.
     """
     reply = last_object(text)
     grid = position_ratios(state)
@@ -130,9 +130,9 @@ def _nearest(grid: Sequence[float], ratio: float) -> float:
 
 
 def volatility_limits(state: ObservedState) -> str:
-    """Return the largest weight in the NAV of each asset with a price, by volatility and
-    correlation but not beyond the task's own, and the unused part, one a line: the risk manager of
-    `hedge_fund`. Empty if the task asks for BUY, SELL or HOLD, whose sizes it sets itself.
+    """Return the largest weight of each asset with a price, scaled by volatility and correlation
+    and at most the task's limit, and the unused part of it, one asset a line: the risk manager of
+    `hedge_fund`. Empty if the task asks for BUY, SELL or HOLD, which sets sizes itself.
     """
     if state.limits.asks_decisions:
         return ""
@@ -180,7 +180,7 @@ def volatility_limits(state: ObservedState) -> str:
 
 
 def _free_share(state: ObservedState) -> float:
-    """Return cash as a share of the NAV; without bound if the account isn't shown."""
+    """Return cash as a share of the NAV; infinite if the account isn't shown."""
     cash = state.account.cash
     nav = state.account.nav
     if cash is None or nav is None or nav <= 0.0:
@@ -189,8 +189,8 @@ def _free_share(state: ObservedState) -> float:
 
 
 def _bar_columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
-    """Return [T] prices and volumes of the bars with a close. A missing high or low is the close, a
-    missing volume NaN.
+    """Return [T] prices and volumes of the bars with a close. A missing high or low is replaced by
+    the close, a missing volume by NaN.
     """
     closes, highs, lows, volumes = [], [], [], []
     for bar in bars:
@@ -211,7 +211,7 @@ def _bar_columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
 
 
 def _days_a_year(asset: ObservedAsset | None) -> int:
-    """Return the trading days a year of an asset's kind."""
+    """Return the trading days a year for an asset's kind."""
     rules = _parameters()
     kind = "" if asset is None else asset.kind
     return int(rules["days_a_year"].get(kind, rules["other_days_a_year"]))
@@ -261,7 +261,7 @@ COMPUTED: Mapping[str, Callable[[ObservedState], str]] = {
 
 
 def scaled_limit(volatility: float, rules: Mapping[str, Any]) -> float:
-    """Return the limit of a position as a share of NAV, from an annualised volatility (.25 = 25
+    """Return the limit of a position as a share of NAV, from an annualised volatility (.25 is 25
     %).
     """
     begun = [band for band in rules["bands"] if band["from"] <= volatility]
@@ -271,7 +271,7 @@ def scaled_limit(volatility: float, rules: Mapping[str, Any]) -> float:
 
 
 def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]]) -> float:
-    """Return the factor of the last band that begins at or below a mean correlation."""
+    """Return the factor of the last band that starts at or below a mean correlation."""
     begun = [band for band in bands if band["from"] <= correlation]
     return float(begun[-1]["factor"])
 
@@ -279,12 +279,12 @@ def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]])
 def average_correlations(
     closes: Mapping[str, Mapping[str, float]], held: frozenset[str], min_days: int
 ) -> dict[str, float]:
-    """Return by asset the mean correlation with the other assets that are held, or with all others
-    if none of them is held.
+    """Return by asset the mean correlation with the other held assets, or with all others if no
+    other is held.
 
-    `closes`: asset -> day -> close, the oldest first, of at least two assets. Returns are those from
-    one day on which all assets have a close to the next, at least `min_days`. Pairs without a
-    correlation (a price that never moved) are left out, and so are assets without one.
+    `closes`: asset -> day -> close, the oldest first, of at least two assets. Returns run between
+    successive days on which all assets have a close; at least `min_days` are needed. Pairs without
+    a correlation (a price that never moved) and assets without any are left out.
     """
     days = _common_days(closes)
     if len(closes) < 2 or len(days) <= min_days:
@@ -322,7 +322,7 @@ def _common_days(closes: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def closes_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
-    """Return asset -> day as shown -> close, the oldest first, of assets with at least two bars."""
+    """Return asset -> day as shown -> close, the oldest first, for assets with at least two bars."""
     closes: dict[str, dict[str, float]] = {}
     for label, bars in state.history.items():
         own = {bar.day: bar.close for bar in bars if bar.close}
@@ -335,8 +335,9 @@ def closes_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
 def annual_volatility(
     asset: ObservedAsset, returns: Sequence[float], days: int, year: int
 ) -> float | None:
-    """Return the annualised volatility of an asset, `year` days a year: of its last `days` returns;
-    if fewer are shown, that of its row, else of these few; None if nothing is shown.
+    """Return the annualised volatility of an asset, with `year` days a year: of its last `days`
+    returns; if fewer are shown, the figure in its row, else that of the returns shown; None if none
+    is known.
     """
     changes = returns[-days:]
     of_bars = None

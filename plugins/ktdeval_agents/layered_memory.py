@@ -16,7 +16,7 @@ NAME = "investor"
 
 
 def make_investor(params: InvestorParams | None = None) -> Agent:
-    """Return the investor with the memory asked for. Raises ConfigError: an argument is one of the
+    """Return the investor with the requested memory. Raises ConfigError: an argument belongs to the
     other memory; UsageError: `embedding` can't be used.
     """
     params = params or InvestorParams()
@@ -33,7 +33,7 @@ def _field_values(params: InvestorParams, type_: type[TeamParams | MemoryParams]
 
 
 def _refuse(params: InvestorParams, unused: TeamParams | MemoryParams, other: str) -> None:
-    """Raise ConfigError if an argument that is not used was given."""
+    """Raise ConfigError if an unused argument was given."""
     for field in fields(unused):
         if getattr(params, field.name) != getattr(unused, field.name):
             raise ConfigError(

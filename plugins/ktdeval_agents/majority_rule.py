@@ -1,4 +1,4 @@
-"""The rule of elections: by asset, the side that more than half of all voters chose."""
+"""Election rule: for each asset, the side that more than half of all voters chose."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _SIDE_OF = {"orders": "side", "decisions": "decision"}
 
 
 def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
-    """Return the elected submission: by asset the side that more than half of all voters chose,
-    with the mean confidence and the median size; without such a side no order, or HOLD. So of an
-    even number, half is no majority. For other forms, the most frequent ballot, the first of equals.
+    """Return the elected submission: for each asset the side that more than half of all voters
+    chose, with the mean confidence and the median size. Without such a side there is no order, or
+    HOLD; half of an even number is not a majority. For other forms: the most frequent ballot, the
+    first if several are equally frequent.
     """
     kind = _kind_of(ballots)
     if kind is None:
@@ -45,7 +46,7 @@ def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mappi
 
 
 def _kind_of(ballots: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what all ballots are lists of; None for other forms."""
+    """Return the kind of items that all ballots list (orders or decisions); None for other forms."""
     for kind in _SIDE_OF:
         if all(kind in ballot for ballot in ballots):
             return kind
@@ -61,7 +62,7 @@ def _max_frequent(ballots: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _votes_by_asset(
     ballots: Sequence[Mapping[str, Any]], kind: str
 ) -> list[list[Mapping[str, Any]]]:
-    """Return the items on each asset, the last one of each ballot."""
+    """Return the items on each asset; the last one of each ballot counts."""
     by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
     for voter, ballot in enumerate(ballots):
         for item in ballot[kind]:
@@ -71,9 +72,10 @@ def _votes_by_asset(
 
 
 def _combine_items(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the first of items on one side with their mean confidence, and their median weight (of
-    an even number the mean of the two in the middle) or number of shares (the lower of these, a
-    number that was submitted) if all have one; with a limit, the lower median too, if all have one.
+    """Return the first of some items on one side with their mean confidence. If all have a weight,
+    it is their median (for an even number the mean of the middle two); if all have a number of
+    shares, the lower median, which is a submitted number. If all have a limit, the lower median,
+    too.
     """
     combined = {**items[0], "confidence": fmean(item["confidence"] for item in items)}
     weights = [item["target_weight"] for item in items if "target_weight" in item]

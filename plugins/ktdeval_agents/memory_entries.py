@@ -1,4 +1,4 @@
-"""Entries of a team's memory, and how they are shown: one line each, by asset and day."""
+"""Entries of a team's memory, and their text: one line each, by asset and day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 ACCOUNT = ""
 """Label of the account, for entries about no asset."""
 
-Day = tuple[int, str]  # step of a day, below 0 in a warm-up, and its label
+Day = tuple[int, str]  # step of a day (negative in a warm-up) and its label
 T = TypeVar("T")
 
 
@@ -34,14 +34,14 @@ class MemoryEntry(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what came of the decision: a change, or that nothing was traded."""
+        """Return whether the outcome is known: a change, or that nothing was traded."""
         return self.is_rejected or self.change_pct is not None
 
 
 def entry_lines(entries: Sequence[MemoryEntry], max_reflections: int | None = None) -> list[str]:
-    """Return lines of entries: each decision with what became of it. A reason or reflection that several
-    entries of a day share follows once, after all of them. `max_reflections`: of how many days at
-    most, the latest, reflections are shown (default: of all).
+    """Return lines of entries: each decision with its outcome. A reason or reflection that several
+    entries of a day share follows once, after all of them. `max_reflections`: reflections of at
+    most the latest `max_reflections` days are shown (default: all).
     """
     reflections = _reflections(entries, max_reflections)
     entries_of_day = Counter(map(_day_of, entries))
@@ -77,7 +77,7 @@ def _day_of(entry: MemoryEntry) -> Day:
 
 
 def _reflections(entries: Iterable[MemoryEntry], most: int | None) -> Mapping[Day, str]:
-    """Return what was reflected on the entries of a day, of the latest `most` days with such."""
+    """Return the reflections of a day's entries, for the latest `most` days that have any."""
     by_day: dict[Day, dict[str, None]] = {}
     for entry in entries:
         if entry.reflection:

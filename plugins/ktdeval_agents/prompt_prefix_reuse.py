@@ -1,5 +1,7 @@
-"""Reused prefix of model calls: characters of a request with which an earlier request began, too.
-Providers that cache prompts bill such a beginning at a lower price, if their cache still has it.
+"""Reused prefix of model calls: the characters that a request shares with the start of an earlier
+one.
+
+Providers that cache prompts bill such a prefix at a lower price if their cache still holds it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ktdeval.values import JsonValue, dumps_canonical
 
 @dataclass(frozen=True)
 class ReusedPrefix:
-    """Characters of one request or of several, and how many of them are reused."""
+    """Characters of one or several requests, and how many of them are reused."""
 
     characters: int = 0  #: of the requests' texts
     in_step: int = 0  #: of these, in a prefix shared with an earlier request of the same step
@@ -32,12 +34,12 @@ class ReusedPrefix:
 
     @property
     def step_pct(self) -> float | None:
-        """Reused share within steps in per cent; None without any character."""
+        """Return the reused share within steps in per cent; None without characters."""
         return self._percent(self.in_step)
 
     @property
     def episode_pct(self) -> float | None:
-        """Reused share within episodes in per cent; None without any character."""
+        """Return the reused share within episodes in per cent; None without characters."""
         return self._percent(self.in_episode)
 
     def _percent(self, reused: int) -> float | None:
@@ -49,10 +51,10 @@ class ReusedPrefix:
 def calls_with_prefix(
     transcript: Sequence[TranscriptEntry], where: str
 ) -> Iterator[tuple[RecordedExchange, ReusedPrefix]]:
-    """Yield each recorded call of an episode with the reused prefix of its request: of those to
-    the same model, since each model has a cache of its own. A tool counts by its name: a transcript
-    records no more of it. Raises StoreError, which names `where`: a
-    record is not that of a call.
+    """Yield each recorded call of an episode with the reused prefix of its request. Only requests
+    to the same model are compared, since each model has its own cache. Of a tool only the name is
+    compared: a transcript records no more. Raises StoreError: a record is not that of a call; the
+    message starts with `where`.
     """
     by_model: dict[str, EarlierRequests] = {}
     for entry in transcript:
@@ -75,26 +77,26 @@ def calls_with_prefix(
 
 
 def request_text(tools: Sequence[str], messages: Sequence[JsonValue]) -> str:
-    """Return a request as one text in the order in which providers cache: tools, then messages,
-    one a line. `tools` are texts, `messages` JSON objects, written as canonical JSON.
+    """Return a request as one text in the order in which providers cache: tools, then messages, one
+    a line. `tools` are texts; `messages` are JSON objects, written as canonical JSON.
     """
     lines = [*tools, *map(dumps_canonical, messages)]
     return "".join(f"{line}\n" for line in lines)
 
 
 class EarlierRequests:
-    """Requests of an episode so far, as texts, against which the next one is measured."""
+    """Texts of an episode's requests so far; the next one is compared with them."""
 
     def __init__(self) -> None:
         self._of_episode = _SortedTexts()
         self._of_step = _SortedTexts()
 
     def begin_step(self) -> None:
-        """Begin the next step."""
+        """Start the next step."""
         self._of_step = _SortedTexts()
 
     def measure(self, text: str) -> ReusedPrefix:
-        """Return the reused prefix of the next request, and keep it for later ones."""
+        """Return the reused prefix of the next request, and store it for later ones."""
         in_step = self._of_step.longest_prefix(text)
         in_episode = self._of_episode.longest_prefix(text)
         self._of_step.add(text)

@@ -1,9 +1,9 @@
-"""What each role of a team is shown.
+"""Prompts of the roles of a team.
 
-The parts that roles share come first, each role's own part last: providers' prompt caches reuse the
-longest beginning that requests have in common. So the system message has the team and the rules of
-the task; the user message has the day, the computed figures, the memory and the reports in the order
-spoken, and then the role.
+Parts that roles share come first, each role's own part last: providers' prompt caches reuse the
+longest common prefix of requests. So the system message has the team and the rules of the task. The
+user message has the day, the computed figures, the memory and the reports in the order spoken, and
+then the role.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ Form = Literal["orders", "decisions", "answer"]
 
 @dataclass(frozen=True, slots=True)
 class RoleTurn:
-    """What a role said, once."""
+    """One turn of a role."""
 
     role: str
-    text: str  #: as others are shown it
+    text: str  #: as shown to others
     number: int  #: 1 for its first turn
 
 
 @dataclass
 class TeamMeeting:
-    """One step of a team: what is shown, and what was said so far. `procedure`: how the step goes
-    for the one who submits, with the budget of research that the whole team has.
+    """One step of a team: inputs, and the turns so far. `procedure`: the procedure of the step for
+    the role that submits, with the research budget of the whole team.
     """
 
     observation: Observation
     session: StepSession
     state: ObservedState
-    remembered: str  #: the memory in words; empty if there is none
+    remembered: str  #: text of the memory; empty if there is none
     procedure: str = ""
     figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
     turns: list[RoleTurn] = field(default_factory=list)  #: in the order spoken
@@ -60,13 +60,13 @@ class TeamMeeting:
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def say(self, role: str, text: str) -> None:
-        """Add what a role said."""
+        """Add a turn of a role."""
         number = 1 + sum(turn.role == role for turn in self.turns)
         self.turns.append(RoleTurn(role, text, number))
 
     @property
     def reports(self) -> dict[str, str]:
-        """All that each role said, in the order in which roles first spoke."""
+        """All turns of each role, joined, in the order in which roles first spoke."""
         said: dict[str, list[str]] = {}
         for turn in self.turns:
             said.setdefault(turn.role, []).append(turn.text)
@@ -74,7 +74,7 @@ class TeamMeeting:
 
     @property
     def form(self) -> Form:
-        """What the task asks for."""
+        """Form of the answer that the task asks for."""
         tool = self.session.submit_tool
         if tool.name != SUBMIT_TOOL:
             return "answer"
@@ -86,18 +86,21 @@ class TeamMeeting:
 
     @property
     def asks_ratios(self) -> bool:
-        """Whether a role that gives position ratios is asked for them: orders have a size, and
-        there are assets to size.
+        """Return whether a role that gives position ratios is asked for them: orders have a size,
+        and there are assets to size.
         """
         return self.form == "orders" and bool(self.state.assets)
 
 
 def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedState) -> list[Message]:
-    """Return the first messages of a role's conversation; `shown` is what it sees of the day."""
+    """Return the first messages of a role's conversation; `shown` is the state of the day that it
+    sees.
+    """
     shared = list(_role_inputs(team, name, meeting, shown))
     own = _own(team, name, meeting)
-    # Where a tool can be forced by name, Claude takes that of a planner and of the last role for a
-    # choice of its own: their day then serves their retries, and servers that heed no choice.
+    # If a tool can be forced by name, Claude calls the tool of a planner or of the last role
+    # without being forced. Sharing the day up to here then helps their retries, and servers that
+    # ignore the choice.
     user = Message("user", join_parts(*shared, own), shared=_ends(shared))
     system = _system_prompt(team, name, meeting)
     if not system:
@@ -106,16 +109,16 @@ def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedStat
 
 
 def _ends(parts: Sequence[str]) -> tuple[int, ...]:
-    """Return the length of the text that ends with each part."""
+    """Return the length of the text up to the end of each part."""
     ends = [len(join_parts(*parts[: count + 1])) for count in range(len(parts))]
     return tuple(dict.fromkeys(filter(None, ends)))
 
 
-# ---- what roles share
+# ---- shared parts
 
 
 def _system_prompt(team: Team, name: str, meeting: TeamMeeting) -> str:
-    """Return the team, how its roles work together, and the rules of its task."""
+    """Return the description of the team, how its roles work together, and the rules of its task."""
     parts = [team.preamble.strip()]
     is_team = len(team.roles) > 1
     last = title_of(team, team.last)
@@ -172,7 +175,7 @@ def _section(title: str, text: str) -> str:
     return f"## {title[0].upper()}{title[1:]}\n\n{text}"
 
 
-# ---- a role's own part
+# ---- own part of a role
 
 
 def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
@@ -188,7 +191,7 @@ def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
 
 
 def _instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
-    """Yield what a role does here: of this task, with these inputs, after these speakers."""
+    """Yield a role's instructions for this task, its inputs and the speakers before it."""
     role = team.roles[name]
     form = meeting.form
     analysts = ", ".join(_words_of(each) for each in team.choices_of(name))
@@ -214,7 +217,7 @@ def _instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
 
 
 def _is_shown(role: Role, source: str, meeting: TeamMeeting) -> bool:
-    """Whether a role is shown an input here."""
+    """Return whether a role is shown an input here."""
     if source == "memory":
         return _remembers(role, meeting)
     if source in meeting.figures:
@@ -225,7 +228,7 @@ def _is_shown(role: Role, source: str, meeting: TeamMeeting) -> bool:
 
 
 def _report_instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
-    """Yield how a role that submits nothing answers."""
+    """Yield the answering instructions of a role that does not submit."""
     words = wordings()
     if name in team.planners:
         yield words["choose"].format(tool=CHOOSE)
@@ -242,7 +245,7 @@ def _report_instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterato
 
 
 def _submission_instructions(team: Team, meeting: TeamMeeting) -> Iterator[str]:
-    """Yield how the last role submits."""
+    """Yield the submission instructions of the last role."""
     observation = meeting.observation
     is_team = len(team.roles) > 1
     if is_team:
@@ -256,11 +259,11 @@ def _submission_instructions(team: Team, meeting: TeamMeeting) -> Iterator[str]:
     yield observation.request
 
 
-# ---- words
+# ---- wording
 
 
 def title_of(team: Team, name: str) -> str:
-    """Return what prompts call a role."""
+    """Return the name of a role in prompts."""
     return team.roles[name].title or _words_of(name)
 
 
@@ -269,13 +272,13 @@ def _words_of(name: str) -> str:
 
 
 def remove_fence(text: str) -> str:
-    """Return a text without a fence, so that a reply can't be read as the state of the day."""
+    """Return a text without code fences, so that a reply can't be read as the state of the day."""
     return text.replace("```", "'''")
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Return a text of at most about `most` characters: a longer one keeps its beginning and its
-    end, cut between words, and says how many characters are left out.
+    """Return a text of at most about `most` characters. A longer one keeps its beginning and end,
+    cut between words, with the number of omitted characters between them.
     """
     if len(text) <= most:
         return text
@@ -291,5 +294,5 @@ def shorten_text(text: str, most: int) -> str:
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return the words that agents add around prompts, by name."""
+    """Return the texts that agents add to prompts, by name."""
     return load_yaml(Path(__file__).parent / "wording.yaml")

@@ -1,5 +1,5 @@
-"""A vote on decisions that runs of their own have recorded: each voter is asked for its ballot, and
-the majority decides.
+"""A vote on decisions that separate runs have recorded: each voter is asked for its ballot, and the
+majority decides.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _AT_ORDER = re.compile(r"orders\[([0-9]+)\]")
 
 class ElectedModel:
     """Name of the model on the cards of recorded votes. Its replies are the ballots that `ktdeval
-    vote` reads, so it has none of its own.
+    paper vote` reads, so it cannot reply itself.
     """
 
     def __init__(self, _name: str, params: ElectedParams) -> None:
-        # The tokens of others' replies are their providers'; here there is nothing to price.
+        # The providers priced the tokens of the voters' replies; nothing is left to price here.
         is_free = all(voter.is_free for voter in params.voters)
         self.traits = ModelTraits(is_free=is_free)
 
     def reply(self, _request: ModelRequest) -> NoReturn:
-        """Refuse. Raises ProviderError: only records have its replies."""
+        """Refuse. Raises ProviderError: replies exist only in records."""
         raise ProviderError(
             f"{MODEL} has no replies of its own; elect from finished runs with `ktdeval paper vote RUN"
             " RUN…`, or let models vote in a run with --agent vote"
@@ -55,15 +55,15 @@ class ElectedModel:
 
 
 class BallotModel:
-    """Recorded ballots of one episode, in the order in which they are asked for: step by step, and
-    in a step voter by voter.
+    """Recorded ballots of one episode, in the order in which they are asked for: by step, then by
+    voter.
     """
 
     def __init__(self, replies: Iterable[Reply]) -> None:
         self._replies = iter(replies)
 
     def reply(self, _request: ModelRequest) -> Reply:
-        """Return the next ballot. Raises ProviderError: there is no further one."""
+        """Return the next ballot. Raises ProviderError: there are no further ballots."""
         reply = next(self._replies, None)
         if reply is None:
             raise ProviderError("the voters' runs have no further step")
@@ -71,8 +71,9 @@ class BallotModel:
 
 
 class RecordedVote:
-    """Elects from one recorded ballot of each voter. A voter without one is counted (`no_ballot`),
-    and counts against every majority. Without any ballot the step is a hold (`fallback`).
+    """Elects from one recorded ballot of each voter. A voter without a ballot is counted as
+    `no_ballot` and stays in the number of votes that a majority needs. Without any ballot the step
+    is a hold (`fallback`).
     """
 
     def __init__(self, voters: Sequence[str]) -> None:
@@ -104,7 +105,7 @@ class RecordedVote:
     def _ballot(
         self, role: str, number: int, observation: Observation, session: StepSession
     ) -> Mapping[str, Any] | None:
-        """Return the ballot of a voter; None if it has none on this step."""
+        """Return the ballot of a voter; None if it has none in this step."""
         tool = session.submit_tool
         messages = (
             Message("system", observation.system),
@@ -118,8 +119,8 @@ class RecordedVote:
 
 
 def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping[str, Any]:
-    """Return an elected ballot with one decision for each asset shown: HOLD for an asset on which
-    nobody voted, since only this account holds it, and none for an asset that only voters held.
+    """Return an elected ballot with one decision for each asset shown: HOLD for an asset without
+    votes, since only this account holds it; assets that only voters held are dropped.
     """
     if "decisions" not in ballot:
         return ballot
@@ -139,8 +140,8 @@ def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping
 
 
 def _submit_ballot(ballot: Mapping[str, Any], session: StepSession) -> Submission:
-    """Submit an elected ballot. Voters decided for accounts of their own: orders that break a rule
-    on this account, such as a sale of a name that it does not hold, are left out one by one.
+    """Submit an elected ballot. Voters decided for their own accounts: orders that break a rule on
+    this account, such as a sale of an asset that it does not hold, are dropped one by one.
     """
     submission = session.parse_submission(dumps_canonical(ballot))
     while submission.failure == "constraint":

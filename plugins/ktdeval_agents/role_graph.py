@@ -1,4 +1,4 @@
-"""A team as a graph of roles, read from YAML: the roles, their order, and what each one reads."""
+"""A team as a graph of roles, read from YAML: the roles, their order and their inputs."""
 
 from __future__ import annotations
 
@@ -133,12 +133,12 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_team(path: Path) -> Team:
-    """Read a team. Raises ConfigError: the file can't be read, or is not a valid graph; names the
-    field.
+    """Read a team. Raises ConfigError: the file can't be read, or is not a valid graph; the message
+    names the field.
     """
     content = load_yaml(path)
     roles = content.get("roles")
-    if isinstance(roles, dict):  # one by one: an error then names the role
+    if isinstance(roles, dict):  # one by one, so that an error names the role
         for name, role in roles.items():
             from_plain(role, Role, f"{path}: roles.{name[:60]}", ConfigError)
 
@@ -179,7 +179,7 @@ def _team_problems(team: Team) -> Iterator[str]:
 
 
 def _stage_problems(where: str, team: Team, stage: FlowStage, readable: Set[str]) -> Iterator[str]:
-    """Yield what is wrong with a stage; `readable`: what comes before it."""
+    """Yield the problems of a stage; `readable`: the inputs available before it."""
     if sum(map(bool, (stage.role, stage.together, stage.debate, stage.computes))) != 1:
         yield f"{where}: give one of role, together, debate and computes"
 
@@ -199,7 +199,7 @@ def _stage_problems(where: str, team: Team, stage: FlowStage, readable: Set[str]
 
 
 def _unknown(where: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each name of a list that is not known."""
+    """Yield a problem for each unknown name of a list."""
     for name in names:
         if name not in known:
             yield f"{where}: no such role here: {name[:60]!r}{near_matches(name, known)}"
@@ -208,7 +208,7 @@ def _unknown(where: str, names: Sequence[str], known: Collection[str]) -> Iterat
 def _planner_problems(
     where: str, team: Team, stage: FlowStage, earlier: Sequence[FlowStage]
 ) -> Iterator[str]:
-    """Yield what is wrong with the role that chooses those of a stage."""
+    """Yield the problems of the role that chooses the roles of a stage."""
     name = stage.chosen_by
     if not stage.together:
         yield f"{where}.chosen_by: is for roles that speak `together`"
@@ -221,7 +221,7 @@ def _planner_problems(
 
 
 def _unreadable(name: str, role: Role, readable: Set[str]) -> Iterator[str]:
-    """Yield a problem for each input of a role that does not come before it."""
+    """Yield a problem for each input of a role that is not available before it."""
     for field, sources in (("reads", role.reads), ("given", tuple(role.given))):
         for source in sources:
             if source not in readable:

@@ -43,7 +43,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class RoleModel:
-    """A role, and the model that it asked."""
+    """A role and the model that it asked."""
 
     role: str
     model: str
@@ -54,16 +54,17 @@ class SummedRoleUsage:
     """Calls of one role to one model, summed over the finished episodes of a run."""
 
     calls: int = 0
-    failed: int = 0  #: without a reply
-    empty: int = 0  #: replies with neither words nor calls of tools
-    #: replies whose tokens the provider did not count; a model that bills nothing has none
+    failed: int = 0  #: calls without a reply
+    empty: int = 0  #: replies with neither text nor tool calls
+    #: replies whose tokens the provider did not count; always 0 for a model that bills nothing
     uncounted: int = 0
     usage: Usage = field(default_factory=Usage)
-    #: of the requests' texts; tokens that a provider read from its cache are in `usage`
+    #: reused prefix of the requests' texts; tokens that a provider read from its cache are in
+    #: `usage`
     prefix: ReusedPrefix = field(default_factory=ReusedPrefix)
 
     def add(self, exchange: RecordedExchange, is_free: bool) -> None:
-        """Count a call; the tokens of a model that bills nothing need no count."""
+        """Count a call; the tokens of a model that bills nothing may be uncounted."""
         call = exchange.usage
         self.calls += call.calls
         self.failed += call.failed
@@ -73,13 +74,13 @@ class SummedRoleUsage:
             self.uncounted += call.uncounted
 
     def usd(self, price: PriceEntry | None) -> float | None:
-        """Return the US dollars of the tokens; None where price or tokens are not known."""
+        """Return the cost of the tokens in US dollars; None if the price or the tokens are unknown."""
         if price is None or self.uncounted:
             return None
         return price.cost(self.usage)
 
     def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
-        """Return the counts by name; `usd` is null where price or tokens are not known."""
+        """Return the counts by name; `usd` is null if the price or the tokens are unknown."""
         counts = {name: getattr(self, name) for name in _COUNTS}
         reused: dict[str, JsonValue] = {
             "characters": self.prefix.characters,
@@ -90,8 +91,8 @@ class SummedRoleUsage:
 
 
 def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
-    """Return the calls of each role to each model in the order of their first call. Raises UsageError: no episode
-    is finished; StoreError.
+    """Return the calls of each role to each model, in the order of their first call. Raises
+    UsageError: no episode is finished; StoreError.
     """
     finished = folder.complete_specs()
     if not finished:
@@ -111,8 +112,8 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
 
 
 def _model_prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
-    """Return the price of each model of a run: of its own from its cards, None if they have none;
-    of further ones as the run records them.
+    """Return the price of each model of a run: of its own model from the run's cards (None if they
+    have none), of further models from the manifest.
     """
     manifest = folder.manifest
     prices: dict[str, PriceEntry | None] = {manifest.specs[0].model: None}
@@ -171,8 +172,8 @@ def roles(run: Path, options: JsonOptions) -> None:
 
 
 def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:
-    """Return a name for each role and model: the role's, with the model's where the role asked
-    several.
+    """Return a name for each role and model: the role's name, followed by the model's if the role
+    asked several.
     """
     every = list(asked)
     counts = Counter(each.role for each in every)
@@ -186,7 +187,7 @@ def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:
 
 
 def _usage_cells(role: SummedRoleUsage, usd: float | None) -> tuple[str, ...]:
-    """Return the figures of a row."""
+    """Return the cells of a row."""
     return (
         f"{role.calls:,}",
         f"{role.failed:,}",
@@ -199,7 +200,7 @@ def _usage_cells(role: SummedRoleUsage, usd: float | None) -> tuple[str, ...]:
 
 
 def _total_usd(amounts: Iterable[float | None]) -> float | None:
-    """Return the sum of US dollars; None where one is not known."""
+    """Return the sum of US dollars; None if an amount is unknown."""
     known = []
     for amount in amounts:
         if amount is None:

@@ -1,5 +1,5 @@
-"""The engine of agent teams: roles speak in the order of their graph, and the last one submits the
-task's own form.
+"""Engine of agent teams: roles speak in the order of their graph, and the last one submits in the
+form of the task.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _TEAMS = Path(__file__).parent / "teams"
 
 
 def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
-    """Return a team of the folder `teams` by its name. Raises ConfigError: an argument makes no
-    sense for it.
+    """Return a team of the folder `teams` by its name. Raises ConfigError: an argument is not valid
+    for this team.
     """
     team = load_team(_TEAMS / f"{name}.yaml")
     return _make_agent(name, team, params or TeamParams())
 
 
 def make_own_team(params: TeamFileParams) -> TeamAgent:
-    """Return the team of a user's file. Raises ConfigError: the file is no team, is not the one
-    that the arguments pin, or an argument makes no sense for it.
+    """Return the team of a user's file. Raises ConfigError: the file is not a team, its content
+    differs from the hash in the arguments, or an argument is not valid for it.
     """
     path = user_path(params.file)
     team = load_team(path)
@@ -89,10 +89,11 @@ def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
 
 
 class RoleSession:
-    """A step's session for one role: its calls bear its name, and it may research `tools` times at
-    most. `keep` receives the memory that outlasts a failed call, instead of the session. `state` is
-    what the role is shown of the day, if that is not the whole; `model` is the further model that
-    it asks, if that is not the run's own. All else is the session's.
+    """A step's session for one role: its calls carry the role's name, and it may make at most
+    `tools` research calls. `keep` receives the memory to keep after a failed call (default: the
+    session's). `state`: the part of the day's state that the role sees (default: all). `model`: the
+    further model that it asks (default: the run's own). Everything else is delegated to the
+    session.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -116,13 +117,13 @@ class RoleSession:
         self._session = session
         self._role = role
         self._tools_left = tools
-        #: tools that all its requests with tools list, whichever of them it may call; none: each
+        #: tools that each request with tools lists, whether callable or not; empty: each request
         #: lists its own
         self.listed: tuple[ToolSpec, ...] = ()
         self._state = state
         self._model = model
         self.keep = keep or session.keep
-        self.submitted = ""  #: arguments of the submission that was accepted last
+        self.submitted = ""  #: arguments of the last accepted submission
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
@@ -133,9 +134,9 @@ class RoleSession:
         return min(self._tools_left, self._session.tool_budget)
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model under the role's name. Raises ModelError when the call failed."""
+        """Call the model under the role's name. Raises ModelError: the call failed."""
         role = self._role
-        if request.role is not None:  # a team within a team: a voter
+        if request.role is not None:  # a nested team: a voter
             role = f"{self._role}: {request.role}"
 
         state = request.state or self._state
@@ -161,13 +162,16 @@ class RoleSession:
 
 
 class TeamAgent:
-    """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in
-    words; if the mode has tools and its graph gives it some, it researches first. An empty answer
-    is counted (`empty_reply`), and shown to later roles as such. The last role submits as `react`
-    does; if no submission is valid, the step is a hold (`fallback`). Documents of `sources` are
-    dealt out to the roles that are shown the day, in the order in which they speak. `quick_model`
-    is the model that the team's quick roles ask, if not the run's own. A team with a memory begins
-    with the task's warm-up, of which it takes `warm_up_days` at most (None: all).
+    """Roles over one model, as a graph.
+
+    Each role but the last is asked once a turn and answers in text; it researches first if the mode
+    has tools and the graph allows it. An empty answer is counted (`empty_reply`) and shown to later
+    roles as "(no answer)". The last role submits as `react` does; if no submission is valid, the
+    step is a hold (`fallback`).
+
+    `sources`: documents of each source go to one role that is shown the day, in the order in which
+    roles speak. `quick_model`: model that the team's quick roles ask (default: the run's own). A
+    team with a memory starts with at most `warm_up_days` days of the task's warm-up (None: all).
     """
 
     def __init__(
@@ -185,7 +189,7 @@ class TeamAgent:
         further = () if quick_model is None else (quick_model,)
         self.traits = AgentTraits(further_models=further)
         self._words = wordings()
-        #: sources whose documents a role is not shown, by role
+        #: by role, the sources whose documents it is not shown
         self._hidden: dict[str, frozenset[str]] = {}
         if sources:
             for index, role in enumerate(team.shown_the_day):
@@ -194,7 +198,7 @@ class TeamAgent:
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a role's model call failed; StoreError: `memory` is
-        not this agent's.
+        not of this agent.
         """
         rule = self._team.memory
         state = observation.state or NOTHING_SHOWN
@@ -259,7 +263,7 @@ class TeamAgent:
         for entry in due:
             entry.reflection = reflection
 
-    # --- the flow
+    # --- flow
 
     def _run_stage(self, stage: FlowStage, meeting: TeamMeeting) -> None:
         """Let the roles of a stage speak, or compute its figures."""
@@ -270,7 +274,7 @@ class TeamAgent:
         elif stage.role in self._team.planners:
             self._plan(stage.role, meeting)
         else:
-            # independent: none reads another's report of this stage
+            # independent: no role reads another's report of this stage
             answers = {
                 name: self._answer(name, meeting) for name in _speaking_roles(stage, meeting)
             }
@@ -278,7 +282,7 @@ class TeamAgent:
                 meeting.say(name, answer)
 
     def _plan(self, name: str, meeting: TeamMeeting) -> None:
-        """Let a planner choose the analysts of the day; its report says whom it chose, and why."""
+        """Let a planner choose the analysts of the day; its report names them and the reason."""
         messages = self._prompt(name, meeting)
         analysts = self._team.choices_of(name)
         choice = choose(messages, self._session_of(name, meeting), analysts)
@@ -298,7 +302,7 @@ class TeamAgent:
         meeting.debate = ()
 
     def _answer(self, name: str, meeting: TeamMeeting) -> str:
-        """Return a role's answer, redacted to be shown to others."""
+        """Return a role's answer, redacted for other roles."""
         role = self._team.roles[name]
         messages = self._prompt(name, meeting)
         role_session = self._session_of(name, meeting)
@@ -331,8 +335,8 @@ class TeamAgent:
         )
 
     def _ratios(self, text: str, meeting: TeamMeeting) -> str:
-        """Return the position ratios of a reply in words; if it holds none, count the failure and
-        say so.
+        """Return the position ratios of a reply as text; if it has none, count the failure and
+        return a note.
         """
         ratios = read_ratios(text, meeting.state)
         if not ratios:
@@ -342,7 +346,7 @@ class TeamAgent:
         listed = ", ".join(f"{asset} {ratio:g}" for asset, ratio in ratios.items())
         return str(self._words["ratios"].format(ratios=listed))
 
-    # --- what a role is shown
+    # --- inputs of a role
 
     def _session_of(self, name: str, meeting: TeamMeeting) -> RoleSession:
         state = self._state_for(name, meeting)
@@ -353,12 +357,13 @@ class TeamAgent:
         return role_session
 
     def _list_tools(self, name: str, session: StepSession) -> tuple[ToolSpec, ...]:
-        """Return the tools that all requests of a role list, the same for as many roles as can be:
-        providers count tools among what their prompt caches reuse.
+        """Return the tools that all requests of a role list. As many roles as possible list the
+        same tools, since providers include tools in the prompt prefix that they cache.
 
-        Without research tools all roles list the planner's tool and the submit tool. With them, the
-        last role and those that research list research tools and submit tool, and all others the
-        planner's tool alone: a role that may call freely lists no tool of another role.
+        Without research tools, all roles list the planner's tool and the submit tool. With research
+        tools, the last role and roles that research list them and the submit tool; all others list
+        only the planner's tool. So a role that may call tools freely never lists a tool of another
+        role.
         """
         planners = self._team.planners
         may_research = name not in planners and self._team.roles[name].tools > 0
@@ -369,18 +374,18 @@ class TeamAgent:
         if len(planners) == 1:
             listed = (choice_tool(self._team.choices_of(planners[0])),)
         elif name in planners:
-            return ()  # each has a tool of the same name, so that no request may list both
+            return ()  # all have the same tool name, so a request cannot list two
 
         if not session.tools:
             listed = (*listed, session.submit_tool)
         return listed
 
     def _model_of(self, name: str) -> str | None:
-        """Return the further model that a role asks; None: the run's own."""
+        """Return the further model that a role asks; None for the run's own."""
         return self._quick_model if name in self._team.quick else None
 
     def _state_for(self, name: str, meeting: TeamMeeting) -> ObservedState:
-        """Return the state of the day without the documents that are dealt to other roles."""
+        """Return the state of the day without the documents that go to other roles."""
         return meeting.state.without_sources(self._hidden.get(name, ()))
 
     def _prompt(self, name: str, meeting: TeamMeeting) -> list[Message]:
@@ -388,8 +393,8 @@ class TeamAgent:
 
 
 def _report_request(session: RoleSession) -> ModelRequest:
-    """Return the request for a role's report, without its messages: of the tools that it lists none
-    may be called.
+    """Return the request for a role's report, without messages; the tools that it lists may not be
+    called.
     """
     if not session.listed:
         return ModelRequest(())
@@ -397,7 +402,7 @@ def _report_request(session: RoleSession) -> ModelRequest:
 
 
 def _speaking_roles(stage: FlowStage, meeting: TeamMeeting) -> Sequence[str]:
-    """Return the roles of a stage that speak: all, or those that a planner chose."""
+    """Return the roles of a stage that speak: all, or those that the planner chose."""
     if not stage.chosen_by:
         return stage.roles
 

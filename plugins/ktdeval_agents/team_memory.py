@@ -21,8 +21,8 @@ MAX_ASSETS = 60
 _REASON_CHARACTERS = 300
 _NO_ORDER = "no order"
 _NO_TRADE = ("HOLD", _NO_ORDER)
-_NOTHING = "nothing traded"  # a decision that asked for no trade, such as BUY of what is held
-_RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last price stays
+_NOTHING = "nothing traded"  # the decision asked for no trade, such as BUY of a held asset
+_RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last price remains
 
 
 class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
@@ -31,9 +31,10 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
     entries: list[MemoryEntry] = []
 
     def settle(self, step: int, state: ObservedState) -> None:
-        """Record what became of the last step's orders, and outcomes of decisions whose price is
-        shown again: the day's change on the next step, else from price to price. A day on which the
-        asset does not trade shows no new one. A decision whose order was rejected has none.
+        """Record what became of the last step's orders, and the outcomes of decisions whose asset
+        has a new price: the day's change on the next step, otherwise the change from price to
+        price. Days on which the asset does not trade give no new price. A decision whose order was
+        rejected has no outcome.
         """
         self._book(step, state)
         prices = _prices_and_nav(state)
@@ -58,7 +59,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.since = _day_label(step, state)
 
     def _book(self, step: int, state: ObservedState) -> None:
-        """Record what became of the orders of the step before; a practice day has none."""
+        """Record what became of the previous step's orders; practice days have none."""
         for entry in self.entries:
             if entry.step != step - 1 or entry.step < 0 or entry.asset == ACCOUNT:
                 continue
@@ -71,7 +72,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.fill = _NOTHING
 
     def due(self) -> list[MemoryEntry]:
-        """Return the entries with an outcome that the model has not reflected on."""
+        """Return the entries with an outcome on which the model has not reflected yet."""
         return [entry for entry in self.entries if entry.is_known and entry.reflection is None]
 
     def remember(
@@ -82,8 +83,8 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         submitted: str,
         withhold: Callable[[str], str],
     ) -> None:
-        """Add a decision that the model made; `submitted`: arguments of its submission; `withhold`:
-        as a session has it.
+        """Add a decision of the model. `submitted`: arguments of its submission; `withhold`: the
+        session's method.
         """
         if state.limits.asks_decisions:
             items = list(_decisions(submitted, state))
@@ -108,8 +109,8 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
             self.entries.append(entry)
 
     def forget(self, rule: MemoryRule, state: ObservedState) -> None:
-        """Keep the latest entries of each asset, as many as are ever shown of it, of at most
-        `MAX_ASSETS` assets, those with the first claim to be shown.
+        """Drop entries that are never shown: keep the latest ones of each asset, for at most
+        `MAX_ASSETS` assets by priority.
         """
         by_asset = _by_asset(self.entries)
         kept: list[MemoryEntry] = []
@@ -119,9 +120,10 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         self.entries = _in_order(self.entries, kept)
 
     def shown(self, rule: MemoryRule, state: ObservedState) -> str:
-        """Return the entries to show, by asset and day; empty if there are none. Each asset of the
-        decision has its own latest ones; of at most `rule.assets` assets, those with the first
-        claim. Entries on all others are dealt: the latest of each before the second latest of any.
+        """Return the text of the entries to show, by asset and day; empty if there are none. Each
+        asset of the decision shows its own latest entries, for at most `rule.assets` assets by
+        priority. Entries on all other assets are taken in turn: the latest of each before the
+        second latest of any.
         """
         by_asset = _by_asset(self.entries)
         by_claim = _by_claim(by_asset, state)
@@ -151,9 +153,9 @@ def _by_asset(entries: Iterable[MemoryEntry]) -> dict[str, list[MemoryEntry]]:
 
 
 def _by_claim(by_asset: Mapping[str, Sequence[MemoryEntry]], state: ObservedState) -> list[str]:
-    """Return assets by their claim to be shown: what is held, the largest position first; then
-    other assets of the decision, then all others, in both cases those with the latest decision to
-    trade first, then those with the latest decision. Equal ones come as the state shows them.
+    """Return assets by priority: holdings, the largest position first; then other assets of the
+    decision; then all others. In the last two groups, the latest trading decision comes first, then
+    the latest decision. Ties keep the order of the state.
     """
 
     def claim(asset: str) -> tuple[bool, float, bool, float, int]:
@@ -177,19 +179,19 @@ def _by_claim(by_asset: Mapping[str, Sequence[MemoryEntry]], state: ObservedStat
 
 
 def _is_of_decision(asset: str, state: ObservedState) -> bool:
-    """Whether a decision on this state is about an asset; it always is about the account."""
+    """Return whether a decision on this state is about an asset; the account is always included."""
     return asset == ACCOUNT or asset in state.assets
 
 
 def _as_shown(assets: Collection[str], state: ObservedState) -> list[str]:
-    """Return assets in the order in which the state shows them, then those that it does not."""
+    """Return assets in the order of the state, followed by those that it does not show."""
     shown = [asset for asset in state.assets if asset in assets]
     return [*shown, *(asset for asset in assets if asset not in state.assets)]
 
 
 def _dealt(by_asset: Mapping[str, Sequence[MemoryEntry]], count: int) -> list[MemoryEntry]:
-    """Return `count` entries, dealt: the latest of each asset, then the second latest of each, …;
-    of one turn the latest first. In each asset's own order.
+    """Return `count` entries, taken in turn: the latest of each asset, then the second latest of
+    each, …; within a turn the latest first. The result is sorted by step.
     """
     turns: list[tuple[int, int, int, MemoryEntry]] = []
     for order, entries in enumerate(by_asset.values()):
@@ -202,8 +204,8 @@ def _dealt(by_asset: Mapping[str, Sequence[MemoryEntry]], count: int) -> list[Me
 
 
 def _in_order(entries: Iterable[MemoryEntry], chosen: Iterable[MemoryEntry]) -> list[MemoryEntry]:
-    """Return the chosen ones of some entries, in their order."""
-    # Entries may be equal, so they are told apart by identity.
+    """Return the chosen entries in the order of all entries."""
+    # Entries may be equal, so identity distinguishes them.
     chosen_ids = set(map(id, chosen))
     return [entry for entry in entries if id(entry) in chosen_ids]
 
@@ -230,7 +232,7 @@ def _orders(decision: Decision) -> Iterator[_RememberedDecision]:
 
 
 def _decisions(submitted: str, state: ObservedState) -> Iterator[_RememberedDecision]:
-    """Yield submitted decisions on assets that were shown, without their reasons, which may name
+    """Yield submitted decisions on assets that were shown. Their reasons are dropped: they may name
     what the mask hides.
     """
     candidates = set(map(label_key, state.candidates))
@@ -240,7 +242,7 @@ def _decisions(submitted: str, state: ObservedState) -> Iterator[_RememberedDeci
 
 
 def _prices_and_nav(state: ObservedState) -> dict[str, float]:
-    """Return the price of each asset, and the NAV as the price of `ACCOUNT`."""
+    """Return the price of each asset, with the NAV as the price of `ACCOUNT`."""
     prices = dict(state.prices)
     if state.account.nav is not None:
         prices[ACCOUNT] = state.account.nav
@@ -248,7 +250,7 @@ def _prices_and_nav(state: ObservedState) -> dict[str, float]:
 
 
 def _rests(state: ObservedState, asset: str) -> bool:
-    """Whether an asset does not trade on this day."""
+    """Return whether an asset does not trade on this day."""
     return asset in state.assets and state.assets[asset].status in _RESTS
 
 

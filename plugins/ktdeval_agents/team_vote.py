@@ -25,14 +25,14 @@ from ktdeval_agents.team import RoleSession, TeamAgent, make_team
 
 
 def make_vote(params: VoteParams) -> Agent:
-    """Return the agent that votes: of recorded decisions where its parameters name their voters."""
+    """Return the voting agent; it reads recorded decisions if the parameters name recorded voters."""
     if params.recorded:
         return RecordedVote(params.recorded)
     return VoteAgent(params)
 
 
 def _models(listed: Sequence[str]) -> list[str]:
-    """Return the models of a list with `;` between. Raises ConfigError: one has no name."""
+    """Return the models of a list separated by `;`. Raises ConfigError: a name is empty."""
     models: list[str] = []
     for text in listed:
         models += [name.strip() for name in text.split(";")]
@@ -52,9 +52,9 @@ class _Voter:
 
 
 class VoteAgent:
-    """Each voter decides independently: each team, on each of several models if there are any. The
-    elected submission goes through the task's own form. Without a vote, or if the form refuses the
-    elected submission, the step is a hold (`fallback`).
+    """Each voter decides independently: each team, on each of the further models if any are given.
+    The elected submission is validated in the task's own form. Without a vote, or if the elected
+    submission is invalid, the step is a hold (`fallback`).
     """
 
     def __init__(self, params: VoteParams | None = None) -> None:
@@ -77,10 +77,10 @@ class VoteAgent:
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is
-        not this agent's.
+        not of this agent.
         """
         memories = self._read_memories(memory)
-        on_failure = [*memories]  # to keep if a call fails, for each voter
+        on_failure = [*memories]  # memory of each voter to keep if a call fails
         ballots = list[Mapping[str, Any]]()
 
         for index, voter in enumerate(self._voters):
@@ -89,7 +89,7 @@ class VoteAgent:
                 on_failure[index] = value
                 session.keep([*on_failure])
 
-            # Research calls are shared out equally among the voters that are left.
+            # Research calls are divided equally among the remaining voters.
             tools = session.tool_budget // (len(self._voters) - index)
             role_session = RoleSession(session, voter.name, tools, keep, model=voter.model)
             decision = voter.team.decide(observation, role_session, memories[index])

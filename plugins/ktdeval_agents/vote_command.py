@@ -92,7 +92,7 @@ def vote(runs: tuple[Path, ...], options: VoteOptions, **changes: Any) -> None:
 
 
 def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str, Any]) -> None:
-    """Make the elected run, whole or not at all, and print what was decided."""
+    """Make the elected run, complete or not at all, and print its decisions."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StoreError(f"--out {out}: is there already; name a new folder")
 
@@ -127,8 +127,8 @@ def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str
 
 
 def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
-    """Return the config of the elected run: the voters' plan, under a mask key that follows from
-    their records, so that no two runs share handles and the same voters give the same run.
+    """Return the config of the elected run: the voters' plan, with a mask key derived from their
+    records. So no two runs share handles, and the same voters give the same run.
     """
     specs = voters[0].folder.manifest.specs
     seeds = sorted({spec.seed for spec in specs})
@@ -162,7 +162,9 @@ def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
 
 
 def _require_agreement(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
-    """Return a setting of the voters' runs. Raises UsageError: they differ, and none is given."""
+    """Return a setting that the voters' runs share. Raises UsageError: they differ, and no value is
+    given.
+    """
     first = getattr(voters[0].folder.manifest, name)
     for voter in voters[1:]:
         other = getattr(voter.folder.manifest, name)
@@ -176,12 +178,14 @@ def _require_agreement(voters: Sequence[Voter], name: str, given: dict[str, Any]
 
 
 def _latest_cutoff(voters: Sequence[Voter]) -> str:
-    """Return the latest end of the voters' training data; `unknown` if that of one is, or is a lower bound."""
+    """Return the latest end of the voters' training data; `unknown` if one is unknown or a lower
+    bound.
+    """
     latest = latest_cutoff([voter.folder.manifest.knowledge_cutoff for voter in voters])
     if isinstance(latest, str):
         return latest
     if latest.is_lower_bound:
-        return "unknown"  # an option has a date alone, and no bound
+        return "unknown"  # the option takes only a date, not a bound
     return latest.date
 
 
@@ -189,7 +193,7 @@ def _latest_cutoff(voters: Sequence[Voter]) -> str:
 
 
 def _verify(path: Path, voters: Sequence[Voter], plugins: Plugins, given: dict[str, Any]) -> None:
-    """Verify an elected run and its ballots. Raises VerificationError: the first difference."""
+    """Verify an elected run and its ballots. Raises VerificationError at the first difference."""
     folder = RunFolder.load(path)
     moved: dict[str, Any] = {name: given[name] for name in ("data", "data_args") if name in given}
     difference = next(_differences(folder, voters, plugins, moved), None)
@@ -212,7 +216,7 @@ def _verify(path: Path, voters: Sequence[Voter], plugins: Plugins, given: dict[s
 def _differences(
     folder: RunFolder, voters: Sequence[Voter], plugins: Plugins, moved: dict[str, Any]
 ) -> Iterator[str]:
-    """Yield how an elected run differs from what its voters' runs give, one line each."""
+    """Yield the differences between an elected run and its voters' runs, one line each."""
     planned = folder.manifest.specs
     if planned[0].model != MODEL:
         raise UsageError(
@@ -257,7 +261,7 @@ def _voter_differences(spec: EpisodeSpec, voters: Sequence[Voter]) -> Iterator[s
 
 
 def _ballot_differences(folder: RunFolder, spec: EpisodeSpec, ballots: Ballots) -> Iterator[str]:
-    """Yield the first ballot of an episode that is not the one in the voter's run."""
+    """Yield the first ballot of an episode that differs from the one in the voter's run."""
     voters = ballots.voters
     expected = [reply.to_json() for reply in ballots.of(spec)]
     recorded: list[JsonValue] = []

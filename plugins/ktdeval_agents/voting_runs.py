@@ -1,4 +1,6 @@
-"""Runs whose recorded decisions vote: that they are of one plan, and the ballots of their steps."""
+"""Runs whose recorded decisions vote: checks that they have one plan, and the ballots of their
+steps.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ another.
 
 @dataclass(frozen=True)
 class Voter:
-    """Run whose decisions are a voter's."""
+    """Run whose decisions are the votes of one voter."""
 
     path: Path
     folder: RunFolder
@@ -34,7 +36,7 @@ class Voter:
 
     @property
     def first(self) -> EpisodeSpec:
-        """First episode of its plan: all have one system."""
+        """First episode of its plan; all episodes have the same system."""
         return self.folder.manifest.specs[0]
 
     @property
@@ -43,7 +45,7 @@ class Voter:
         return System.of_spec(self.first, self.folder.manifest.request_settings)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return what an elected run records of it."""
+        """Return what an elected run records of this voter."""
         first = self.first
         return {
             "model": first.model,
@@ -57,9 +59,9 @@ class Voter:
 
 
 def open_voters(paths: Sequence[Path]) -> list[Voter]:
-    """Open runs of one plan. Raises UsageError: fewer than two, one that is given twice, or one
+    """Open runs of one plan. Raises UsageError: fewer than two runs, a run given twice, or a run
     that differs from the first in what must be equal; StoreError: an episode is not finished, or a
-    record was changed since its end.
+    record was changed after its end.
     """
     if len(paths) < 2:
         raise UsageError(f"{paths[0]}: a vote needs two or more runs of one task")
@@ -94,7 +96,7 @@ def _open(path: Path) -> Voter:
 
 
 def episode_key(spec: EpisodeSpec) -> Key:
-    """Return what an episode shares with those of other runs of its plan."""
+    """Return the key that an episode shares with those of other runs of its plan."""
     return (spec.task, spec.window_name or "", *spec.ends, spec.seed)
 
 
@@ -133,7 +135,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
-    """Return a name of each voter: its system, numbered where several are of one."""
+    """Return a name for each voter: its system, numbered if several voters have the same."""
     names = system_labels(voter.system for voter in voters)
     labels: list[str] = []
     for voter in voters:
@@ -149,7 +151,7 @@ def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _BallotMasks:
-    """Masks under which a ballot was written, and under which it is elected from."""
+    """Masks of a ballot: the mask under which it was written, and that of the elected run."""
 
     written: Lens
     read: Lens
@@ -162,12 +164,12 @@ class _BallotMasks:
         return masks
 
     def move_to(self, row: int) -> None:
-        """Move both to a day."""
+        """Move both lenses to a day."""
         self.written.move_to(row)
         self.read.move_to(row)
 
     def label(self, label: str) -> str | None:
-        """Return a label as the elected run shows it; None for one that is no asset."""
+        """Return a label as the elected run shows it; None if the label is not an asset."""
         if not self.read.hides_assets:
             return label
 
@@ -193,8 +195,8 @@ class Ballots:
     plan: PlannedEpisodes
 
     def of(self, spec: EpisodeSpec) -> Iterator[Reply]:
-        """Yield the ballots of an episode, step by step and in a step voter by voter. Raises
-        UsageError: a decision can't be read from its record.
+        """Yield the ballots of an episode, by step, then by voter. Raises UsageError: a decision
+        can't be read from its record.
         """
         task = self.plan.tasks[spec.task]
         market = self.plan.snapshot
@@ -230,7 +232,7 @@ def _replies(
 
 
 def _step_usage(step: StepRecord) -> Usage:
-    """Return the tokens that a voter took for a step."""
+    """Return the tokens that a voter used for a step."""
     return Usage(
         step.input_tokens,
         step.output_tokens,
@@ -243,8 +245,8 @@ def _step_usage(step: StepRecord) -> Usage:
 def _voter_submission(
     voter: Voter, step: StepRecord, entry: TranscriptEntry
 ) -> Mapping[str, Any] | None:
-    """Return what a voter submitted on a step; None where the engine held, which is no vote. Raises
-    UsageError: the transcript does not have it.
+    """Return a voter's submission in a step; None if the engine held, which is not a vote. Raises
+    UsageError: the transcript has no submission.
     """
     if step.provenance not in DECIDED:
         return None
@@ -261,8 +263,8 @@ def _voter_submission(
 def _translate_submission(
     submission: Mapping[str, Any], masks: _BallotMasks, min_reason_chars: int
 ) -> Mapping[str, Any]:
-    """Return a submission as the elected run shows assets and shares. Items on no asset are left
-    out, and so are reasons, which name assets by the handles of another mask.
+    """Return a submission with assets and shares as the elected run shows them. Items without an
+    asset are dropped. Reasons are replaced, since they name assets by the handles of another mask.
     """
     ballot = dict[str, Any]()
     reason = "As recorded in the voter's own run.".ljust(min_reason_chars, ".")

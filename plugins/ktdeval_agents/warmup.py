@@ -1,5 +1,5 @@
-"""Warm-up of a team: before its first step it decides on the days before, on which nothing is
-traded, and remembers what came of it.
+"""Warm-up of a team: before its first step, it decides on earlier days, on which nothing is traded,
+and remembers the outcomes.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def warm_up(
     session: StepSession,
 ) -> None:
     """Fill a memory with decisions on the latest `most_days` days of the task's warm-up (default:
-    all), one call a day. A decision's outcome is read from the next day shown, so it is known when
-    the first step is decided. A day without a valid answer leaves nothing; the failure is counted.
+    all), one call a day. The outcome of a decision is read from the next day shown, so it is known
+    at the first step. A day without a valid answer adds nothing; the failure is counted.
     """
     if most_days == 0:
         return
@@ -66,9 +66,9 @@ def warm_up(
 
 
 def practice_state(day: ObservedState, first: ObservedState) -> ObservedState:
-    """Return a day of a warm-up in the form of a day of the episode: without what came after it,
-    with account, positions and limits of the first step. BUY, SELL or HOLD is asked for, whatever
-    the task asks for.
+    """Return a day of a warm-up in the form of a day of the episode: without its later outcomes,
+    and with account, positions and limits of the first step. It asks for BUY, SELL or HOLD,
+    whatever the task asks for.
     """
     sections: dict[str, str] = {}
     for name in ("day", "account", "positions"):
@@ -88,8 +88,8 @@ def practice_state(day: ObservedState, first: ObservedState) -> ObservedState:
 def _decide(
     state: ObservedState, remembered: str, task: str, session: StepSession
 ) -> Answers | None:
-    """Ask once for the decisions of a day; None if the call failed or the answer is not valid, which
-    is counted.
+    """Ask once for the decisions of a day; None if the call failed or the answer is not valid
+    (counted as a failure).
     """
     words = wordings()
     schema = stance_schema(state.limits.min_reason_chars, [*state.candidates])
@@ -119,8 +119,8 @@ def _decide(
 
 
 def _read_decisions(arguments: Sequence[str], state: ObservedState) -> Answers | None:
-    """Return the decisions in the arguments of a reply's calls; None unless there is one call, with
-    one decision on each candidate.
+    """Return the decisions in the arguments of a reply's calls; None unless there is exactly one
+    call, with one decision on each candidate.
     """
     submitted = read_answers(arguments)
     if submitted is None:

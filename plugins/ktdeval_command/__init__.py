@@ -1,12 +1,12 @@
-"""Agents that are programs: Claude Code, Codex, Gemini CLI, an own script.
+"""Agents that are programs: Claude Code, Codex, Gemini CLI, your own script.
 
-ktdeval starts the program for each step within walls (`sandbox`, `program`). The program asks the
-model bridge (`bridge_server`) as it would ask its provider, in one of the formats of `wire`; behind
-the bridge stands the run's own model. The tool server (`tool_server`) gives it the tools of its
-step, over the Model Context Protocol or plain HTTP; `stdio_relay` does so over stdio.
+ktdeval starts the program for each step in a sandbox (`sandbox`, `program`). The program sends its
+model calls to the model bridge (`bridge_server`) as if it were the provider, in one of the formats
+of `wire`; the run's own model answers them. The tool server (`tool_server`) gives it the tools of
+its step, over the Model Context Protocol or plain HTTP; `stdio_relay` does so over stdio.
 
-Agents that nobody here can start come as clients (`remote_agent`): the run waits for them at a port
-(`remote_host`, `remote_server`).
+Agents that ktdeval cannot start connect as clients (`remote_agent`): the run waits for them at a
+port (`remote_host`, `remote_server`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ktdeval_command.remote_params import RemoteAgentParams
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """Return the agent that is a program, and that of clients."""
+    """Return the agent that runs a program, and the agent for clients."""
     from ktdeval.values import maker
 
     return [
@@ -39,7 +39,7 @@ def ktdeval_agents() -> list[Spec]:
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    """Return the model of a run whose clients bring their own."""
+    """Return the placeholder model of a run whose clients use their own models."""
     from ktdeval.values import maker
 
     return [

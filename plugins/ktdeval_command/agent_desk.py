@@ -1,5 +1,5 @@
-"""Desk of one agent outside: answers of the model bridge and the tool server, for the step that is
-decided now.
+"""Desk of one external agent: answers from the model bridge and the tool server for the current
+step.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ _REFUSALS: dict[str, RefusalKind] = {
 
 
 class AgentDesk:
-    """Answers an agent's requests in the step that is open; between two steps they wait.
+    """Answers an agent's requests in the open step; between steps, requests wait. Thread-safe.
 
-    Thread-safe. `models`: further models of the run by the names that the agent asks them by.
-    `has_next_day`: whether the agent lives through the episode and asks for its next day itself: what
-    it does before it has a day is refused, since it would be done blindly. `longest_wait_s`: of one
-    answer, for the next day; None sets no limit. `episode_over`: what it is told at the end.
+    `models`: further models of the run, by the names under which the agent asks for them.
+    `has_next_day`: the agent runs through the whole episode and asks for each next day. Calls that
+    it makes before it has read a day are refused, since it would act blindly. `longest_wait_s`:
+    longest wait for the next day in one answer; None for no limit. `episode_over`: text at the end
+    of the episode.
     """
 
     def __init__(
@@ -69,11 +70,11 @@ class AgentDesk:
         self._acting: ExternalSession | None = None
         self._tools: tuple[ToolSpec, ...] = ()
         self._day = ""
-        self._is_told = True  # whether the agent has the open step's day
+        self._is_told = True  # whether the agent has received the day of the open step
         self._is_closed = False
 
     def begin(self, acting: ExternalSession, day: str, is_told: bool) -> None:
-        """Open a step. `day`: its text; `is_told`: whether the agent has it already."""
+        """Open a step. `day`: its text; `is_told`: the agent has the text already."""
         tools = (*acting.tools, acting.submit_tool)
         with self._changed:
             self._acting = acting
@@ -89,7 +90,7 @@ class AgentDesk:
             self._is_told = not self._has_next_day
 
     def close(self) -> None:
-        """End the episode: whoever waits is told."""
+        """End the episode; waiting requests are answered."""
         with self._changed:
             self._is_closed = True
             self._acting = None
@@ -97,7 +98,7 @@ class AgentDesk:
 
     @property
     def is_told(self) -> bool:
-        """Whether the agent has the day of the latest step."""
+        """Whether the agent has received the day of the latest step."""
         with self._changed:
             return self._is_told
 
@@ -107,8 +108,8 @@ class AgentDesk:
             return self._tools
 
     def take_day(self) -> str | None:
-        """Return the open step's day, after waiting for one; the agent has it then. None: there is
-        none in time, or the episode is over.
+        """Return the text of the open step's day, waiting for it if needed; it then counts as
+        received. None if no day comes in time, or the episode is over.
         """
         with self._changed:
             self._changed.wait_for(
@@ -148,7 +149,7 @@ class AgentDesk:
             raise WireError(kind, str(refused)) from refused
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Answer a call at the tool server; what ends the episode is told as a failure."""
+        """Answer a call at the tool server; an error that ends the episode becomes a failed result."""
         if self._has_next_day and call.name == NEXT_DAY.name:
             return self._next_day()
 
@@ -164,7 +165,7 @@ class AgentDesk:
         except RefusedAct as refused:
             return _make_failure(refused.kind, str(refused))
         except KtdevalError:
-            # What the agent is told must not depend on, or quote, what ended the episode.
+            # The answer must neither depend on nor quote what ended the episode.
             return _make_failure("episode_over", "the episode ends with an error of the evaluation")
 
     def _submit(self, acting: ExternalSession, arguments: str) -> ToolResult:
@@ -174,7 +175,7 @@ class AgentDesk:
         if not self._has_next_day:
             return ToolResult(ACCEPTED)
 
-        # What comes next is known as soon as the step is on record: nobody has to ask in vain.
+        # Wait here, so that the answer can say whether a next day follows.
         with self._changed:
             self._wait_for_next_day()
             after = self._episode_over if self._is_closed else "Call next_day."
@@ -196,7 +197,7 @@ class AgentDesk:
             return ToolResult(self._day)
 
     def _wait_for_next_day(self) -> None:
-        """Wait until there is a day that the agent does not have, or none comes any more."""
+        """Wait until there is a day that the agent has not received, or the episode is over."""
         self._changed.wait_for(
             lambda: self._is_closed or self._has_untold_day(), self._longest_wait_s
         )
@@ -205,12 +206,12 @@ class AgentDesk:
         return self._acting is not None and not self._is_told
 
     def _is_between_days(self) -> bool:
-        """Whether the agent's day is over, and it does not have the next one."""
+        """Return whether the agent's day is over and it has not received the next one."""
         with self._changed:
             return self._has_next_day and not self._is_told and not self._is_closed
 
     def _open_step(self) -> ExternalSession | None:
-        """Return the open step, after waiting for one; None at the episode's end."""
+        """Return the open step, waiting for one if needed; None at the end of the episode."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._acting is not None)
             return self._acting

@@ -1,4 +1,4 @@
-"""Which wire format an address of the bridge speaks."""
+"""Wire format of each address of the bridge."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _GEMINI = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a request for a reply is read and answered."""
+    """Functions that read a request for a reply, and write the answer."""
 
     read: Callable[[bytes], BridgeRequest]
     write: Callable[[Reply, BridgeRequest, int], JsonObject]
@@ -59,7 +59,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How a request for a count of tokens is read and answered."""
+    """Functions that read a request for a token count, and write the answer."""
 
     read: Callable[[bytes], BridgeRequest]
     write: Callable[[int], JsonObject]
@@ -80,8 +80,9 @@ _POSTED: Mapping[str, Format | Count] = {
 
 
 def dialect_of(target: str, headers: Container[str]) -> Dialect:
-    """Return whose form the answer to a request has, by its address; where several have that, such as
-    `/v1/models`, by the headers that each request of an API has. `headers`: names in small letters.
+    """Return the provider whose form the answer to a request has. The address decides; if several
+    providers share it, such as `/v1/models`, the headers that each API's requests carry decide.
+    `headers`: names in lower case.
     """
     if target.startswith(("/v1/chat/", "/v1/responses")):
         return "openai"
@@ -94,9 +95,9 @@ def dialect_of(target: str, headers: Container[str]) -> Dialect:
 
 
 def route_post(target: str) -> Format | Count:
-    """Return what a POST to an address asks for. Raises WireError: the bridge does not speak it."""
+    """Return the format of a POST to an address. Raises WireError: the bridge does not serve it."""
     path, query = _parts(target)
-    known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # clients that put no version before it
+    known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # some clients send no version prefix
     if known is not None:
         return known
 
@@ -116,7 +117,7 @@ def route_post(target: str) -> Format | Count:
 
 
 def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
-    """Return the answer to a GET. Any name of a model is known, since each stands for the run's.
+    """Return the answer to a GET. Any model name is known, since all stand for the run's model.
     Raises WireError: the bridge has no such listing.
     """
     path, _ = _parts(target)
@@ -130,8 +131,8 @@ def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
 
 
 def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
-    """Return path and query of an address. Raises WireError: it names a host, as requests to a proxy
-    do, or is too long.
+    """Return path and query of an address. Raises WireError: it names a host, as requests to a
+    proxy do, or is too long.
     """
     if len(target) > MAX_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):
         raise _unknown("request", target)

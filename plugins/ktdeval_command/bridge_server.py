@@ -1,4 +1,4 @@
-"""The model bridge: a server on this machine that programs take for their provider."""
+"""The model bridge: a local server that programs use as their provider."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ktdeval_command.wire.bridge_request import BridgeRequest, estimated_tokens
 from ktdeval_command.wire.declared_form import declared_form
 from ktdeval_command.wire.refusals import WireRefusal
 
-KEYS = ("x-api-key", "x-goog-api-key")  #: headers that providers take a key from
+KEYS = ("x-api-key", "x-goog-api-key")  #: headers in which providers expect the key
 
 Answer = Callable[[BridgeRequest], Reply]
 """Answers one request, on the thread of its connection: several at once. A KtdevalError that it
@@ -40,7 +40,7 @@ TokenCounter = Callable[[BridgeRequest], int]
 
 
 class BridgeAnswers:
-    """Answers of one bridge, as requests over HTTP get them."""
+    """Answers of one bridge to HTTP requests."""
 
     def __init__(
         self, answer: Answer, model: str, count_tokens: TokenCounter = estimated_tokens
@@ -53,8 +53,8 @@ class BridgeAnswers:
         self._numbers = itertools.count(1)
 
     def post(self, path: str, body: Callable[[], bytes]) -> LoopbackAnswer:
-        """Answer a request for a reply, or for a count of tokens. `body`: reads it. Raises
-        KtdevalError: it is refused, or the call failed.
+        """Answer a request for a reply, or for a token count. `body`: reads the request's body.
+        Raises KtdevalError: the request is refused, or the call failed.
         """
         route = route_post(path)
         request = route.read(body())
@@ -75,23 +75,24 @@ class BridgeAnswers:
         return json_answer(route.write(reply, request, number))
 
     def listing(self, path: str, dialect: Dialect) -> LoopbackAnswer:
-        """Return a listing of models. Raises WireError: the address is none of a listing."""
+        """Return a listing of models. Raises WireError: the address is not that of a listing."""
         return json_answer(answer_get(path, self._model, dialect))
 
 
 def refusal_in(dialect: Dialect, refusal: WireRefusal) -> LoopbackAnswer:
     """Return a refusal in the form of a provider."""
     status, body = declared_form(dialect).error(refusal)
-    # The SDKs of OpenAI and Anthropic obey it: the run has tried again where that can help.
+    # SDKs of OpenAI and Anthropic obey this header; the run has already retried where that can
+    # help.
     return json_answer(body, status, {"x-should-retry": "false"})
 
 
 class BridgeServer(LoopbackServer):
-    """Takes requests as providers do, and answers with the replies of the run's model. A stream is
-    a whole reply in events.
+    """Takes requests as providers do, and answers with the replies of the run's model. A stream
+    sends a complete reply as events.
 
-    `address` is without a path, as `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` take it;
-    `OPENAI_BASE_URL` takes it with `/v1`.
+    `address` has no path, as `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` expect;
+    `OPENAI_BASE_URL` expects it with `/v1`.
     """
 
     noun = "bridge"
@@ -105,9 +106,9 @@ class BridgeServer(LoopbackServer):
         limits: ServerLimits | None = None,
         unix_socket: Path | None = None,
     ) -> None:
-        """Listen. `token`: given to one program alone; `model`: name that listings show;
-        `unix_socket`: file of a Unix socket to listen on, for programs in a network namespace of
-        their own; a free port where there is none. Raises StoreError: listening is not possible.
+        """Listen. `token`: given to only one program; `model`: name in listings; `unix_socket`:
+        file of a Unix socket to listen on, for programs in their own network namespace (default: a
+        free port). Raises StoreError: listening is not possible.
         """
         self._answer = answer
         self.answers = BridgeAnswers(self.ask, model, count_tokens)
@@ -140,7 +141,9 @@ class _Handler(LoopbackHandler):
         return self.server.answers.listing(self.path, self._dialect())
 
     def check_request(self) -> None:
-        """Raise WireError unless the request has the token where one of the providers wants it."""
+        """Raise WireError unless the request has the token in a header that one of the providers
+        uses.
+        """
         self.check_bearer_or(*KEYS)
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
@@ -148,6 +151,6 @@ class _Handler(LoopbackHandler):
         return refusal_in(self._dialect(), refusal)
 
     def _dialect(self) -> Dialect:
-        # A first line that is not HTTP leaves neither address nor headers.
+        # Malformed requests have no path or headers.
         names = {name.lower() for name in getattr(self, "headers", ())}
         return dialect_of(getattr(self, "path", ""), names)

@@ -1,4 +1,6 @@
-"""Replies that the bridge has passed on, so that a program gives each back as the model wrote it."""
+"""Replies that the bridge has passed on. They are restored exactly as the model wrote them when a
+program sends them back.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,19 @@ from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.wire.bridge_request import arguments_object
 from ktdeval_command.wire.thoughts import MARKED, mark_of, mark_of_words
 
-MAX_IDS = 100_000  #: of calls and thoughts that are remembered; the oldest are dropped
-_MAX_CALLS = 64  # of one id: conversations beside each other may count theirs alike
+MAX_IDS = 100_000  #: most ids of calls and thoughts that are remembered; the oldest are dropped
+_MAX_CALLS = 64  # of one id: parallel conversations may number their calls alike
 
 _Ids = tuple[tuple[str, str], ...]
 
 
 class CallMemory:
-    """Calls by their ids, and thoughts by their marks. Wire formats lose parts of a call: the text of
-    its arguments, of which programs keep the parsed value, and what a provider wants back with it
+    """Calls by id, and thoughts by mark. Wire formats lose parts of a call: the text of its
+    arguments, of which programs keep only the parsed value, and data that a provider expects back
     (`ToolCall.opaque`, `Reply.opaque`).
 
-    Thread-safe. It changes a call only to one with the same id, name and arguments. Thoughts go back
-    with the mark that a program returns; without one with the calls that they came with.
+    Thread-safe. A call is replaced only by one with the same id, name and arguments. Thoughts are
+    found by the mark that a program returns; without a mark, by the calls of their reply.
     """
 
     def __init__(self) -> None:
@@ -52,15 +54,13 @@ class CallMemory:
                 continue
 
             known = self._thoughts.get(key, opaque)
-            # Conversations beside each other may number their calls alike: then none is known.
+            # Parallel conversations may number their calls alike: ambiguous thoughts are dropped.
             self._thoughts[key] = opaque if known == opaque else None
             if len(self._thoughts) > MAX_IDS:
                 del self._thoughts[next(iter(self._thoughts))]
 
     def restore_messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return a conversation with its turns as the model wrote them; those that it did not write
-        stay as they are.
-        """
+        """Return a conversation with the model's turns as it wrote them; other turns are unchanged."""
         found = []
         for message in messages:
             if message.role == "assistant":

@@ -1,5 +1,5 @@
-"""What decides, by its bytes: a program with its package, or Python code with what it imports from
-its own folder. Two versions of one agent are two systems, whatever they are called.
+"""Identity of an agent by its bytes: a program with its package, or Python code with what it
+imports from its own folder. Two versions of one agent are two systems, whatever their names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_WRAPPERS = 8
 _MAX_WRAPPER_BYTES = 64 << 10
 _INTERPRETERS = re.compile(r"(python|pypy|node|deno|bun|ruby|perl|bash|dash|sh|env)[0-9.]*")
 _INSTALLED = ("site-packages", "dist-packages")
-#: what a shell script ends in: a program by its path, or by its place beside the script
+#: last program of a shell script: an absolute path, or a path relative to the script
 _EXEC = re.compile(
     r"^\s*exec\s+[\"']?(?P<whole>/[^\s\"'$]+)"
     r"|[\"']?(?:\$\{?\w+\}?|\$\(dirname [^)]*\))/(?P<beside>[^\s\"'$]+)",
@@ -32,16 +32,16 @@ _EXEC = re.compile(
 
 @dataclass(frozen=True)
 class ProgramIdentity:
-    """What a command line runs."""
+    """Identity of a command line's program."""
 
     sha256: str  #: of its files and its package
-    version: str  #: package with its version; empty where none is known
+    version: str  #: package with its version; empty if unknown
 
 
 def program_identity(words: Sequence[str]) -> ProgramIdentity | None:
     """Return the identity of a command line's program: its file behind links and wrapper scripts,
-    its package, and the files that arguments name by absolute paths. None: there is no such program,
-    or it is an interpreter of files that are known by their own hash.
+    its package, and the files that arguments name by absolute paths. None if there is no such
+    program, or if it is an interpreter of files that have their own hash.
     """
     found = shutil.which(words[0])
     if found is None:
@@ -65,8 +65,8 @@ def program_identity(words: Sequence[str]) -> ProgramIdentity | None:
 
 
 def code_identity(function: Callable[..., Any]) -> str | None:
-    """Return the hash of a function's file with what it imports from its own folder; None where the
-    function is of no file.
+    """Return the hash of a function's file with what it imports from its own folder; None if the
+    function has no file.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -82,7 +82,7 @@ def code_identity(function: Callable[..., Any]) -> str | None:
 
 
 def _behind(program: Path) -> Iterator[Path]:
-    """Yield a program's file, and what a script of the shell starts in the end."""
+    """Yield a program's file, and the programs that a shell script starts in turn."""
     for _ in range(_MAX_WRAPPERS):
         yield program
         target = _target(program)
@@ -92,7 +92,9 @@ def _behind(program: Path) -> Iterator[Path]:
 
 
 def _target(path: Path) -> Path | None:
-    """Return the program that a script of the shell starts; None: it is none, or it can't be told."""
+    """Return the program that a shell script starts; None if it is not a script, or the program
+    can't be found.
+    """
     if path.stat().st_size > _MAX_WRAPPER_BYTES:
         return None
     text = path.read_bytes().decode("utf-8", "replace")
@@ -111,13 +113,13 @@ def _hash(path: Path) -> str:
     return _hash_as_of(path, found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-@lru_cache(maxsize=64)  # each episode has an agent of its own, and a program may have 200 MB
+@lru_cache(maxsize=64)  # each episode has its own agent, and a program may have 200 MB
 def _hash_as_of(path: Path, _size: int, _changed: int, _inode: int) -> str:
     return file_sha256(path)
 
 
 def _package_of(path: Path) -> str:
-    """Return the package of a file with its version: of npm, or of Python by its record."""
+    """Return the package of a file with its version: of npm, or of Python by its RECORD."""
     for folder in path.parents:
         try:
             package = json.loads((folder / "package.json").read_bytes())
@@ -137,15 +139,15 @@ def _package_of(path: Path) -> str:
 
 
 def imported_files(path: Path) -> dict[str, JsonValue]:
-    """Return the hashes of a file and, of Python, of all that it imports from its own folder, or its
-    own package, by their paths in it.
+    """Return the hashes of a file and, for Python, of all files that it imports from its own folder
+    or package, by their paths in it.
     """
     path = path.resolve()
     own = root = path.parent
     while (root / "__init__.py").is_file():
         own, root = root, root.parent
     if own.name in _INSTALLED:
-        own = path  # a module among the packages of others
+        own = path  # a module among installed packages
 
     hashes: dict[str, JsonValue] = {}
     waiting = [path]
@@ -161,7 +163,7 @@ def imported_files(path: Path) -> dict[str, JsonValue]:
 
 
 def _imports(file: Path, root: Path) -> Iterator[Path]:
-    """Yield the files below a root that a file imports, wherever in it."""
+    """Yield the files below a root that a file imports anywhere in its code."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
@@ -184,7 +186,7 @@ def _imports(file: Path, root: Path) -> Iterator[Path]:
 
 
 def _module_files(base: Path, module: str) -> Iterator[Path]:
-    """Yield the files of a module below a folder, those of its packages too, as far as there are."""
+    """Yield the existing files of a module below a folder, and of its parent packages."""
     place = base
     for part in filter(None, module.split(".")):
         place = place / part

@@ -1,9 +1,9 @@
-"""Agent `command`: a program decides, started for each step or for a whole episode.
+"""Agent `command`: a program decides; it is started for each step or for a whole episode.
 
-The program finds the step as text on its standard input, or as `task.md` and `state.json` in its
-folder; it asks the model bridge as it would ask its provider, and the tool server for the task's
-masked research tools and for `submit_action`. What it writes into its folder is its memory: the
-folder is kept by hash after each step, and the next step begins with it.
+The program receives the step as text on standard input, or as `task.md` and `state.json` in its
+folder. It sends model calls to the model bridge, and calls the tool server for the task's masked
+research tools and for `submit_action`. The files in its folder are its memory: the folder is stored
+by hash after each step, and the next step starts with it.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDERS = "programs"  #: of the run's files, where folders of programs are kept
-_SHOWN_CHARS = 2000  # of a program's output, from its end
-_LONGEST_S = 86_400.0  # of a program that lives through an episode
+FOLDERS = "programs"  #: folder of the run's files where programs' folders are stored
+_SHOWN_CHARS = 2000  # last characters of a program's output that are shown
+_LONGEST_S = 86_400.0  # longest lifetime of a program that runs through an episode, in seconds
 
-SERVER = "ktdeval"  #: as profiles name the tool server
+SERVER = "ktdeval"  #: name of the tool server in profiles
 KEPT_FOLDER = "Files that you write into your folder are there again at the next step."
 
 
@@ -105,31 +105,31 @@ class ProgramReport(Value):
 
 @dataclass
 class _Running:
-    """A program that runs, with what it talks to."""
+    """A running program, with the servers that it uses."""
 
     program: RunningProgram
     desk: AgentDesk
     workspaces: Workspaces
     secrets: tuple[str, ...]
     servers: DeskServers
-    denied: int = 0  #: requests that were denied in the steps before
+    denied: int = 0  #: requests that were denied in earlier steps
 
     def newly_denied(self) -> int:
-        """Return how many requests were denied since this was asked last."""
+        """Return how many requests were denied since the last call."""
         before = self.denied
         self.denied = self.servers.denied
         return self.denied - before
 
 
 class CommandAgent:
-    """Decides by a program."""
+    """Lets a program decide."""
 
     def __init__(self, params: CommandParams) -> None:
         self._params = params
         self._own = own_files(run_words(params.run))
         self._has_acted = False
         recorded: dict[str, JsonValue] = {"sandbox": params.sandbox}
-        if params.told is None:  # else it is made again, by its record
+        if params.told is None:  # otherwise the agent is rebuilt from its record
             recorded |= self._identity
         self.traits = AgentTraits(
             further_models=params.models,
@@ -140,16 +140,16 @@ class CommandAgent:
             close=self._close_episode,
         )
         self._walls: Sandbox | None = None  # tried on this machine once
-        self._held = ExitStack()  # what lives through the episode
+        self._held = ExitStack()  # resources that live through the episode
         self._living: _Lifetime | None = None
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by the program; a hold where it submits nothing. Raises ModelError: it
-        failed, or its last call of the model did.
+        """Decide one step by the program; hold if it submits nothing. Raises ModelError: the
+        program failed, or its last model call did.
         """
         folder = memory.get("folder") if isinstance(memory, dict) else None
         before = folder if isinstance(folder, str) else None
-        # A memory is of an earlier step of this episode, perhaps before it was resumed.
+        # A memory is from an earlier step of this episode, possibly before a resume.
         self._has_acted = self._has_acted or memory is not None
 
         def run(acting: ExternalSession) -> JsonValue:
@@ -222,7 +222,7 @@ class CommandAgent:
         before: str | None,
         has_next_day: bool = False,
     ) -> Iterator[_Running]:
-        """Start the program, with the servers that it talks to, and end all of it with the block."""
+        """Start the program with its servers, and end all of them with the block."""
         params = self._params
         self._check_content()
         desk = AgentDesk({name: name for name in params.models}, has_next_day)
@@ -269,7 +269,9 @@ class CommandAgent:
 
     @cached_property
     def _profile(self) -> Profile:
-        """How the program is started; read when it is started first, since a record needs none."""
+        """Profile by which the program is started; read at the first start, since a record needs
+        none.
+        """
         return self._installed[0]
 
     @cached_property
@@ -278,11 +280,11 @@ class CommandAgent:
 
     @cached_property
     def _bare_profile(self) -> Profile:
-        """The profile as it is written, without what is found on this machine."""
+        """Profile as written, without values found on this machine."""
         return chosen_profile(Path(self._own.words[0]).name, self._params.profile)
 
     def _plan_note(self) -> str:
-        """Return what is known of the program's own size, in words."""
+        """Return a note on the program's own token use; empty if it was not measured."""
         measured = self._bare_profile.measured
         if measured is None:
             return ""
@@ -294,8 +296,8 @@ class CommandAgent:
 
     @cached_property
     def _identity(self) -> dict[str, JsonValue]:
-        """What decides, by the arguments that record it: its files, its program, its profile with
-        the text on how a step goes.
+        """Identity of the agent, by the arguments that record it: its files, its program, and its
+        profile with the text of the procedure.
         """
         words = self._own.words
         profile = self._bare_profile
@@ -313,7 +315,7 @@ class CommandAgent:
         return found
 
     def _check_content(self) -> None:
-        """Raise ConfigError unless what decides is what the run was begun with."""
+        """Raise ConfigError if the agent's identity has changed since the run began."""
         params = self._params
         what = {
             "content": "the files that it names",
@@ -330,8 +332,8 @@ class CommandAgent:
                 )
 
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
-        """Return the walls. Raises ProviderError: there are none here, or the program would be shown
-        what it may not see, which no further step could change.
+        """Return the sandbox. Raises ProviderError: there is none here, or the program could see
+        private files; no later step could change that.
         """
         profile, place = self._installed
         readable = [Path(folder) for folder in profile.readable]
@@ -358,8 +360,8 @@ class CommandAgent:
     def _report(
         self, finished: FinishedProgram, acting: ExternalSession, running: _Running
     ) -> ProgramReport:
-        """Return what was seen of a program that ended. Raises ProviderError: it can't be started,
-        which no further step could change.
+        """Return the report on a program that ended. Raises ProviderError: it can't be started, or
+        it failed before it did anything; no later step could change that.
         """
         outcome = finished.outcome
         program = self._own.words[0]
@@ -402,8 +404,8 @@ class CommandAgent:
         session: StepSession,
         before: str | None,
     ) -> ProgramReport:
-        """Let the program decide a step. It is started at the first one, and where it ended before it
-        asked for this day.
+        """Let the program decide a step. It is started at the first step, and again if it ended
+        before it asked for this day.
         """
         living = self._living
         if living is not None:
@@ -421,7 +423,7 @@ class CommandAgent:
         outcome = None
         if not acting.is_over:
             outcome = ProgramOutcome(kind="timed_out")
-            living.end(0.0)  # the next step begins with another process
+            living.end(0.0)  # the next step starts another process
         return ProgramReport(outcome=outcome, denied=living.running.newly_denied())
 
     def _new_life(
@@ -431,7 +433,7 @@ class CommandAgent:
         session: StepSession,
         before: str | None,
     ) -> _Lifetime:
-        """Start the program for this step and those after it, with the folder of the one before."""
+        """Start the program for this and later steps, with the folder of the previous one."""
         if self._living is not None:
             before = self._living.folder or before
 
@@ -456,13 +458,13 @@ class _Lifetime:
     def __init__(self, running: _Running) -> None:
         self.running = running
         self.finished: FinishedProgram | None = None
-        self._was_told = True  # whether it had the day of the latest step
+        self._was_told = True  # whether the program received the day of the latest step
         self._changed = threading.Event()
         self._thread = threading.Thread(target=self._wait, name="ktdeval-program", daemon=True)
         self._thread.start()
 
     def begin(self, acting: ExternalSession, observation: Observation, is_told: bool) -> None:
-        """Open a step for it."""
+        """Open a step for the program."""
         self._changed.clear()
         acting.when_over = self._changed.set
         self.running.desk.begin(acting, join_parts(observation.day, observation.request), is_told)
@@ -476,18 +478,20 @@ class _Lifetime:
 
     @property
     def ended_untold(self) -> bool:
-        """Whether it ended without the day of the latest step."""
+        """Whether the program ended without receiving the day of the latest step."""
         return self.finished is not None and not self._was_told
 
     @property
     def folder(self) -> str | None:
-        """Hash of the listing of its folder, once it has ended; None: it was not kept."""
+        """Hash of the listing of the program's folder after its end; None if the folder was not
+        stored.
+        """
         if self.finished is None or self.finished.folder is None:
             return None
         return self.finished.folder.listing
 
     def end(self, seconds: float) -> None:
-        """Tell it that the episode is over; stop it where it goes on."""
+        """Tell the program that the episode is over; stop it if it does not end."""
         self.running.desk.close()
         self._thread.join(seconds)
         self.running.program.stop()
@@ -500,13 +504,13 @@ class _Lifetime:
 
 @contextmanager
 def _unkept_files() -> Iterator[KeptFiles]:
-    """Give a folder for a run that keeps no files."""
+    """Return a context with a temporary store, for a run that keeps no files."""
     with temporary_folder("ktdeval-files-") as folder:
         yield LocalStore(Path(folder))
 
 
 def _own_name(model: str) -> str:
-    """Return the name that a model has at its provider, which programs know it by."""
+    """Return the provider's name of a model, by which programs know it."""
     return model.partition("/")[2] or model or "model"
 
 
@@ -520,16 +524,16 @@ def _limits(params: CommandParams) -> ProgramLimits:
 
 
 def program_procedure(observation: Observation, session: StepSession, has_next_day: bool) -> str:
-    """Return how a step goes for a program."""
+    """Return the text of the procedure of a step for a program."""
     then = NEXT_STEP if has_next_day else END
     procedure = one_submission(observation, session, then, server=SERVER)
     if session.submit_tool.name != SUBMIT_TOOL:
-        return procedure  # questions have no step before
+        return procedure  # questions have no previous step
     return join_parts(procedure, KEPT_FOLDER)
 
 
 def _opening(observation: Observation, session: StepSession, has_next_day: bool) -> tuple[str, str]:
-    """Return the step in words: the rules with how a step goes, and the day."""
+    """Return the texts of a step: the rules with the procedure, and the day."""
     procedure = program_procedure(observation, session, has_next_day)
     return observation.system_with(procedure), observation.user
 
@@ -542,7 +546,7 @@ def _task_files(observation: Observation, prompt: str) -> dict[str, bytes]:
 
 
 def _failure(outcome: ProgramOutcome | None) -> str:
-    """Return under which name an end counts as a failure; empty where it is none."""
+    """Return the name under which an outcome is counted as a failure; empty if it is not a failure."""
     if outcome is None or outcome.kind == "stopped":
         return ""
     if outcome.kind == "exited" and outcome.code == 0:

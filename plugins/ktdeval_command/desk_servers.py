@@ -1,4 +1,4 @@
-"""Model bridge and tool server of one desk, on ports of their own."""
+"""Model bridge and tool server of one desk, each on its own port."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ktdeval_command.tool_server import ToolServer
 
 @dataclass(frozen=True, slots=True)
 class DeskServers:
-    """The two servers that an agent talks to."""
+    """The two servers that an agent uses."""
 
     bridge: BridgeServer
     tools: ToolServer
 
     @property
     def denied(self) -> int:
-        """Requests so far that either of them denied."""
+        """Requests so far that either server denied."""
         return self.bridge.denied + self.tools.denied
 
 
@@ -35,6 +35,6 @@ def serve_desk(
     with ExitStack() as held:
         bridge = held.enter_context(serving(BridgeServer(desk.answer, bridge_token, model)))
         tools = held.enter_context(serving(ToolServer(desk.tools, desk.call, tools_token)))
-        # The desk goes first: the servers wait for answers that were begun.
+        # The desk closes first: the servers wait for answers in progress.
         held.callback(desk.close)
         yield DeskServers(bridge, tools)

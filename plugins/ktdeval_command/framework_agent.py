@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "ktdeval"
 RAISED = "agent_raised"  #: kind of failure of a step in which `act` raised
-_SHOWN_CHARS = 1000  # of what was raised
+_SHOWN_CHARS = 1000  # first characters of the exception that are recorded
 
 
 class FrameworkReport(Value):
@@ -74,7 +74,7 @@ class FrameworkDesk:
     returns; all of it may be used from several threads.
     """
 
-    model = MODEL_NAME  #: name to ask the run's model by; any other gives the same one
+    model = MODEL_NAME  #: name of the run's model; any other name gives the same model
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class FrameworkDesk:
         """Start bridge and tool server; they end with `held`."""
         self._opening = _opening(observation, acting)
         self.observation = observation  #: prompt of the step in its parts
-        self.memory = memory  #: what `act` returned at the step before; None at the first
-        #: research tools of the step, then the one to submit with
+        self.memory = memory  #: value that `act` returned at the previous step; None at the first
+        #: research tools of the step, followed by the submit tool
         self.tools: tuple[ToolSpec, ...] = (*acting.tools, acting.submit_tool)
         self.submit_tool = acting.submit_tool
         self.api_key = secrets.token_urlsafe(32)  #: of the bridge and of the tool server
@@ -98,26 +98,26 @@ class FrameworkDesk:
 
         servers = held.enter_context(serve_desk(desk, MODEL_NAME, self.api_key, self.api_key))
 
-        #: address of OpenAI's forms, as `OPENAI_BASE_URL` takes it
+        #: address for OpenAI's forms, as `OPENAI_BASE_URL` takes it
         self.base_url = f"{servers.bridge.address}/v1"
-        #: address of Anthropic's form, as `ANTHROPIC_BASE_URL` takes it
+        #: address for Anthropic's form, as `ANTHROPIC_BASE_URL` takes it
         self.anthropic_base_url = servers.bridge.address
         self.mcp_url = servers.tools.mcp_url  #: of the tools, by the Model Context Protocol (HTTP)
         self.mcp_headers = {"Authorization": f"Bearer {self.api_key}"}  #: that `mcp_url` wants
 
     @property
     def prompt(self) -> str:
-        """Return the whole step in words, with how it goes."""
+        """Return the whole step as text, with its procedure."""
         return join_parts(*self._opening)
 
     @property
     def is_over(self) -> bool:
-        """Whether the step is decided, or can't go on: time to return."""
+        """Whether the step is decided or cannot continue; `act` should return."""
         return self._acting.is_over
 
     @property
     def openai_tools(self) -> list[JsonObject]:
-        """Return the tools as Chat Completions takes them."""
+        """Return the tools in the form of Chat Completions."""
         offered: list[JsonObject] = []
         for tool in self.tools:
             function: JsonObject = {
@@ -130,14 +130,14 @@ class FrameworkDesk:
 
     def openai_client(self) -> OpenAI:
         """Return a client of the package openai for this step. Raises ConfigError: the package is
-        not there.
+        not installed.
         """
         client: OpenAI = self._new_client("OpenAI")
         self._held.callback(client.close)
         return client
 
     def async_openai_client(self) -> AsyncOpenAI:
-        """Return the same for a loop of asyncio, which closes it."""
+        """Return an asynchronous client of the package openai; the event loop closes it."""
         client: AsyncOpenAI = self._new_client("AsyncOpenAI")
         return client
 
@@ -152,8 +152,8 @@ class FrameworkDesk:
         return make(base_url=self.base_url, api_key=self.api_key, max_retries=0)
 
     def call_tool(self, name: str, arguments: JsonObject | str) -> ToolResult:
-        """Call a tool of the step, that to submit with included; `arguments` as an object, or as the
-        model wrote them. A call that fails gives feedback for the model.
+        """Call a tool of the step, or the submit tool; `arguments` as an object, or as the model
+        wrote them. A call that fails returns feedback for the model.
         """
         written = arguments
         if not isinstance(written, str):
@@ -161,7 +161,7 @@ class FrameworkDesk:
         return self._desk.call(ToolCall("", name, written))
 
     def submit(self, arguments: JsonObject | str) -> ToolResult:
-        """Submit the step's decision: the first that is accepted stands."""
+        """Submit the step's decision; the first accepted submission is final."""
         return self.call_tool(self.submit_tool.name, arguments)
 
 
@@ -172,11 +172,11 @@ be a coroutine function.
 
 
 class FrameworkAgent:
-    """Decides by a framework in this process."""
+    """Lets a framework in this process decide."""
 
     def __init__(self, act: Act, models: Mapping[str, str] | None = None, calls: int = 200) -> None:
-        """`models`: further models of the run, `PROVIDER/NAME`, by the names that the framework asks
-        them by; `calls`: most calls of the model in a step.
+        """`models`: further models of the run, `PROVIDER/NAME`, by the names under which the
+        framework asks for them; `calls`: most model calls in a step.
         """
         self._act = act
         self._models = dict(models or {})
@@ -191,9 +191,9 @@ class FrameworkAgent:
         )
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by `act`; a hold where it submits nothing. Raises ModelError: it raised,
-        or its last call of the model failed, and nothing was submitted; ProviderError: it raised
-        before it did anything.
+        """Decide one step by `act`; hold if it submits nothing. Raises ModelError: `act` raised or
+        its last model call failed, and nothing was submitted; ProviderError: `act` raised before it
+        did anything.
         """
 
         def run(acting: ExternalSession) -> JsonValue:
@@ -216,14 +216,14 @@ class FrameworkAgent:
     def _run(
         self, acting: ExternalSession, observation: Observation, memory: JsonValue
     ) -> FrameworkReport:
-        """Let `act` decide, and say how it ended."""
+        """Let `act` decide, and report how it ended."""
         returned: list[JsonValue] = []
         with self._desk(acting, observation, memory) as desk:
             error = raised_by(lambda: returned.append(_complete_call(self._act, desk)))
             while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
                 error = error.exceptions[
                     0
-                ]  # clients of tools wrap what is raised while they are open
+                ]  # clients of tools wrap exceptions raised while they are open
 
         self._has_acted = self._has_acted or bool(acting.acts)
         if error is None:
@@ -251,12 +251,12 @@ class FrameworkAgent:
 
 
 def _opening(observation: Observation, session: StepSession | ExternalSession) -> tuple[str, str]:
-    """Return the step in words: the rules with how a step goes for a framework, and the day."""
+    """Return the texts of a step: the rules with the procedure for a framework, and the day."""
     return observation.system_with(one_submission(observation, session, END)), observation.user
 
 
 def _complete_call(act: Act, desk: FrameworkDesk) -> JsonValue:
-    """Call `act`, and wait for its end where it is a coroutine function."""
+    """Call `act`; if it is a coroutine function, run it to its end."""
     returned = act(desk)
     if not inspect.isawaitable(returned):
         return returned

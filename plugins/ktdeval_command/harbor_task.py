@@ -1,8 +1,8 @@
-"""Files of a task of Harbor: an episode of ktdeval that any agent of Harbor plays.
+"""Files of a Harbor task: an episode of ktdeval that any agent of Harbor can play.
 
-The agent's container and the market's are two. They share a folder with the token of the market's
-tool server, and nothing else; the agent's has neither ktdeval nor any file of the market. What the
-market has recorded is verified in a third container, which is built anew after the agent has ended.
+The agent and the market run in two containers. They share only a folder with the token of the
+market's tool server; the agent's container has neither ktdeval nor any file of the market. The
+market's record is verified in a third container, which is built after the agent has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEMPLATE = Path(__file__).with_name("harbor_template")
 _IMAGE = "python:3.12-slim"
 _PORT = 8765
 _URL = f"http://market:{_PORT}"
-_TOKEN_FILE = "/ktdeval/token"  # noqa: S105 - where it is
+_TOKEN_FILE = "/ktdeval/token"  # noqa: S105 - a path, not a token
 _RUN = "/episode/run"
 _WHEELS = "/opt/wheel"
 _DATA = {"market": "/opt/ktdeval/data", "verifier": "/tests/data"}
@@ -32,21 +32,21 @@ _SHORTEST_S = 1800
 
 @dataclass(frozen=True, kw_only=True)
 class HarborEpisode:
-    """Episode that a task of Harbor holds."""
+    """Episode of a Harbor task."""
 
     task: str
     window: str
-    rules: str  #: what an agent is told once
+    rules: str  #: rules that an agent reads once
     submit_tool: str
     days: int
     run_options: Mapping[str, str]  #: of `ktdeval run`, without those that this module gives
-    card: Mapping[str, JsonValue]  #: what its card must say, by path
+    card: Mapping[str, JsonValue]  #: expected values of its card, by path
     reward: str | None  #: metric that is the reward; None: 1 of a verified card, else 0
 
     @property
     def name(self) -> str:
-        """Name of its folder, and of its package; it tells no date of a window that is named by
-        its days.
+        """Name of its folder and package; it does not reveal the dates of a window named by its
+        days.
         """
         window = content_hash(self.window)[:8] if ":" in self.window else self.window
         return re.sub(r"[^A-Za-z0-9_.]+", "-", f"{self.task}-{window}").strip("-.").lower()
@@ -54,14 +54,14 @@ class HarborEpisode:
 
 @dataclass(frozen=True, kw_only=True)
 class HarborContent:
-    """What containers are built with."""
+    """Content from which containers are built."""
 
     wheel: Wheel  #: of ktdeval; it is in no index
     market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot; empty: none
 
 
 def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, bytes]:
-    """Return the files of a task by path; the same for the same arguments."""
+    """Return the files of a task by path; the same arguments give the same files."""
     files = {
         "task.toml": _task_toml(episode),
         "instruction.md": _fill_template(episode, "instruction.md"),
@@ -126,7 +126,7 @@ def _describe_expected(episode: HarborEpisode, content: HarborContent) -> JsonVa
 
 
 def _image(content: HarborContent, template: str, place: str) -> str:
-    """Return a Dockerfile that installs the wheel of ktdeval, if it has its hash."""
+    """Return a Dockerfile that installs the wheel of ktdeval and checks its hash."""
     wheel = content.wheel
     install = (
         f"COPY {wheel.name} {_WHEELS}/\n"
@@ -140,7 +140,7 @@ def _image(content: HarborContent, template: str, place: str) -> str:
 
 
 def _fill_template(episode: HarborEpisode, template: str) -> str:
-    """Return a file of the template with the episode's own words."""
+    """Return a file of the template, filled in for the episode."""
     words = {
         "@IMAGE@": _IMAGE,
         "@NAME@": episode.name,

@@ -1,9 +1,8 @@
-"""Where a program is installed: what it has to read, beyond the system's folders, and its PATH.
+"""Installation of a program: the files that it must read beyond the system's folders, and its PATH.
 
-Programs of npm lie in `node_modules` and need `node`; scripts of Python lie in a virtual environment
-and need its interpreter. Both are found by the links and the first line of the program's file.
-Nothing is shown that is not such a part: a program in a home folder or a project is not a reason to
-show it.
+Programs of npm are in `node_modules` and need `node`; Python scripts are in a virtual environment
+and need its interpreter. Both are found from the links and the first line of the program's file.
+Nothing else is shown: a program in a home folder or a project does not make that folder visible.
 """
 
 from __future__ import annotations
@@ -18,26 +17,28 @@ from ktdeval_command.shown_parts import SYSTEM, SourcePart, environment_parts
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _FIRST_LINE_BYTES = 512
-_MAX_STEPS = 8  # from a script to its interpreter to that one's
+_MAX_STEPS = 8  # from a script to its interpreter, and to the interpreter of that
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Parts of a program. `path`: its variable PATH; empty where the usual one finds all."""
+    """Parts of a program. `path`: its variable PATH; empty if the usual one finds everything."""
 
     parts: tuple[SourcePart, ...] = ()
     path: str = ""
 
 
 def start_path(program: str) -> str:
-    """Return a program as it is found from any folder: a path becomes absolute, a name stays."""
+    """Return the path by which a program is found from any folder: a path becomes absolute, a name
+    is unchanged.
+    """
     if "/" not in program:
         return program
     return str(_with_real_folder(user_path(program)))
 
 
 def installation_of(program: str) -> Installation:
-    """Return where a program and its interpreters lie; an empty one where there is no such program."""
+    """Return the locations of a program and its interpreters; empty if there is no such program."""
     parts: dict[SourcePart, None] = {}
     bins: dict[Path, None] = {}
     name: str | None = program
@@ -58,7 +59,7 @@ def installation_of(program: str) -> Installation:
 
 
 def _with_real_folder(path: Path) -> Path:
-    """Return a path whose folder is reached without a link, while the file may be one: a program may
+    """Return a path whose folder has no links. The file itself may be a link, since a program may
     act by the name under which it is called.
     """
     return path.absolute().parent.resolve() / path.name
@@ -69,7 +70,7 @@ def _is_system(path: Path) -> bool:
 
 
 def _parts_of(path: Path) -> list[SourcePart]:
-    """Return what to show for a file: nothing where it is the system's."""
+    """Return the parts to show for a file; empty if it belongs to the system."""
     if _is_system(path):
         return []
 
@@ -85,13 +86,13 @@ def _parts_of(path: Path) -> list[SourcePart]:
 
     library = path.parent.parent / "lib"
     if path.name.startswith("python") and any(library.glob("python3*/os.py")):
-        # a Python, with its standard library
+        # a Python with its standard library
         return [SourcePart(path.parent, "interpreter"), SourcePart(library, "interpreter")]
     return [SourcePart(path.parent, "programs")]
 
 
 def _interpreter(path: Path) -> str | None:
-    """Return the interpreter that a script's first line names; None: it is no script."""
+    """Return the interpreter that a script's first line names; None if the file is not a script."""
     try:
         with path.open("rb") as file:
             line = file.readline(_FIRST_LINE_BYTES)

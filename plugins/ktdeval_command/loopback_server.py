@@ -1,4 +1,4 @@
-"""A small HTTP server for programs on this machine: a token, limits, connections that are kept."""
+"""A small HTTP server for programs on this machine: a token, limits, and persistent connections."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _DENIALS: tuple[RefusalKind, ...] = ("unauthorized", "not_found")
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one program may take up."""
+    """Limits of one program."""
 
     body_bytes: int = 16 << 20  #: of one request
     body_s: float = 30.0  #: seconds for sending one request's body
-    silence_s: float = 30.0  #: seconds for which a connection may send or read nothing
+    silence_s: float = 30.0  #: seconds for which a connection may be silent
     connections: int = 64  #: at once; further ones are closed
 
 
@@ -57,17 +57,17 @@ def json_answer(
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Listens on a port or a Unix socket, and answers whoever has the token, on a thread for each
-    connection.
+    """Listens on a port or a Unix socket, and answers any client with the token, one thread for
+    each connection.
 
-    An answer is whole before its first byte is sent, so that a failure always comes with its HTTP
-    status. A connection is kept for further requests while at most half of those allowed are open;
-    an idle one can't keep others out for long.
+    An answer is complete before its first byte is sent, so that a failure always has its HTTP
+    status. A connection stays open for further requests while at most half of the allowed
+    connections are open; so an idle one can't block others for long.
     """
 
     daemon_threads = True
     request_queue_size = 128
-    noun = "server"  #: how messages name it
+    noun = "server"  #: name in messages
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LoopbackServer(ThreadingHTTPServer):
         limits: ServerLimits | None = None,
         where: tuple[str, int] | Path = (LOOPBACK, 0),
     ) -> None:
-        """Listen. `token`: given to one program alone; `where`: host and port (0: a free one), or
+        """Listen. `token`: given to only one program; `where`: host and port (0: a free one), or
         the file of a Unix socket. Raises StoreError: listening is not possible.
         """
         self.limits = limits or ServerLimits()
@@ -88,7 +88,7 @@ class LoopbackServer(ThreadingHTTPServer):
         self._idle: set[socket.socket] = set()
         self._is_closed = False
         self._denied = 0
-        self._state = threading.Condition()  # of the five
+        self._state = threading.Condition()  # guards the five fields above
 
         address: Any = where
         shown = LOOPBACK
@@ -104,8 +104,8 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Address without a path, such as `http://127.0.0.1:8000`. Of a Unix socket `unix:` and its
-        file.
+        """Address without a path, such as `http://127.0.0.1:8000`; for a Unix socket `unix:` and
+        its file.
         """
         if self._unix_socket is not None:
             return f"unix:{self._unix_socket}"
@@ -130,19 +130,19 @@ class LoopbackServer(ThreadingHTTPServer):
                 self._denied += 1
 
     def server_bind(self) -> None:
-        """Listen, without a look-up of this machine's name."""
+        """Listen, without a look-up of this machine's host name."""
         socketserver.TCPServer.server_bind(self)
         self._is_bound = True
 
     def server_close(self) -> None:
-        """Listen no longer, begin no answer, end idle connections, and wait for answers that were
-        begun: after that, nothing is asked.
+        """Stop listening, refuse new answers, close idle connections, and wait for answers in
+        progress. After that, the model is not asked.
         """
         super().server_close()
         with self._state:
             self._is_closed = True
             for connection in self._idle:
-                with suppress(OSError):  # it was closed on the other side
+                with suppress(OSError):  # the other side has closed it
                     connection.shutdown(socket.SHUT_RD)
             self._state.wait_for(lambda: self._answering == 0)
         if self._unix_socket is not None and self._is_bound:
@@ -150,7 +150,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Count an answer, which closing waits for. Raises WireError: the server was closed."""
+        """Count an answer that closing waits for. Raises WireError: the server was closed."""
         with self._state:
             if self._is_closed:
                 raise WireError(
@@ -166,19 +166,19 @@ class LoopbackServer(ThreadingHTTPServer):
                 self._state.notify_all()
 
     def is_token(self, text: str) -> bool:
-        """Whether a text is the token; takes as long for each text of a length."""
+        """Return whether a text is the token, in constant time for texts of equal length."""
         return hmac.compare_digest(text.encode("latin-1", "replace"), self._token)
 
     # --- connections
 
     def may_keep(self) -> bool:
-        """Whether a connection may stay open after its answer."""
+        """Return whether a connection may stay open after its answer."""
         with self._state:
             return not self._is_closed and 2 * self._open <= self.limits.connections
 
     def waits(self, connection: socket.socket, wait: Callable[[], bool]) -> bool:
-        """Wait for a connection's next request; closing the server ends it. Returns whether one
-        comes.
+        """Wait for a connection's next request, and return whether one comes; closing the server
+        ends the wait.
         """
         with self._state:
             if self._is_closed:
@@ -192,7 +192,7 @@ class LoopbackServer(ThreadingHTTPServer):
                 self._idle.discard(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a thread of its own; close a connection beyond the limit."""
+        """Answer on a separate thread; close a connection beyond the limit."""
         with self._state:
             is_room = self._open < self.limits.connections
             if is_room:
@@ -219,14 +219,14 @@ class LoopbackServer(ThreadingHTTPServer):
             self._open -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a program that left before its answer, or ended."""
+        """Ignore a program that disconnected before its answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def serving(server: Server) -> Iterator[Server]:
-    """Serve until the end of the block; then no request is being answered."""
+    """Serve until the end of the block; after that no answer is in progress."""
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
     )
@@ -248,14 +248,16 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # head and body leave together, not one after the other's receipt
 
-    once: tuple[str, ...] = ()  #: further headers that a request has at most once
+    once: tuple[str, ...] = ()  #: further headers that a request may have at most once
 
     def check_request(self) -> None:
-        """Check a request before its body is read. Raises WireError: it lacks the token, say."""
+        """Check a request before its body is read. Raises WireError: it lacks the token, for
+        example.
+        """
         raise NotImplementedError
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
-        """Return the answer to a request that is refused."""
+        """Return the answer to a refused request."""
         raise NotImplementedError
 
     def setup(self) -> None:
@@ -267,7 +269,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         self._unread = 0
 
     def handle(self) -> None:
-        """Answer requests until the connection is not kept, or no further one comes."""
+        """Answer requests until the connection is closed, or no further request comes."""
         self.close_connection = False
         while not self.close_connection and self.server.waits(self.connection, self._comes):
             self.handle_one_request()
@@ -278,14 +280,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return False
 
     def handle_expect_100(self) -> bool:
-        """Tell a program that waits for it to send its body."""
+        """Tell a waiting program to send its body."""
         goes_on = super().handle_expect_100()
         self.wfile.flush()
         return goes_on
 
     def respond(self, make: Callable[[], LoopbackAnswer]) -> None:
-        """Send what `make` returns, or why there is nothing to return."""
-        self._unread = -1  # bytes of the body; -1: how many is not known
+        """Send the answer of `make`, or the refusal if it fails."""
+        self._unread = -1  # unread bytes of the body; -1 if unknown
         try:
             self._unread = self._body_length()
             self.check_request()
@@ -295,7 +297,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             self.server.count_refusal(refusal.kind)
             self._send(self.refusal_answer(refusal))
         except ConnectionError:
-            raise  # nobody is there to be told
+            raise  # the client is gone
         except BaseException:
             refusal = WireRefusal("failed", f"the {self.server.noun} failed on this request")
             self.close_connection = True
@@ -304,7 +306,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         else:
             self._send(answer)
 
-    # --- what a request has to have
+    # --- requirements of a request
 
     def check_bearer_or(self, *headers: str) -> None:
         """Raise WireError unless the request has the token as `Authorization: Bearer`, or in one of
@@ -327,10 +329,11 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             )
 
     def _body_length(self) -> int:
-        """Return how many bytes follow. Raises WireError: that can't be told, or they are too many
-        or packed.
+        """Return the length of the body. Raises WireError: it can't be determined, or the body is
+        encoded.
         """
-        # A line that is no header ends them for the parser: what follows could hide a length.
+        # For the parser, a line that is not a header ends the headers: the rest could hide a
+        # length.
         if self.headers.defects or self.headers.get_payload():
             raise WireError("bad_request", "the request has a line that is not a header")
         problem = ambiguity(self.headers.items(), self.once)
@@ -347,16 +350,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return int(text)
 
     def body(self) -> bytes:
-        """Return the body. Raises WireError: it is too large, or does not come in time."""
+        """Return the body. Raises WireError: it is too large, or does not arrive in time."""
         most = self.server.limits.body_bytes
         if self._unread > most:
             raise WireError("too_large", f"the body has over {most:,} bytes")
         return b"".join(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield what is left of the body. Raises WireError: it ends early, or does not come in
-        time.
-        """
+        """Yield the rest of the body. Raises WireError: it ends early, or does not arrive in time."""
         deadline = time.monotonic() + self.server.limits.body_s
         while self._unread > 0:
             try:
@@ -372,14 +373,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
                 raise self._late()
 
     def _late(self) -> WireError:
-        self._unread = -1  # nor is it waited for before the answer
+        self._unread = -1  # the rest is not awaited before the answer, either
         return WireError("bad_request", "the body did not come in time")
 
     # --- answers
 
     def _discard(self) -> None:
-        """Read what is left of a body that is not used, within limits: a program that is still
-        sending could not read its answer.
+        """Read the rest of an unused body, within limits: a program that is still sending could not
+        read its answer.
         """
         if not 0 < self._unread <= 4 * self.server.limits.body_bytes:
             return
@@ -388,8 +389,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
                 pass
 
     def _send(self, answer: LoopbackAnswer) -> None:
-        """Send an answer. The connection is kept only where the whole request was read: what is left
-        of one would be taken for the next.
+        """Send an answer. The connection stays open only if the whole request was read: the rest
+        would be taken for the next request.
         """
         self._discard()
         is_old = self.request_version != "HTTP/1.1"
@@ -400,7 +401,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         if answer.kind:
             self.send_header("Content-Type", answer.kind)
-        if answer.status != HTTPStatus.NO_CONTENT:  # which has none, nor a length (RFC 9110, 8.6)
+        if answer.status != HTTPStatus.NO_CONTENT:  # it has no body and no length (RFC 9110, 8.6)
             self.send_header("Content-Length", str(length))
         self.send_header("Cache-Control", "no-store")
         for name, value in answer.headers.items():
@@ -414,7 +415,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is not HTTP, or a method that is not known."""
+        """Answer a request that is not HTTP, or has an unknown method."""
         del explain
         self._unread = -1
         text = message or HTTPStatus(code).phrase

@@ -1,8 +1,8 @@
-"""Messages of the Model Context Protocol, as far as a server with nothing but tools needs them.
+"""Messages of the Model Context Protocol, limited to what a server with only tools needs.
 
 Source: the specification's revisions 2024-11-05 to 2025-11-25
 (https://modelcontextprotocol.io/specification). Later revisions have no handshake; their clients
-fall back to it where a server refuses their version.
+fall back to it if a server refuses their version.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class McpAnswer:
-    """Answer to a body: what it says (None: nothing is to be said) and the status over HTTP."""
+    """Answer to a body: its value (None if there is no answer) and the status over HTTP."""
 
     value: JsonValue
     status: int = HTTPStatus.OK
@@ -54,14 +54,16 @@ class McpMessages:
         call: Callable[[ToolCall], ToolResult],
         instructions: str,
     ) -> None:
-        """Take what messages act on. `instructions`: for the client's model; may be empty."""
-        self.tools = tools  #: those of the moment
+        """Take the tools and the function that calls one. `instructions`: for the client's model;
+        may be empty.
+        """
+        self.tools = tools  #: returns the current tools
         self._call = call
         self._instructions = instructions
         self._numbers = itertools.count(1)
 
     def answer(self, body: bytes, protocol_version: str | None) -> McpAnswer:
-        """Answer a message, or a list of them. `protocol_version`: as the request's header says it."""
+        """Answer a message, or a list of them. `protocol_version`: value of the request's header."""
         try:
             value = read_json(body)
         except WireError as error:
@@ -87,7 +89,7 @@ class McpMessages:
         return McpAnswer(said, status, begins and "result" in said)
 
     def call(self, name: str, arguments: str) -> ToolResult:
-        """Call a tool, under an id of its own. Raises KtdevalError as the tool's caller does."""
+        """Call a tool under a new id. Raises KtdevalError as the tool's caller does."""
         return self._call(ToolCall(f"call_{next(self._numbers)}", name, arguments))
 
     def _answer_batch(
@@ -113,7 +115,7 @@ class McpMessages:
         return McpAnswer(answers) if answers else McpAnswer(None, HTTPStatus.ACCEPTED)
 
     def _answer_one(self, message: JsonValue) -> JsonObject | None:
-        """Return the answer to one message; None: it is a notification, or itself an answer."""
+        """Return the answer to one message; None if it is a notification, or itself an answer."""
         try:
             request = _request_of(message)
             if request is None:
@@ -160,7 +162,7 @@ class McpMessages:
 
         listed: list[JsonValue] = []
         for tool in self.tools():
-            # The protocol wants each schema to say that it is an object's.
+            # The protocol requires the type "object" in each schema.
             schema = {"type": "object", **tool.parameters}
             listed.append(
                 {"name": tool.name, "description": tool.description, "inputSchema": schema}
@@ -181,7 +183,7 @@ class McpMessages:
         elif arguments is not None:
             text = dumps_compact(arguments)
 
-        # Models read results, their programs keep errors of the protocol from them.
+        # Models see results; their programs hide protocol errors from them.
         try:
             result = self.call(name, text)
         except KtdevalError as error:
@@ -190,7 +192,7 @@ class McpMessages:
 
 
 def refusal_message(code: int, text: str) -> JsonObject:
-    """Return the answer to something that is no message, or can't be read as one."""
+    """Return the answer to something that is not a message, or can't be parsed."""
     return _error(None, _RpcError(code, text))
 
 
@@ -208,7 +210,7 @@ def _error(request_id: JsonValue, error: _RpcError) -> JsonObject:
 
 
 def _id_of(message: JsonValue) -> JsonValue:
-    """Return the id of a request; None where it has none that could be repeated."""
+    """Return the id of a request; None if it has no id that can be repeated."""
     found = message.get("id") if isinstance(message, dict) else None
     if isinstance(found, str) and len(found) <= MAX_NAME_CHARS:
         return found
@@ -216,8 +218,8 @@ def _id_of(message: JsonValue) -> JsonValue:
 
 
 def _request_of(message: JsonValue) -> tuple[str, JsonObject] | None:
-    """Return method and params of a request; None of a message that is not answered. Raises
-    _RpcError: it is no message.
+    """Return method and params of a request; None for a message without an answer. Raises
+    _RpcError: it is not a message.
     """
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise _RpcError(INVALID_REQUEST, "expected a message of JSON-RPC 2.0")

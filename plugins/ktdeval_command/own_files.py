@@ -1,7 +1,7 @@
-"""Files of the user that a command line names: they go into the program's folder.
+"""User files that a command line names: they are copied into the program's folder.
 
-In a sandbox a program sees its own folder and the system's. `run='python3 agent.py'` works all the
-same, since `agent.py` is put there before each step, under its own name.
+In a sandbox a program sees only its own folder and the system's. `run='python3 agent.py'` still
+works, since `agent.py` is copied there before each step, under its own name.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ _MAX_BYTES = 16 << 20
 class OwnFiles:
     """A command line with the files that it names."""
 
-    words: tuple[str, ...]  #: with the names that the files have in the program's folder
+    words: tuple[str, ...]  #: arguments, with the files' names in the program's folder
     files: Mapping[str, bytes]  #: by these names
-    sources: tuple[Path, ...]  #: where they are
+    sources: tuple[Path, ...]  #: original paths
 
     @property
     def content(self) -> str | None:
-        """Hash of all of them; None where there are none."""
+        """Hash of all files; None if there are no files."""
         if not self.files:
             return None
         return content_hash({name: sha256_hex(data) for name, data in self.files.items()})
 
 
 def own_files(words: Sequence[str]) -> OwnFiles:
-    """Read the files that arguments name: relative paths, below the folder that ktdeval was started
-    in. An absolute path stays as it is, and has to be readable for the program.
-
-    Raises ConfigError: a file is too large, or two have one name.
+    """Read the files that arguments name by relative paths, below the folder in which ktdeval was
+    started. An absolute path is unchanged; the program must be able to read it. Raises ConfigError:
+    a file is too large, or two have one name.
     """
     kept = list(words[:1])
     files: dict[str, bytes] = {}

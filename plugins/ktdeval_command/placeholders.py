@@ -1,7 +1,7 @@
-"""Placeholders such as `{bridge}` in the texts of a profile, and what stands for them in a step.
+"""Placeholders such as `{bridge}` in the texts of a profile, and their values in a step.
 
-A text is filled in one pass: what a value contains is never read again, by no shell and by no
-template language.
+A text is filled in one pass: values are never parsed again, neither by a shell nor by a template
+language.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECRETS = frozenset({"bridge_token", "tools_token"})
 
 @dataclass(frozen=True)
 class StepValues:
-    """What stands for the placeholders, by their names."""
+    """Values of the placeholders, by name."""
 
     bridge: str  #: address of the model bridge, without a path
     bridge_token: str  #: API key of the bridge, for this step
@@ -29,7 +29,7 @@ class StepValues:
     tools_token: str  #: bearer token of the tool server, for this step
     tools_stdio: tuple[
         str, ...
-    ]  #: argv of the tool server over stdio; an item of a list stands for it
+    ]  #: argv of the tool server over stdio; as a list item, it expands to several items
     prompt: str  #: the step in words, as built-in agents get it
     model: str  #: name of the run's model
     task_file: str = "task.md"  #: file with the prompt, from the program's folder
@@ -41,8 +41,8 @@ NAMES = tuple(field.name for field in fields(StepValues))
 
 
 def check_placeholders(value: JsonValue, where: str) -> None:
-    """Raise ConfigError, which `where` starts: a text, or one in JSON, has an unknown placeholder, or
-    that of a list without being an item of a list; or JSON has a number that it lacks.
+    """Raise ConfigError, starting with `where`: a text (or one in JSON) has an unknown placeholder,
+    or that of a list without being a list item; or JSON has a number that it can't represent.
     """
     if isinstance(value, str):
         _check_text(value, where)
@@ -70,17 +70,17 @@ def _check_text(text: str, where: str) -> None:
 
 
 def names_in(text: str) -> set[str]:
-    """Return the names of a text's placeholders."""
+    """Return the names of the placeholders in a text."""
     return set(_PLACEHOLDER.findall(text))
 
 
 def fill_placeholders(text: str, values: StepValues) -> str:
-    """Return a checked text with its values."""
+    """Return a checked text with its values filled in."""
     return _PLACEHOLDER.sub(lambda match: str(getattr(values, match[1])), text)
 
 
 def filled_words(words: Sequence[str], values: StepValues) -> tuple[str, ...]:
-    """Return checked words with their values."""
+    """Return checked words with their values filled in."""
     result: list[str] = []
     for word in words:
         if word == LIST:
@@ -91,7 +91,7 @@ def filled_words(words: Sequence[str], values: StepValues) -> tuple[str, ...]:
 
 
 def filled_json(value: JsonValue, values: StepValues) -> JsonValue:
-    """Return checked JSON with the values in its texts and names of fields."""
+    """Return checked JSON with the values filled into its texts and field names."""
     if isinstance(value, str):
         return fill_placeholders(value, values)
     if isinstance(value, Mapping):

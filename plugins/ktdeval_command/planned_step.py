@@ -1,4 +1,4 @@
-"""A step of an agent outside as a plan counts it: nothing outside is started or waited for."""
+"""Planned step of an external agent: nothing external is started or waited for."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Measured:
 
 
 class _AtBridge:
-    """A session whose calls of the model come through the bridge, with a program's own words."""
+    """A session whose model calls come through the bridge, with a program's own prompt."""
 
     def __init__(self, session: StepSession, own: str) -> None:
         self._session = session
@@ -55,7 +55,7 @@ class _AtBridge:
         return getattr(self._session, name)
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Ask the model, in the bridge's role."""
+        """Ask the model in the bridge's role."""
         messages = request.messages
         if self._own:
             messages = (Message("system", self._own), *messages)
@@ -69,9 +69,9 @@ def plan_decision(
     memory: JsonValue,
     measured: Measured | None = None,
 ) -> Decision:
-    """Decide a step as a built-in agent would: what a program or a client asks is not known.
-    `opening`: rules and day in the words that are shown outside; `measured`: what the program sends
-    besides.
+    """Decide a step as a built-in agent would, since the requests of a program or a client are
+    unknown. `opening`: rules and day as shown to the agent; `measured`: what the program sends in
+    addition.
     """
     system, user = opening
     messages = [Message("system", system), Message("user", user)]
@@ -79,7 +79,7 @@ def plan_decision(
     bridged = cast("StepSession", _AtBridge(session, own))
     decision = decide_in_phases(messages, bridged, memory)
 
-    # The end of the research, a reply without a call, stands for its last words.
+    # The reply without a call that ends the research counts as the program's final text.
     further = 0 if measured is None else measured.calls_a_step - bool(session.tools)
     for _ in range(further):
         bridged.ask(ModelRequest(tuple(messages), tools=offered_tools(session)))
@@ -87,7 +87,7 @@ def plan_decision(
 
 
 def _own_words(tokens: int) -> str:
-    """Return a text of about so many tokens."""
+    """Return a text of about `tokens` tokens."""
     once, twice = (
         prompt_bytes(ModelRequest((Message("system", _FILLER * count),))).tokens(USUAL_TOKENS)
         for count in (1, 2)

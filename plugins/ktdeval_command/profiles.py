@@ -1,8 +1,8 @@
 """Profiles: how one kind of program is started for a step.
 
-A profile is a YAML file. Its texts have placeholders, which `StepValues` lists; `prepare_start` fills them
-and is pure. Profiles of known programs ship with the suite and are chosen by the program's name;
-`profile=FILE` names a user's own.
+A profile is a YAML file. Its texts have placeholders, listed in `StepValues`; `prepare_start` fills
+them and is pure. Profiles of known programs ship with the suite and are chosen by the program's
+name; `profile=FILE` names a user's own.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ktdeval_command.placeholders import (
 from ktdeval_command.planned_step import Measured
 
 DEFAULT = "default"
-TASK_FILES = ("task.md", "state.json")  #: files that each program gets
+TASK_FILES = ("task.md", "state.json")  #: files that each program receives
 
 _FOLDER = Path(__file__).parent / "profiles"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SET_BY_SANDBOX = ("HOME", "PWD", "TMPDIR")
-_MAX_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, with its end
+_MAX_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, without the final zero byte
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,22 @@ class Profile:
 
 @dataclass(frozen=True)
 class PreparedProgram:
-    """A program that is ready to start, in a step."""
+    """A program that is ready to start in a step."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    files: Mapping[str, bytes]  #: by their paths in the program's folder
+    files: Mapping[str, bytes]  #: by path in the program's folder
     stdin: bytes
 
 
-# ---- which profile
+# ---- choice of a profile
 
 
 def run_words(run: str) -> tuple[str, ...]:
-    """Return the words of a command line, split as a shell does, without its expansions; braces in it
-    are the program's, not placeholders. A program given by its path gets an absolute one, since it
-    is started in another folder.
-
-    Raises ConfigError: there is none, or a quotation mark is not closed.
+    """Return the words of a command line, split as a shell does, without its expansions. Braces
+    belong to the program and are not placeholders. A path of a program becomes absolute, since the
+    program is started in another folder. Raises ConfigError: there is no program, or a quotation
+    mark is not closed.
     """
     try:
         words = tuple(shlex.split(run))
@@ -106,10 +105,9 @@ def run_words(run: str) -> tuple[str, ...]:
 
 
 def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
-    """Return the profile of a command line, and where its program lies on this machine.
-
-    `profile`: a file, or the name of a shipped one; empty: the one for the program's name, and
-    `default` where there is none. Raises ConfigError: the file is no profile; `run_words` says more.
+    """Return the profile of a command line, and the location of its program on this machine.
+    `profile`: a file, or the name of a shipped one; empty: the one for the program's name,
+    otherwise `default`. Raises ConfigError: the file is not a profile; see also `run_words`.
     """
     program = run_words(run)[0]
     found = chosen_profile(Path(program).name, profile)
@@ -120,7 +118,7 @@ def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
 
 
 def chosen_profile(program: str, profile: str) -> Profile:
-    """Return the profile for a program's name, as `profile_of` does, without its place."""
+    """Return the profile for a program's name, as `profile_of` does, without the installation."""
     shipped = shipped_profiles()
     if not profile:
         for path in shipped.values():
@@ -142,13 +140,13 @@ def chosen_profile(program: str, profile: str) -> Profile:
 
 
 def shipped_profiles() -> dict[str, Path]:
-    """Return the files of all profiles that ship with the suite, by name."""
+    """Return the files of all shipped profiles, by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
 
 
 def profile_hash(profile: Profile) -> str:
-    """Return the SHA-256 of what a profile starts a program with; what it says of the program's size
-    does not count.
+    """Return the SHA-256 of the settings with which a profile starts a program; the program's
+    measured size is excluded.
     """
     counted = ("subcommand", "arguments", "stdin", "environment", "files", "readable")
     parts = {name: to_plain(getattr(profile, name)) for name in counted}
@@ -156,7 +154,7 @@ def profile_hash(profile: Profile) -> str:
 
 
 def load_profile(path: Path) -> Profile:
-    """Read a profile. Raises ConfigError with file and field."""
+    """Read a profile. Raises ConfigError, which names file and field."""
     return load_yaml_as(path, _read)
 
 
@@ -166,11 +164,11 @@ def _read(content: Mapping[str, Any], where: str) -> Profile:
     return profile
 
 
-# ---- what a profile must keep to
+# ---- rules for profiles
 
 
 def _check(profile: Profile, where: str) -> None:
-    """Raise ConfigError for a text that can't be filled, or can't be where it is."""
+    """Raise ConfigError for a text that can't be filled, or is not allowed in its field."""
     if names_in(profile.subcommand):
         raise ConfigError(f"{where}: subcommand: expected a word without a placeholder")
 
@@ -193,7 +191,9 @@ def _check(profile: Profile, where: str) -> None:
 
 
 def _check_arguments(words: tuple[str, ...], where: str) -> None:
-    """Raise ConfigError: a word can't be filled, or shows a token to each user of the machine."""
+    """Raise ConfigError: a word can't be filled, or would show a token to every user of the
+    machine.
+    """
     check_placeholders(words, where)
     for index, word in enumerate(words):
         _check_no_end(word, f"{where}[{index}]")
@@ -219,7 +219,7 @@ def _check_no_end(text: str, where: str) -> None:
 
 
 def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
-    """Yield what is wrong with paths of files in the program's folder."""
+    """Yield the problems of file paths in the program's folder."""
     for path in paths:
         parts = path.split("/")
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -238,9 +238,8 @@ def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
 def prepare_start(
     profile: Profile, run_argv: tuple[str, ...], values: StepValues
 ) -> PreparedProgram:
-    """Return what to start for a step.
-
-    Raises ConfigError: a value makes an argument or a variable that the system can't pass on.
+    """Return the program to start for a step. Raises ConfigError: a value gives an argument or
+    variable that the system can't pass on.
     """
     program, *rest = run_argv
     if profile.subcommand and profile.subcommand not in rest:

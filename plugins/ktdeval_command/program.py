@@ -1,4 +1,4 @@
-"""Run of a program within walls: its input, limits, captured output, outcome and folder."""
+"""Run of a program in a sandbox: its input, limits, captured output, outcome and folder."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _signal_name(number: int | None) -> str:
 
 @dataclass(frozen=True)
 class ProgramLimits:
-    """Limits of a program. Memory is that of all its processes together; those of CPU time, open
-    files and file size hold for each process.
+    """Limits of a program. Memory is the total of all its processes; CPU time, open files and file
+    size are limits of each process.
     """
 
     wall_s: float = 600.0  #: seconds for a step
@@ -79,10 +79,8 @@ class ProgramLimits:
 
 @dataclass(frozen=True)
 class Start:
-    """What to start. `environment`: its named variables; no other one of ours reaches it.
-
-    `ports`: loopback ports of this machine that it may connect to, on 127.0.0.1 under the same
-    numbers.
+    """Program to start. `environment`: its variables; no others of this process reach it. `ports`:
+    loopback ports of this machine that it may connect to, on 127.0.0.1 under the same numbers.
     """
 
     argv: tuple[str, ...]
@@ -94,22 +92,22 @@ class Start:
 
 @dataclass(frozen=True)
 class Captured:
-    """Output of a program: its first and last bytes, and how many between them were dropped."""
+    """Output of a program: its first and last bytes, and the number of bytes dropped between them."""
 
     head: bytes
     tail: bytes
     dropped: int
 
     def text(self) -> str:
-        """Return what was kept, with a line where something was dropped."""
+        """Return the captured output, with a line where bytes were dropped."""
         between = f"\n… {self.dropped} bytes dropped …\n".encode() if self.dropped else b""
         return (self.head + between + self.tail).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class FinishedProgram:
-    """A program that ended. `folder`: its archived folder; None with a reason in `folder_problem`:
-    the folder stays as it was before.
+    """A program that ended. `folder`: its archived folder; None with a reason in `folder_problem`,
+    in which case the previous folder stays valid.
     """
 
     outcome: ProgramOutcome
@@ -154,8 +152,8 @@ class _Capture:
             self._dropped += gone
 
     def wait_for_output(self) -> Captured:
-        """Return what was captured, at the pipe's end, or soon where a process outside all walls
-        holds it open.
+        """Return the captured output at the pipe's end, or after a short wait if a process outside
+        the sandbox holds it open.
         """
         self._thread.join(_LAST_OUTPUT_S)
         with self._lock:
@@ -165,7 +163,7 @@ class _Capture:
 
 
 class RunningProgram:
-    """A program that was started, or could not be; `wait` for it."""
+    """A program that was started or failed to start; see `wait`."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], channel: socket.socket, start: Start
@@ -188,7 +186,7 @@ class RunningProgram:
     def give_order(
         self, order: Mapping[str, object], workspaces: Workspaces, listing: str | None
     ) -> None:
-        """Send what to do, with the folder's content. Raises SandboxError: the sandbox ended."""
+        """Send the order and the folder's content. Raises SandboxError: the sandbox ended."""
         self._channel.settimeout(_START_S)
         try:
             with self._channel.makefile("wb") as stream:
@@ -216,12 +214,12 @@ class RunningProgram:
         return self._process.pid
 
     def stop(self) -> None:
-        """End the program, from any thread; its folder is archived all the same."""
+        """End the program, from any thread; its folder is still archived."""
         with suppress(OSError):
             self._channel.send(b"S")
 
     def wait(self, workspaces: Workspaces) -> FinishedProgram:
-        """Wait until the program ended, with all that it left running."""
+        """Wait until the program and all processes that it left have ended."""
         self._channel.settimeout(self._start.limits.wall_s + _GRACE_S)
         try:
             outcome = self._read_outcome()
@@ -284,7 +282,9 @@ class RunningProgram:
 
 
 def read_outcome(line: bytes) -> ProgramOutcome:
-    """Return an outcome from the supervisor's line. Raises WorkspaceError: it is none."""
+    """Return an outcome from the supervisor's line. Raises WorkspaceError: the line is not an
+    outcome.
+    """
     return decode_json(line, ProgramOutcome, "sandbox", WorkspaceError)
 
 
@@ -300,8 +300,8 @@ def start_program(
     """Start a program in a folder with the content of a listing (None: empty), and end it with all
     its descendants when the block ends.
 
-    The calling thread has to live as long as the program: the kernel ends a sandbox with the thread
-    that made it. Raises SandboxError: the walls can't be made.
+    The calling thread must live as long as the program: the kernel ends a sandbox with the thread
+    that created it. Raises SandboxError: the sandbox can't be created.
     """
     limits = start.limits
     argv = [sandbox.program_path(start.argv[0]), *start.argv[1:]]
@@ -338,7 +338,7 @@ def start_program(
 def run_program(
     start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None = None
 ) -> FinishedProgram:
-    """Run a program to its end. Arguments and errors as of `start_program`."""
+    """Run a program to its end. Arguments and errors are those of `start_program`."""
     with start_program(start, sandbox, workspaces, listing) as program:
         return program.wait(workspaces)
 

@@ -1,4 +1,4 @@
-"""Trial of a program in its sandbox, before a run asks a model anything: can it be started?"""
+"""Trial of a program in its sandbox, before a run asks a model: check that it can be started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 _SECONDS = 60.0
 _DISK_BYTES = 64 << 20
 
-# Runs inside, and writes what is wrong. A script needs its interpreter, and that one its own.
+# Runs inside the sandbox and prints the problem. A script needs its interpreter, which may be a
+# script that needs its own.
 _LOOK = """\
 import os, shutil, sys
 path = sys.argv[1]
@@ -41,8 +42,8 @@ for _ in range(8):
 
 
 def try_program(words: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> None:
-    """Raise SandboxError: a program is not there inside, may not be executed, or its profile names
-    words by which it prints its version, and it can't.
+    """Raise SandboxError: a program does not exist inside or is not executable, or it can't print
+    its version although its profile has arguments for that.
     """
     program = sandbox.program_path(words[0])
     with wrap_os_error(

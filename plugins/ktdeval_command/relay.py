@@ -15,9 +15,10 @@ _PIECE_BYTES = 1 << 16
 
 
 class Relay(Closing):
-    """Accepts on sockets, and connects each to its port of 127.0.0.1, until it is closed.
+    """Accepts connections on sockets and forwards each to its port of 127.0.0.1, until it is
+    closed.
 
-    A thread of its own does so. A program has at most 256 connections at once; further ones are
+    It runs in its own thread. A program has at most 256 connections at once; further ones are
     closed.
     """
 
@@ -30,7 +31,7 @@ class Relay(Closing):
 
     def close(self) -> None:
         """Close all connections and sockets."""
-        with suppress(RuntimeError):  # it is closed
+        with suppress(RuntimeError):  # it is closed already
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

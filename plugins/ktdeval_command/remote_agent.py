@@ -1,8 +1,8 @@
-"""Agent `remote`: clients that nobody here can start decide the episodes of a run.
+"""Agent `remote`: clients that ktdeval cannot start decide the episodes of a run.
 
-The run waits for them at a port. A client begins an episode, gets its rules and its first day, and
-goes on from day to day, by the Model Context Protocol or plain HTTP. All episodes of a process share
-the port, and each is its client's alone.
+The run waits for them at a port. A client begins an episode, receives its rules and its first day,
+and continues day by day, over the Model Context Protocol or plain HTTP. All episodes of a process
+share the port; each belongs to one client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval_command.planned_step import plan_decision
 from ktdeval_command.remote_host import HOSTS, OpenEpisode
 from ktdeval_command.remote_params import RemoteAgentParams
 
-TIMED_OUT = "remote_timed_out"  #: under which a day without a submission in time is counted
+TIMED_OUT = "remote_timed_out"  #: failure name of a day without a submission in time
 NOT_ASKED = (
     "remote/… is not a model: clients or programs decide instead; use --agent remote, or --agent"
     " command"
@@ -42,7 +42,7 @@ class RemoteReport(Value):
 
 
 class RemoteAgent:
-    """Decides by clients, one at a time."""
+    """Lets clients decide, one at a time."""
 
     def __init__(self, params: RemoteAgentParams) -> None:
         self._params = params
@@ -50,8 +50,8 @@ class RemoteAgent:
         self.traits = AgentTraits(acts_outside=True, close=self._close)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by a client; a hold where it submits nothing in time. Raises ModelError:
-        it submitted nothing, and its last call of the model failed.
+        """Decide one step by a client; hold if it submits nothing in time. Raises ModelError: it
+        submitted nothing, and its last model call failed.
         """
         check = session.outside.check
         procedure = one_submission(observation, session, NEXT_STEP)
@@ -79,13 +79,13 @@ class RemoteAgent:
 
 
 class RemoteClients:
-    """The model of a run whose clients or programs bring their own: nobody can ask it."""
+    """Placeholder model of a run whose clients or programs use their own models: it can't be asked."""
 
     def __init__(self, _name: str, _params: None = None) -> None:
         self.traits = ModelTraits(is_free=True, request_problem=_problem)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - the contract's name
-        """Raise ModelError."""
+        """Raise ModelError: this run has no model."""
         raise ModelError("no_model", "this run has no model: clients and programs bring their own")
 
 

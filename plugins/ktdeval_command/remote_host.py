@@ -1,8 +1,8 @@
 """Host of clients: one listener at which they begin episodes of a run, and decide them day by day.
 
-A client that begins an episode holds it, under an id that nobody else is told. It holds it until the
-episode is over, its time for a day is up, or it leaves; then the next client gets the episode, at
-the day that it has come to.
+A client that begins an episode holds it, under an id that only this client receives. It holds the
+episode until the episode is over, its time for a day is up, or it leaves; then the next client gets
+the episode, at its current day.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ktdeval_command.remote_server import (
 )
 
 LONGEST_ANSWER_S = 20.0  #: of a client that waits for an episode or a day; then it asks again
-LINGER_S = 30.0  #: seconds for which a listener without an episode goes on
-MODEL_NAME = "ktdeval"  #: of the run's model, as clients see it
-SLICE_S = 0.5  #: between two looks at whether the run is to end
-_MAX_HOLDERS = 100_000  # whose ids are known
+LINGER_S = 30.0  #: seconds for which a listener without an episode stays open
+MODEL_NAME = "ktdeval"  #: name of the run's model for clients
+SLICE_S = 0.5  #: seconds between two checks whether the run should end
+_MAX_HOLDERS = 100_000  # most ids of holders that are remembered
 _SHORTEST_TOKEN = 16
 
 EPISODE_OVER = "The episode is over. Call begin_episode for another one, or end."
@@ -50,9 +50,7 @@ LOST = (
 
 
 class Clients:
-    """What the episodes of a listener share: the lock of their state, and since when no client is
-    there.
-    """
+    """State that the episodes of a listener share: their lock, and the time since the last client."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -60,7 +58,7 @@ class Clients:
         self._seen_s = time.monotonic()
 
     def note_client(self) -> None:
-        """Note that a client is there."""
+        """Note that a client is present."""
         self._seen_s = time.monotonic()
 
     @property
@@ -70,32 +68,34 @@ class Clients:
 
 
 class RemoteEpisode:
-    """An episode that clients decide, one of them at a time. The run decides its steps by `decide`,
-    one after the other.
+    """An episode that clients decide, one at a time. The run decides its steps in sequence by
+    `decide`.
     """
 
     def __init__(self, clients: Clients, seconds: float, wait_s: float) -> None:
-        """`clients`: those of the listener; `seconds`: for a day; `wait_s`: without any client."""
+        """`clients`: those of the listener; `seconds`: limit for a day; `wait_s`: limit without any
+        client.
+        """
         self._all = clients
         self._changed = clients.changed
-        self.seconds = seconds  #: for a day
+        self.seconds = seconds  #: limit for a day
         self._wait_s = wait_s
         self._opening = ""
-        self._clients = 0  # that had the day
+        self._clients = 0  # that had the current day
         self._is_open = False
         self._deadline = 0.0
         self.desk = AgentDesk({}, True, LONGEST_ANSWER_S, EPISODE_OVER)
         self.bridge = BridgeAnswers(self.desk.answer, MODEL_NAME)
-        self.holder = ""  #: id of the client that holds it; empty where nobody does
+        self.holder = ""  #: id of the client that holds it; empty if it is free
 
-    # --- for the run
+    # --- called by the run
 
     def decide(
         self, acting: ExternalSession, opening: str, day: str, check: Callable[[], None]
     ) -> tuple[bool, int]:
-        """Let clients decide a step. Returns whether the time was up, and how many clients had the
-        day. `opening`: what a client is told once; `check`: raises where the run is to end. Raises
-        ProviderError: no client came.
+        """Let clients decide a step. Returns whether the time ran out, and how many clients had the
+        day. `opening`: rules that a client receives once; `check`: raises if the run should end.
+        Raises ProviderError: no client came.
         """
         with self._changed:
             self._opening = opening
@@ -120,7 +120,7 @@ class RemoteEpisode:
             self._drop()
 
     def _wait(self, acting: ExternalSession, check: Callable[[], None]) -> bool:
-        """Wait until the step is over; return whether the time was up before."""
+        """Wait until the step is over; return whether the time ran out first."""
         with self._changed:
             while not acting.is_over:
                 check()
@@ -139,15 +139,15 @@ class RemoteEpisode:
         with self._changed:
             self._changed.notify_all()
 
-    # --- for clients; the first three with the state guarded
+    # --- called by clients; the first three with the lock held
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a client."""
+        """Whether the episode waits for a client."""
         return self._is_open and not self.holder and not self.desk.is_closed
 
     def take(self, holder: str) -> None:
-        """Have a client hold it."""
+        """Assign the episode to a client."""
         self.holder = holder
         self._clients += 1
         self._deadline = time.monotonic() + self.seconds
@@ -160,21 +160,21 @@ class RemoteEpisode:
             self._all.note_client()
 
     def leave(self, holder: str) -> None:
-        """Have a client hold it no longer."""
+        """Release the episode if the client holds it."""
         with self._changed:
             if self.holder == holder:
                 self._drop()
 
     def describe_episode(self) -> str | None:
-        """Return rules and day, for a client that begins; None: the episode is over, or its next day
-        is not there yet.
+        """Return rules and day for a client that begins; None if the episode is over, or its next
+        day is not ready.
         """
         day = self.desk.take_day()
         return None if day is None else join_parts(self._opening, day)
 
 
 class RemoteHost:
-    """A listener, and the episodes that are open at it."""
+    """A listener and its open episodes."""
 
     def __init__(self, host: str, port: int, token_file: str) -> None:
         """Listen. Raises ProviderError: listening is not possible; ConfigError: the file has no
@@ -204,10 +204,10 @@ class RemoteHost:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._running.__exit__(None, None, None)
 
-    # --- for the run
+    # --- called by the run
 
     def open(self, seconds: float, wait_s: float) -> RemoteEpisode:
         """Return a new episode."""
@@ -228,10 +228,10 @@ class RemoteHost:
         """Whether no episode is open."""
         return not self._episodes
 
-    # --- for clients
+    # --- called by clients
 
     def begin(self, caller: RemoteCaller) -> BegunEpisode:
-        """Have a client hold an episode: its own again, or the first that waits."""
+        """Assign an episode to a client: its own again, or the first that waits."""
         holder = self._holder(caller)
         episode = self._held.get(holder)
         self._clients.note_client()
@@ -266,7 +266,7 @@ class RemoteHost:
         return episode.desk.call(call)
 
     def tools(self, caller: RemoteCaller) -> Sequence[ToolSpec]:
-        """Return the tools of a client's episode; those of all that are open where it has none."""
+        """Return the tools of a client's episode; without one, the tools of all open episodes."""
         episode = self._held.get(self._holder(caller))
         with self._changed:
             if episode is None:
@@ -279,14 +279,14 @@ class RemoteHost:
         return list(named.values())
 
     def bridge(self, holder: str) -> BridgeAnswers | None:
-        """Return the model bridge of a client's episode; None where it holds none."""
+        """Return the model bridge of a client's episode; None if the client does not hold it."""
         episode = self._held.get(holder)
         if episode is None or episode.holder != holder:
             return None
         return episode.bridge
 
     def leave(self, session: str) -> None:
-        """End a session of the protocol: its episode waits for another client."""
+        """End a protocol session; its episode waits for another client."""
         with self._changed:
             holder = self._of_session.pop(session, "")
         episode = self._held.get(holder)
@@ -296,7 +296,7 @@ class RemoteHost:
                 self._changed.notify_all()
 
     def _holder(self, caller: RemoteCaller) -> str:
-        """Return the id that a client acts under; empty where it has none."""
+        """Return the episode id under which a client acts; empty if it has none yet."""
         if caller.episode is not None:
             return caller.episode
         return self._of_session.get(caller.session or "", "")
@@ -334,8 +334,8 @@ class OpenEpisode:
 
 
 class Hosts:
-    """Listeners of this process, which all its episodes share; one without an episode is closed
-    after some time.
+    """Listeners of this process, shared by all its episodes. A listener without an episode is
+    closed after some time.
     """
 
     def __init__(self) -> None:
@@ -343,7 +343,9 @@ class Hosts:
         self._hosts: dict[tuple[str, int], RemoteHost] = {}
 
     def open(self, params: RemoteAgentParams) -> OpenEpisode:
-        """Return a new episode, at the listener of its place. Errors as of `RemoteHost`."""
+        """Return a new episode at the listener of its host and port. Errors are those of
+        `RemoteHost`.
+        """
         place = (params.host, params.port)
         with self._lock:
             host = self._hosts.get(place)
@@ -361,7 +363,7 @@ class Hosts:
             return OpenEpisode(host, host.open(params.seconds, params.wait_s))
 
     def close(self, opened: OpenEpisode) -> None:
-        """End an episode. A listener without one is closed after some time."""
+        """End an episode. A listener without episodes is closed after some time."""
         opened.host.end(opened.episode)
         timer = threading.Timer(LINGER_S, self.close_idle)
         timer.daemon = True
@@ -376,12 +378,12 @@ class Hosts:
                     host.close()
 
 
-HOSTS = Hosts()  #: those of this process
+HOSTS = Hosts()  #: listeners of this process
 
 
 def kept_token(path: Path, made: str) -> str:
-    """Return the token of a file; where there is none, the made one, which is written there and can
-    be read by its user alone. Raises ConfigError: the file has no token, or can't be read or written.
+    """Return the token of a file. If the file does not exist, write the new token to it, readable
+    only by its user. Raises ConfigError: the file has no token, or can't be read or written.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

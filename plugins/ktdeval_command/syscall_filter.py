@@ -1,9 +1,9 @@
 """Filter of system calls for a sandbox, as a BPF program (seccomp(2)).
 
-Namespaces don't divide everything: AF_VSOCK and AF_ALG sockets, key rings, the kernel's log and
-perf events are of the whole machine, and new namespaces give a program rights that kernel faults
-need. Numbers are those of Linux' arch/x86/entry/syscalls/syscall_64.tbl and
-include/uapi/asm-generic/unistd.h (aarch64), which a test compares with this machine's headers.
+Namespaces do not isolate everything: AF_VSOCK and AF_ALG sockets, key rings, the kernel's log and
+perf events belong to the whole machine, and new namespaces give a program rights that exploits of
+kernel bugs need. Numbers are those of Linux' arch/x86/entry/syscalls/syscall_64.tbl and
+include/uapi/asm-generic/unistd.h (aarch64); a test compares them with this machine's headers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ktdeval.values import csv_rows
 #: AUDIT_ARCH_… of include/uapi/linux/audit.h
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Calls by name, with their number on each machine. `refused`: nobody may; `absent`: libraries do
-# without it (memory of the first three would be in no count; flags of clone3 are in memory, which a
-# filter can't read); `checked`: looked at by its arguments.
+# Calls by name, with their number on each machine. `refused`: not permitted; `absent`: reported as
+# missing, since libraries work without it (memory of the first three would not be counted; flags of
+# clone3 are in memory, which a filter can't read); `checked`: decided by its arguments.
 _CALLS = csv_rows(Path(__file__).with_name("syscalls.csv"))
 _ANSWERS = {"refused": errno.EPERM, "absent": errno.ENOSYS}
 
@@ -42,7 +42,9 @@ def _answer(error: int) -> bytes:
 
 
 def filter_program(machine: str) -> bytes:
-    """BPF program for a machine (`uname -m`). Raises UsageError: its numbers are not known."""
+    """Return the BPF program for a machine (`uname -m`). Raises UsageError: its numbers are
+    unknown.
+    """
     if machine not in _ARCHITECTURES:
         known = " and ".join(_ARCHITECTURES)
         raise UsageError(
@@ -57,7 +59,7 @@ def filter_program(machine: str) -> bytes:
         _statement(_RETURN, _KILL),
         _statement(_LOAD, _NUMBER),
     ]
-    if machine == "x86_64":  # the x32 calls have numbers of their own
+    if machine == "x86_64":  # the x32 calls have their own numbers
         parts += [_statement(_AT_LEAST, 0x40000000, 0, 1), _answer(errno.EPERM)]
 
     for call in _CALLS:
@@ -78,7 +80,7 @@ def syscall_numbers(machine: str) -> dict[str, int]:
 
 
 def _when(number: int, block: list[bytes]) -> list[bytes]:
-    """A block that returns in any case, for one call."""
+    """Return a block for one call; it returns in any case."""
     return [_statement(_EQUAL, number, 0, len(block)), *block]
 
 

@@ -53,8 +53,8 @@ _STATUS: Mapping[RefusalKind, HTTPStatus] = {
 class ToolServer(LoopbackServer):
     """Lists tools and calls them, as `/mcp` (Streamable HTTP, answers in JSON) and as `/tools`.
 
-    A session of the protocol holds nothing: requests without one are answered, too. The list of
-    tools is asked for each time; no notification tells that it has changed.
+    A protocol session holds no state: requests without a session are answered, too. The list of
+    tools is read at each request; no notification reports changes.
     """
 
     noun = "tool server"
@@ -68,10 +68,10 @@ class ToolServer(LoopbackServer):
         limits: ServerLimits | None = None,
         where: tuple[str, int] = (LOOPBACK, 0),
     ) -> None:
-        """Listen. `tools`: those of the moment; `call`: calls one, on the thread of its connection,
-        several at once, and gets each name and each text that a program sends; `token`: given to one
-        program alone; `instructions`: for the program's model; `where`: host and port to listen on
-        (0: a free one). Raises StoreError: listening is not possible.
+        """Listen. `tools`: returns the current tools; `call`: calls one on the thread of its
+        connection, several at once, and gets any name and text that a program sends; `token`: given
+        to only one program; `instructions`: for the program's model; `where`: host and port to
+        listen on (0: a free one). Raises StoreError: listening is not possible.
         """
         self._tools = tools
         self._call = call
@@ -82,25 +82,25 @@ class ToolServer(LoopbackServer):
         super().__init__(self.handler(), token, limits, where)
 
     def handler(self) -> type[ToolHandler]:
-        """Return what answers a connection."""
+        """Return the class that answers a connection."""
         return ToolHandler
 
     def messages_of(self, headers: Message) -> McpMessages:  # noqa: ARG002 - for servers of several
-        """Return what answers a request with these headers."""
+        """Return the messages object for a request with these headers."""
         return self.messages
 
     @property
     def mcp_url(self) -> str:
-        """Address that clients of the protocol take."""
+        """Address for clients of the protocol."""
         return self.address + _MCP
 
     @property
     def tools_url(self) -> str:
-        """Address of the plain form."""
+        """Address of the plain HTTP form."""
         return self.address + _TOOLS
 
     def tools(self) -> Sequence[ToolSpec]:
-        """Return the tools of the moment. Raises WireError: the server was closed."""
+        """Return the current tools. Raises WireError: the server was closed."""
         with self.answering():
             return self._tools()
 
@@ -108,7 +108,7 @@ class ToolServer(LoopbackServer):
         with self.answering():
             return self._call(call)
 
-    # --- sessions of the protocol
+    # --- protocol sessions
 
     def begin_session(self) -> str:
         """Return the id of a new session; beyond a thousand, the oldest one ends."""
@@ -120,7 +120,7 @@ class ToolServer(LoopbackServer):
         return made
 
     def has_session(self, session: str) -> bool:
-        """Whether a session was begun and not ended."""
+        """Return whether a session is open."""
         with self._sessions_lock:
             return session in self._sessions
 
@@ -143,10 +143,10 @@ class ToolHandler(LoopbackHandler):
     do_GET = do_DELETE = do_POST
 
     def answer_request(self) -> LoopbackAnswer:
-        """Return the answer. Raises KtdevalError: it is refused."""
+        """Return the answer. Raises KtdevalError: the request is refused."""
         path = self._path()
         methods: Mapping[str, Callable[[], LoopbackAnswer]]
-        if path == _MCP:  # by GET, a client could wait for what a server says unasked
+        if path == _MCP:  # a GET would wait for messages that the server never sends unasked
             methods = {"POST": self._messages, "DELETE": self._end_session}
         elif path == _TOOLS:
             methods = {"GET": self._list_tools}
@@ -195,19 +195,19 @@ class ToolHandler(LoopbackHandler):
         except UnicodeDecodeError:
             raise WireError("bad_request", "the body is not UTF-8") from None
 
-        # What is no JSON is passed on: the task answers it as it answers a model.
+        # Text that is not JSON is passed on: the task answers it as it answers a model.
         result = self.server.messages_of(self.headers).call(name, arguments or "{}")
         return json_answer({"text": result.text, "failure": result.failure})
 
-    # --- what a request has to have
+    # --- requirements of a request
 
     def check_request(self) -> None:
-        """Raise WireError: a page of another site asks, or the token is missing."""
+        """Raise WireError: the request comes from a page of another site, or lacks the token."""
         self.check_origin()
         self.check_bearer_or()
 
     def check_origin(self) -> None:
-        """Raise WireError: a page of another site asks."""
+        """Raise WireError: the request comes from a page of another site."""
         origin = self.headers.get("Origin")
         if origin is not None and not self._is_own(origin):
             raise WireError("forbidden", "Origin: pages of other sites can't use this tool server")
@@ -232,7 +232,7 @@ class ToolHandler(LoopbackHandler):
         return self.path.partition("?")[0]
 
     def _tool_name(self, path: str) -> str:
-        """Return the tool that an address names. Raises WireError: it names none."""
+        """Return the tool that an address names. Raises WireError: it names no tool."""
         folder, _, quoted = path.rpartition("/")
         name = unquote(quoted)
         if folder != _TOOLS or not 0 < len(name) <= MAX_NAME_CHARS:
@@ -255,13 +255,13 @@ class ToolHandler(LoopbackHandler):
         )
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
-        """Return a refusal, as a message of the protocol or in the plain form."""
+        """Return a refusal, as a message of the protocol or in the plain HTTP form."""
         status = _STATUS.get(refusal.kind, HTTPStatus.INTERNAL_SERVER_ERROR)
         headers = {}
         if refusal.kind == "unauthorized":
             headers["WWW-Authenticate"] = "Bearer"
 
-        # A first line that is not HTTP leaves no address.
+        # Malformed requests have no path.
         if getattr(self, "path", "").partition("?")[0] != _MCP:
             plain = {"text": refusal.message, "failure": refusal.kind}
             return json_answer(plain, status, headers)

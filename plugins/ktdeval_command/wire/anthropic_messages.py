@@ -117,7 +117,7 @@ def _turn(turn: Fields) -> list[Message]:
 
 
 def _blocks(turn: Fields) -> list[Fields]:
-    """Return the blocks of a turn; a plain text is one."""
+    """Return the blocks of a turn; plain text becomes one block."""
     value = turn.take("content")
     if value is None:
         turn.wrong("content", "a text or a list of blocks, is missing")
@@ -149,7 +149,7 @@ def _user(turn: Fields) -> list[Message]:
 def _result(block: Fields) -> Message:
     call_id = block.needed_name("tool_use_id")
     content = block.content("content", ("text",))
-    # The text says it, too; the run's models have no such mark.
+    # The text says so, too; the run's models have no such mark.
     if block.take("is_error"):
         block.ignore("is_error", "=true")
     return Message("tool", content, tool_call_id=call_id)
@@ -178,7 +178,8 @@ def _assistant(turn: Fields) -> Message:
 
 
 def _tool(fields: Fields) -> ToolSpec:
-    # Every other type is a tool of the provider, run there or known to its models only.
+    # Every other type is a tool of the provider: it runs there, or only the provider's models know
+    # it.
     fields.kind(("custom",), "custom", SWITCH_OFF)
     name = fields.needed_name("name")
     description = fields.text("description") or ""
@@ -205,7 +206,7 @@ def _choice(fields: Fields, tools: Sequence[ToolSpec]) -> str | None:
 
 
 def _schema(fields: Fields, output: Fields | None) -> JsonObject | None:
-    """Return the schema of `output_config.format`; of `output_format`, its name in the beta."""
+    """Return the schema of `output_config.format`, or of `output_format`, its name in the beta."""
     form = fields.child("output_format")
     if output is not None:
         form = output.child("format") or form
@@ -217,7 +218,7 @@ def _schema(fields: Fields, output: Fields | None) -> JsonObject | None:
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: of the answer, which makes its id."""
+    """Return the body of an answer. `number`: number of the answer, from which its id is made."""
     reply, stop = cut_at_stop(reply, request.stop)
     content = [block["whole"] for block in _answer_blocks(reply)]
     reason = _stop_reason(reply, stop)
@@ -257,12 +258,12 @@ def _answer(reply: Reply, request: BridgeRequest, number: int, **values: Any) ->
 
 
 def _answer_blocks(reply: Reply) -> list[dict[str, Any]]:
-    """Return the blocks of an answer: each whole, and as it comes in a stream."""
+    """Return the blocks of an answer: each complete, and as streamed."""
     blocks = []
     if mark_of(reply):
         thinking = _FORM.fill("thinking", text=reply.reasoning, mark=mark_of(reply))
         if not reply.reasoning:
-            del thinking["deltas"][0]  # of no text
+            del thinking["deltas"][0]  # no text to stream
         blocks.append(thinking)
     if reply.content:
         blocks.append(_FORM.fill("text", text=reply.content))

@@ -1,4 +1,4 @@
-"""What a program asks the bridge for, in one typed value, whatever its wire format."""
+"""Request of a program to the bridge as one typed value, for all wire formats."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 MAX_MESSAGES = 10_000
 MAX_TOOLS = 1_000
 
-_BYTES_PER_TOKEN = 3  #: fewer than English text has, so that the estimate is rather too high
+_BYTES_PER_TOKEN = 3  #: fewer than in English text, so that the estimate is on the high side
 
 
 @dataclass(frozen=True, slots=True)
 class WireTool:
-    """What a program calls a tool whose name or arguments the bridge rewrites."""
+    """The program's form of a tool whose name or arguments the bridge rewrites."""
 
     name: str
     namespace: str = ""  #: of the Responses API, such as that of a tool server; empty without one
-    is_free_text: bool = False  #: takes one text, not arguments in JSON
+    is_free_text: bool = False  #: the tool takes one text instead of JSON arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +39,33 @@ class BridgeRequest:
     message.
     """
 
-    asked_model: str  #: name that the program asks for, whichever model it gets
+    asked_model: str  #: name of the requested model, whichever model answers
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
-    #: as of `ModelRequest`: None lets the model choose, a name forces that tool, `NO_TOOL` none
+    #: as in `ModelRequest`: None lets the model choose, a name forces that tool, `NO_TOOL` forbids
+    #: calls
     tool_choice: str | None = None
     response_schema: JsonObject | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
-    own: OwnSettings | None = None  #: settings that the model gets
+    own: OwnSettings | None = None  #: settings that are passed to the model
     stop: tuple[str, ...] = ()  #: texts before which the reply is cut
     streams: bool = False
     streams_usage: bool = False  #: Chat Completions: the stream ends with a count of tokens
-    #: paths of fields that were accepted and change nothing, without indices, in the body's order
+    #: paths of fields that were accepted but have no effect, without indices, in the body's order
     ignored: tuple[str, ...] = ()
-    #: by the name in `tools`, where the program's name or arguments are others
+    #: by the name in `tools`, if the program's name or arguments differ
     wire_tools: Mapping[str, WireTool] = field(default_factory=dict)
 
     def wire_tool(self, name: str) -> WireTool:
-        """Return what the program calls a tool."""
+        """Return the program's form of a tool."""
         return self.wire_tools.get(name, WireTool(name))
 
 
 def check_request(request: BridgeRequest, fields: Fields) -> BridgeRequest:
-    """Return a request with its leading system texts joined; fields that were not taken are named
-    as ignored. Raises WireError: it has no message, a result without its call, a call without its
-    result, a tool twice, or too many of them.
+    """Return a request with its leading system texts joined; unread fields are named as ignored.
+    Raises WireError: it has no user message, a result without its call, a call without its result,
+    a tool twice, or too many messages or tools.
     """
     fields.ignore_rest()
     messages = _joined_system(request.messages)
@@ -93,7 +94,7 @@ def _joined_system(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _check_results(messages: Sequence[Message]) -> None:
-    """Each API refuses a conversation in which calls and results do not match."""
+    """Raise WireError if calls and results do not match; each API refuses such a conversation."""
     open_ids: dict[str, None] = {}
     for message in messages:
         if message.role == "tool":
@@ -134,9 +135,9 @@ def _check_tools(request: BridgeRequest) -> None:
 
 
 def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSpec]) -> str | None:
-    """Return the choice of a request that wants some tool called, which the API calls `word`. The
-    run's models are forced to one tool by name or to none, so that among several the choice is left
-    to the model, and is named among what is ignored.
+    """Return the tool choice of a request that requires some tool call, which the API calls `word`.
+    The run's models can be forced only to one tool or to none, so with several tools the model
+    chooses, and the field is named as ignored.
     """
     if len(tools) == 1:
         return tools[0].name
@@ -148,7 +149,9 @@ def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSp
 def allowed_only(
     fields: Fields, name: str, tools: Sequence[ToolSpec], allowed: Sequence[str]
 ) -> tuple[ToolSpec, ...]:
-    """Return those tools that a request allows. Raises WireError: it allows one that it has not."""
+    """Return the tools that a request allows. Raises WireError: it allows a tool that it does not
+    have.
+    """
     known = {tool.name for tool in tools}
     for each in allowed:
         if each not in known:
@@ -168,8 +171,8 @@ def arguments_object(call: ToolCall) -> JsonObject:
 
 
 def arguments_text(value: JsonObject) -> str:
-    """Return the text of arguments that came as an object; the model's own where `arguments_object`
-    had to wrap it.
+    """Return the text of arguments given as an object; the model's original text if
+    `arguments_object` had to wrap it.
     """
     if list(value) == [INVALID_JSON]:
         text = value[INVALID_JSON]
@@ -179,9 +182,9 @@ def arguments_text(value: JsonObject) -> str:
 
 
 def cut_at_stop(reply: Reply, stop: Sequence[str]) -> tuple[Reply, str | None]:
-    """Return a reply cut before the first of the program's stop texts, and that text; None where
-    there is none. The run's models take no stop texts; calls come after the text, so that none are
-    left of a reply that is cut.
+    """Return a reply cut before the first of the program's stop texts, and that text (None if none
+    occurs). The run's models take no stop texts. Calls come after the text, so a cut reply has
+    none.
     """
     first = len(reply.content)
     found = None
@@ -197,8 +200,8 @@ def cut_at_stop(reply: Reply, stop: Sequence[str]) -> tuple[Reply, str | None]:
 
 
 def estimated_tokens(request: BridgeRequest) -> int:
-    """Return an estimate of a request's tokens from its bytes, rather too high: the tokenizer of the
-    run's model is not known.
+    """Return an estimate of a request's tokens from its bytes, on the high side: the tokenizer of
+    the run's model is unknown.
     """
     texts: list[str] = []
     for message in request.messages:

@@ -1,5 +1,5 @@
-"""What a wire format declares in a file of `forms`: fields that are refused, settings that the model
-gets, statuses of errors, and templates of answers, in which `$name` stands for a value.
+"""Declarations of a wire format in a file of `forms`: refused fields, settings passed to the model,
+statuses of errors, and templates of answers, in which `$name` is replaced by a value.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ktdeval.values import load_yaml
 from ktdeval_command.wire.refusals import WireRefusal
 
 _FORMS = Path(__file__).parent / "forms"
-_VALUE = re.compile(r"\$([a-z]+)(?:\.([a-z_]+))?")  # a value, or a field of one
+_VALUE = re.compile(r"\$([a-z]+)(?:\.([a-z_]+))?")  # a value, or a field of a value
 
 
 class DeclaredForm:
     """Declarations of one format."""
 
     def __init__(self, name: str) -> None:
-        """Read the form of a name, such as `gemini`."""
+        """Read the form with a name, such as `gemini`."""
         self.parts: Mapping[str, Any] = load_yaml(_FORMS / f"{name}.yaml")
 
     def fill(self, part: str, /, **values: Any) -> dict[str, Any]:
-        """Return a template with its values."""
+        """Return a template filled with values."""
         filled: dict[str, Any] = fill_template(self.parts[part], values)
         return filled
 
     def usage(self, usage: Usage) -> dict[str, Any]:
-        """Return counts of tokens, by the format's names."""
+        """Return token counts under the format's names."""
         cached = usage.cache_read_tokens + usage.cache_write_tokens
         return self.fill(
             "usage",
@@ -54,8 +54,8 @@ class DeclaredForm:
 
 
 def fill_template(template: Any, values: Mapping[str, Any]) -> Any:
-    """Return a template with values for the names in its texts. A text that is nothing but a name
-    becomes the value itself.
+    """Return a template with its names replaced by values. A text that consists of one name becomes
+    the value itself.
     """
     if isinstance(template, Mapping):
         return {name: fill_template(inner, values) for name, inner in template.items()}

@@ -6,6 +6,6 @@ from ktdeval.values import JsonValue, dumps_compact
 
 
 def event(data: JsonValue, name: str = "") -> bytes:
-    """Return one event; JSON has no line break of its own, so that one line of data holds it."""
+    """Return one event. Compact JSON has no line break, so one data line holds it."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {dumps_compact(data)}\n\n".encode()

@@ -1,9 +1,9 @@
-"""Folder of a program through an episode: its memory, kept by the hash of its content.
+"""Folder of a program through an episode: its memory, stored by the hash of its content.
 
-After each step the plain files and folders are archived, each file once under its SHA-256, and the
-listing (paths, sizes, hashes, execute bits, in order of paths) under its own. The next step, and a
-run that is resumed, gets exactly what a listing says, so both see the same bytes. Links, devices,
-pipes and sockets are refused by name and don't come back; times and owners aren't kept.
+After each step the plain files and folders are archived: each file once under its SHA-256, and the
+listing (paths, sizes, hashes, execute bits, ordered by path) under its own. The next step, and a
+resumed run, restore exactly the content of a listing, so both see the same bytes. Links, devices,
+pipes and sockets are refused by name and not restored; times and owners are not stored.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class Workspaces:
         self.limits = limits
 
     def from_files(self, files: Mapping[str, bytes], listing: str | None = None) -> str:
-        """Archive files by their paths, over those of a listing; return the new listing.
-
+        """Archive files by their paths, replacing those of a listing; return the new listing.
         Raises WorkspaceError: a path leaves the folder, or the limits are exceeded.
         """
         entries: dict[str, WorkspaceEntry] = {}
@@ -95,8 +94,8 @@ class Workspaces:
         return self._keep_listing(entries.values()).listing
 
     def from_folder(self, folder: Path) -> Archived:
-        """Archive a folder of this machine. Raises WorkspaceError: the limits are exceeded; OSError:
-        it can't be read.
+        """Archive a folder of this machine. Raises WorkspaceError: the limits are exceeded;
+        OSError: the folder can't be read.
         """
         stream = BytesIO()
         send_frames(stream, folder, self.limits.disk_bytes, self.limits.disk_files)
@@ -132,7 +131,7 @@ class Workspaces:
         return self._keep_listing(entries, tuple(refused))
 
     def send(self, stream: BinaryIO, listing: str | None) -> None:
-        """Write the frames of a listing (None: an empty folder). Errors as of `contents`."""
+        """Write the frames of a listing (None: an empty folder). Errors are those of `contents`."""
         for entry, data in self.contents(listing) if listing else ():
             header = _Frame(
                 path=entry.path, kind=entry.kind, size=entry.size, executable=entry.executable
@@ -143,8 +142,8 @@ class Workspaces:
         stream.flush()
 
     def restore(self, listing: str, folder: Path) -> None:
-        """Write a listing's folder, which must be absent or empty. Errors as of `contents`; OSError:
-        it can't be written.
+        """Write a listing's folder, which must be absent or empty. Errors are those of `contents`;
+        OSError: it can't be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
         for entry, data in self.contents(listing):
@@ -159,7 +158,7 @@ class Workspaces:
 
     def contents(self, listing: str) -> Iterator[tuple[WorkspaceEntry, bytes]]:
         """Yield the entries of a listing with their bytes. Raises WorkspaceError: the archive lacks
-        one, or its bytes are not those of its hash.
+        an entry, or its bytes do not match its hash.
         """
         for entry in self.entries(listing):
             data = b""
@@ -170,7 +169,7 @@ class Workspaces:
             yield entry, data
 
     def entries(self, listing: str) -> list[WorkspaceEntry]:
-        """Return the entries of a listing, in order of paths. Errors as of `contents`."""
+        """Return the entries of a listing, ordered by path. Errors are those of `contents`."""
         if len(listing) != 64 or not set(listing) <= set("0123456789abcdef"):
             raise WorkspaceError(f"workspace {listing[:80]!r}: not a SHA-256; use a listing's hash")
 
@@ -222,7 +221,7 @@ class Workspaces:
 
 
 def _make_room(entries: dict[str, WorkspaceEntry], path: str) -> None:
-    """Make the folders above a path, and drop what a program put in their and its place."""
+    """Create the folders above a path, and drop entries of the program that are in the way."""
     for inside in [each for each in entries if each.startswith(path + "/")]:
         del entries[inside]
 
@@ -252,7 +251,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def _check(entries: list[WorkspaceEntry]) -> None:
-    """Raise WorkspaceError unless entries are a folder's: each path once, below a folder of the
+    """Raise WorkspaceError unless entries describe a folder: each path once, below a folder of the
     listing, in order.
     """
     folders = {""}

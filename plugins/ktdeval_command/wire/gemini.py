@@ -43,7 +43,7 @@ _NOT_OF_SCHEMA = frozenset({"nullable", "propertyOrdering", "example"})
 
 
 def read(body: bytes, model: str, streams: bool) -> BridgeRequest:
-    """Return the request in a body. `model`, `streams`: as the address says. Raises WireError."""
+    """Return the request in a body. `model`, `streams`: values from the address. Raises WireError."""
     return _read(_camel(request_fields(body)), model, streams)
 
 
@@ -63,7 +63,9 @@ def write_count(tokens: int) -> JsonObject:
 
 
 def _camel(fields: Fields) -> Fields:
-    """Return fields by their names in camel case. Raises WireError: one is there in both."""
+    """Return fields by their names in camel case. Raises WireError: a field is given in both
+    spellings.
+    """
     members: dict[str, Any] = {}
     for name in fields.names():
         camel = _SNAKE.sub(lambda match: match[1].upper(), name)
@@ -142,8 +144,8 @@ def _system(fields: Fields) -> list[Message]:
 
 
 class _ContentReader:
-    """Reads turns in order. The ids of calls are optional in this API: those without one are
-    numbered, and their results matched by name and order.
+    """Reads turns in order. Ids of calls are optional in this API: calls without an id are
+    numbered, and their results are matched by name and order.
     """
 
     def __init__(self) -> None:
@@ -152,7 +154,8 @@ class _ContentReader:
 
     def read(self, content: Fields) -> list[Message]:
         """Return the messages of one turn."""
-        # Without a role the turn is the user's; older clients give results the role `function`.
+        # Without a role the turn is the user's; older clients send results with the role
+        # `function`.
         role = content.word("role", ("user", "model", "function"))
         parts = _objects(content, "parts")
         content.ignore_rest()
@@ -218,8 +221,8 @@ class _ContentReader:
 
 
 def _check_part(part: Fields, kinds: Sequence[str]) -> str | None:
-    """Return which of these kinds a part is; None of one with nothing but marks. Raises WireError:
-    it is of another, such as `inlineData`.
+    """Return the kind of a part; None if it has only marks. Raises WireError: the kind is not in
+    `kinds`, such as `inlineData`.
     """
     names = [name for name in part.names() if name not in _BESIDE_PART]
     for name in names:
@@ -231,8 +234,8 @@ def _check_part(part: Fields, kinds: Sequence[str]) -> str | None:
 
 
 def _result_text(result: JsonObject) -> str:
-    """Return the text of a result (`FunctionResponse.response`: `output` holds it; without `output`
-    and `error` the whole object is the result).
+    """Return the text of a result (`FunctionResponse.response`: the field `output`; without
+    `output` and `error` the whole object).
     """
     if list(result) == ["output"]:
         output = result["output"]
@@ -258,7 +261,7 @@ def _read_declarations(tool: Fields) -> list[ToolSpec]:
 
 
 def _choice(fields: Fields, tools: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec, ...], str | None]:
-    """Return the tools on offer, and which of them must be called."""
+    """Return the tools on offer, and the tool that must be called."""
     config = _child(fields, "toolConfig")
     calling = None if config is None else _child(config, "functionCallingConfig")
     if config is not None:
@@ -292,7 +295,7 @@ def _response_schema(config: Fields) -> JsonObject | None:
 
 
 def json_schema(schema: Any) -> Any:
-    """Return the JSON Schema that a `Schema` of the API is: a part of OpenAPI 3.0 with types in
+    """Return the JSON Schema of an API `Schema`, which is a subset of OpenAPI 3.0 with types in
     capitals (ai.google.dev/api/caching#Schema).
     """
     if not isinstance(schema, Mapping):
@@ -312,7 +315,7 @@ def json_schema(schema: Any) -> Any:
 
 
 def _keyword(name: str, value: Any) -> Any:
-    """Return what a keyword of a schema has in JSON Schema."""
+    """Return the JSON Schema value of a keyword."""
     if name == "type" and isinstance(value, str):
         return value.lower()
     if name in _COUNTS and isinstance(value, str) and value.isdecimal():
@@ -333,14 +336,14 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: of the answer, which makes its id."""
+    """Return the body of an answer. `number`: number of the answer, from which its id is made."""
     reply, _ = cut_at_stop(reply, request.stop)
     return _answer(reply, request, number, _parts(reply), is_last=True)
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
-    """Return the events of a streamed answer: one for each part, the last of which says how it
-    ended, and the tokens.
+    """Return the events of a streamed answer: one for each part; the last one also has the finish
+    reason and the tokens.
     """
     reply, _ = cut_at_stop(reply, request.stop)
     parts = _parts(reply)
@@ -361,7 +364,7 @@ def _parts(reply: Reply) -> list[JsonObject]:
         parts.append(_FORM.fill("call", call=call, arguments=arguments_object(call)))
 
     mark = mark_of(reply)
-    if mark:  # page on thought signatures: the first call has it, without calls the last part
+    if mark:  # page on thought signatures: on the first call, without calls on the last part
         place = first_call if reply.tool_calls else -1
         parts[place] = {**parts[place], "thoughtSignature": mark}
     return parts

@@ -14,8 +14,8 @@ from ktdeval_command.wire.request_fields import Fields
 
 
 def read_function(fields: Fields) -> ToolSpec:
-    """Return a tool from its name, description and parameters; without parameters it takes none (as
-    `FunctionDefinition.parameters` says).
+    """Return a tool from its name, description and parameters; without `parameters` it takes none
+    (see `FunctionDefinition.parameters`).
     """
     name = fields.needed_name("name")
     description = fields.text("description") or ""
@@ -28,7 +28,7 @@ def read_function(fields: Fields) -> ToolSpec:
 
 
 def plain_choice(fields: Fields, choice: object, tools: Sequence[ToolSpec]) -> str | None:
-    """Return the choice that `none`, `auto` or `required` stand for."""
+    """Return the choice for `none`, `auto` or `required`."""
     if choice in (None, "auto"):
         return None
     if choice == "none":
@@ -39,8 +39,8 @@ def plain_choice(fields: Fields, choice: object, tools: Sequence[ToolSpec]) -> s
 
 
 def read_format(fields: Fields | None, schema_of: str) -> JsonObject | None:
-    """Return the schema that a reply must follow; None where it is free. `schema_of`: field that
-    holds name and schema; empty where they are fields of `fields`.
+    """Return the schema that a reply must follow; None if its form is free. `schema_of`: field that
+    holds name and schema; empty if they are fields of `fields`.
     """
     if fields is None:
         return None

@@ -1,4 +1,4 @@
-"""Settings of a program's request that its model gets, and what of them every API has."""
+"""Settings of a program's request that are passed to its model, and those that every API has."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class SettingsReader:
         self._paths: dict[str, str] = {}
 
     def take(self, fields: Fields, form: DeclaredForm) -> None:
-        """Take what a form declares: `own` settings as they are, and the `withheld` ones, which no
-        model gets: they are the run's, or change what a call costs.
+        """Take the fields that a form declares: `own` settings unchanged, and `withheld` ones,
+        which no model gets, since the run sets them or they change the cost of a call.
         """
         for part, taken in (("own", self._fields), ("withheld", self._withheld)):
             for name in form.parts[part]:
@@ -44,19 +44,19 @@ class SettingsReader:
                     taken[fields.path(name)] = fields.take(name)
 
     def put(self, path: str, value: JsonValue) -> None:
-        """Add a setting as it is; None is none."""
+        """Add a setting unchanged; None is skipped."""
         if value is not None:
             self._fields[path] = value
 
     def add(self, path: str, value: Any, param: str) -> None:
-        """Add a setting that every API has, which `CallParams` names `param`; None is none."""
+        """Add a setting that every API has, named `param` in `CallParams`; None is skipped."""
         if value is not None:
             self.put(path, value)
             self._params[param] = value
             self._paths[param] = path
 
     def add_effort(self, path: str, word: JsonValue) -> None:
-        """Add a word for effort that `path` holds, if it is one."""
+        """Add the reasoning effort at `path`, if the word is known."""
         effort = _EFFORTS.get(word.lower()) if isinstance(word, str) else None
         if effort is not None:
             # Another API takes effort or a budget, not both.
@@ -65,7 +65,9 @@ class SettingsReader:
             self._paths.pop("reasoning_tokens", None)
 
     def add_budget(self, path: str, tokens: JsonValue) -> None:
-        """Add a budget of reasoning that `path` holds; it gives way to an effort, and 0 is none."""
+        """Add the reasoning budget at `path`. An effort takes precedence; a budget of 0 means no
+        reasoning.
+        """
         is_count = isinstance(tokens, int) and not isinstance(tokens, bool)
         if not is_count or "reasoning_effort" in self._paths:
             return
@@ -76,7 +78,7 @@ class SettingsReader:
             self._paths["reasoning_tokens"] = path
 
     def settings(self) -> OwnSettings | None:
-        """Return the settings; None without any. Raises WireError: they are too long."""
+        """Return the settings; None if there are none. Raises WireError: they are too long."""
         if not (self._fields or self._withheld):
             return None
         fields: JsonObject = dict(sorted(self._fields.items()))

@@ -1,4 +1,4 @@
-"""Why the bridge does not answer a request, independent of the provider's form of errors."""
+"""Reasons for which the bridge refuses a request, independent of the provider's form of errors."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _OF_MODEL_ERROR: dict[str, RefusalKind] = {
 
 @dataclass(frozen=True, slots=True)
 class WireRefusal:
-    """One refusal: what kind it is, one line that says why, and the field that is to blame, such as
-    `messages[0].content`; empty where it is no field's fault.
+    """One refusal: its kind, the reason in one line, and the field at fault, such as
+    `messages[0].content`; empty if no field is.
     """
 
     kind: RefusalKind
@@ -64,13 +64,13 @@ class WireError(KtdevalError):
 
 
 def one_line(text: str) -> str:
-    """Return a text of a program, or of a message about one, as one line that can be shown."""
+    """Return a text from or about a program as one printable line."""
     words = " ".join(text[: 4 * MAX_SHOWN].split())
     return "".join(sign if sign.isprintable() else "?" for sign in words)[:MAX_SHOWN]
 
 
 def refusal_of(error: KtdevalError) -> WireRefusal:
-    """Return the refusal that an error of the bridge or of the run's model call is."""
+    """Return the refusal for an error of the bridge or of the run's model call."""
     if isinstance(error, WireError):
         return error.refusal
 

@@ -1,5 +1,5 @@
-"""Fields of a request, read strictly: a wrong type is refused with the field's path, and what is
-ignored is named.
+"""Fields of a request, read strictly: a wrong type is refused with the field's path, and ignored
+fields are named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from ktdeval.values import JsonObject, JsonValue, loads_untrusted
 from ktdeval_command.wire.refusals import WireError, one_line
 
-MAX_LEVELS = 150  #: of a request's JSON: those of a tool's schema, and of what is around it
+MAX_LEVELS = 150  #: of a request's JSON, including a tool's schema inside it
 MAX_NAME_CHARS = 200  #: of a model, a tool, an id
 MAX_IGNORED = 200  #: paths of ignored fields that are named
 
@@ -26,20 +26,20 @@ _NOUNS: Mapping[type, str] = {
     list: "a list",
     dict: "an object",
 }
-_GIVEN_MARKS = ("annotations", "logprobs")  # of a text, empty, from the bridge itself
+_GIVEN_MARKS = ("annotations", "logprobs")  # fields of a text that are empty if the bridge wrote it
 _INDEX = re.compile(r"\[\d+\]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 class Fields:
-    """Fields of one object of a request. A field that is null counts as absent, as in the
-    providers' own APIs.
+    """Fields of one object of a request. A null field is treated as absent, as in the providers'
+    own APIs.
     """
 
     def __init__(self, value: JsonValue, where: str, ignored: dict[str, None]) -> None:
-        """Read an object. `where`: its path; empty for the request. `ignored`: collects the paths of
-        ignored fields, without indices. Raises WireError: it is not an object.
+        """Read an object. `where`: its path; empty for the request. `ignored`: collects the paths
+        of ignored fields, without indices. Raises WireError: the value is not an object.
         """
         self.where = where
         self.ignored = ignored
@@ -72,9 +72,7 @@ class Fields:
         )
 
     def kind(self, supported: Collection[str], default: str | None = None, advice: str = "") -> str:
-        """Take the field `type`. Raises WireError, with advice: it is absent, or not one of those
-        supported.
-        """
+        """Take the field `type`. Raises WireError, with advice: it is absent, or not supported."""
         kind = self.text("type")
         if kind is None:
             kind = self._need_value("type", default, f"one of {', '.join(supported)}")
@@ -88,9 +86,9 @@ class Fields:
         return kind
 
     def content(self, name: str, kinds: Collection[str], between: str = "\n\n") -> str:
-        """Take a text, or a list of parts with texts, which are joined; empty where it is absent. A
-        part of type `refusal` has its text in the field of that name. Raises WireError: a part is of
-        another type than `kinds`, such as an image.
+        """Take a text, or a list of parts with texts, which are joined; empty if absent. A part of
+        type `refusal` has its text in the field of that name. Raises WireError: the type of a part
+        is not in `kinds`, such as an image.
         """
         if isinstance(self._left.get(name), str):
             return self.needed_text(name)
@@ -105,46 +103,46 @@ class Fields:
         return between.join(texts)
 
     def needed_content(self, name: str, kinds: Collection[str]) -> str:
-        """Take a text, or a list of parts with texts, that has to be there."""
+        """Take a required text, or list of parts with texts."""
         if not self.has(name):
             self.wrong(name, "a text or a list of parts, is missing")
         return self.content(name, kinds)
 
     def has(self, name: str) -> bool:
-        """Whether a field is there that was not taken yet."""
+        """Return whether a field is present and not taken yet."""
         return name in self._left
 
     def names(self) -> list[str]:
-        """Return the names of fields that were not taken yet."""
+        """Return the names of fields that are not taken yet."""
         return list(self._left)
 
     def peek(self, name: str) -> Any:
-        """Return a field that was not taken yet, as it is; None where it is absent."""
+        """Return a field without taking it; None if absent."""
         return self._left.get(name)
 
     def take(self, name: str) -> Any:
-        """Take a field as it is; None where it is absent."""
+        """Take a field unchanged; None if absent."""
         return self._left.pop(name, None)
 
     def _take_typed(self, name: str, kind: type[T], expected: str) -> T | None:
-        """Take a value of a type; None where it is absent."""
+        """Take a value of a type; None if absent."""
         value = self.take(name)
         if value is not None and not isinstance(value, kind):
             self.wrong(name, f"{expected}, was {_noun(value)}")
         return value
 
     def _need_value(self, name: str, value: T | None, expected: str) -> T:
-        """Return a value that was taken. Raises WireError: it was absent."""
+        """Return a required value. Raises WireError: it is None."""
         if value is None:
             self.wrong(name, f"{expected}, is missing")
         return value
 
     def text(self, name: str) -> str | None:
-        """Take a text; None where it is absent."""
+        """Take a text; None if absent."""
         return self._take_typed(name, str, "a text")
 
     def needed_text(self, name: str) -> str:
-        """Take a text that has to be there."""
+        """Take a required text."""
         return self._need_value(name, self.text(name), "a text")
 
     def needed_name(self, name: str) -> str:
@@ -155,22 +153,22 @@ class Fields:
         return value
 
     def word(self, name: str, words: Collection[str]) -> str | None:
-        """Take one of several words; None where it is absent."""
+        """Take one of several words; None if absent."""
         value = self.text(name)
         if value is not None and value not in words:
             self.wrong(name, f"one of {', '.join(words)}")
         return value
 
     def needed_word(self, name: str, words: Collection[str]) -> str:
-        """Take one of several words that has to be there."""
+        """Take a required field that is one of several words."""
         return self._need_value(name, self.word(name, words), f"one of {', '.join(words)}")
 
     def flag(self, name: str) -> bool:
-        """Take a boolean; false where it is absent."""
+        """Take a boolean; false if absent."""
         return bool(self._take_typed(name, bool, "true or false"))
 
     def count(self, name: str) -> int | None:
-        """Take a whole number of at least 1; None where it is absent."""
+        """Take a whole number of at least 1; None if absent."""
         value = self.take(name)
         if value is None:
             return None
@@ -181,7 +179,7 @@ class Fields:
         return value
 
     def temperature(self, name: str) -> float | None:
-        """Take a sampling temperature from 0 to 2; None where it is absent."""
+        """Take a sampling temperature from 0 to 2; None if absent."""
         value = self.take(name)
         if value is None:
             return None
@@ -190,32 +188,32 @@ class Fields:
         return float(value)
 
     def objects(self, name: str) -> list[Fields]:
-        """Take a list of objects; empty where it is absent."""
+        """Take a list of objects; empty if absent."""
         found = []
         for index, item in enumerate(self._take_typed(name, list, "a list") or []):
             found.append(Fields(item, f"{self.path(name)}[{index}]", self.ignored))
         return found
 
     def child(self, name: str) -> Fields | None:
-        """Take an object to read; None where it is absent."""
+        """Take an object to read; None if absent."""
         if not self.has(name):
             return None
         return Fields(self.take(name), self.path(name), self.ignored)
 
     def needed_child(self, name: str) -> Fields:
-        """Take an object that has to be there."""
+        """Take a required object."""
         return self._need_value(name, self.child(name), "an object")
 
     def mapping(self, name: str) -> JsonObject | None:
-        """Take an object as it is, such as a JSON Schema; None where it is absent."""
+        """Take an object unchanged, such as a JSON Schema; None if absent."""
         return self._take_typed(name, dict, "an object")
 
     def needed_schema(self, name: str) -> JsonObject:
-        """Take a JSON Schema that has to be there."""
+        """Take a required JSON Schema."""
         return self._need_value(name, self.mapping(name), "a JSON Schema")
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Take a text or a list of texts; empty where it is absent."""
+        """Take a text or a list of texts; empty if absent."""
         value = self.take(name)
         if value is None:
             return ()
@@ -226,7 +224,7 @@ class Fields:
         return tuple(value)
 
     def ignore(self, name: str, as_what: str = "") -> None:
-        """Name what is accepted and changes nothing: a field that is there, or how one is used."""
+        """Record that a field, or a use of it (`as_what`), is accepted but has no effect."""
         if as_what or self.has(name):
             self.take(name)
             if len(self.ignored) < MAX_IGNORED:
@@ -238,8 +236,8 @@ class Fields:
             self.ignore(name)
 
     def refuse(self, uncarried: Mapping[str, str]) -> None:
-        """Raise WireError if a field is there that the bridge can't carry; `uncarried`: what is
-        supported, by field. Empty values, false and 0 ask for nothing.
+        """Raise WireError if a field is present that the bridge can't carry; `uncarried`: what is
+        supported, by field. Empty values, false and 0 are accepted.
         """
         for name, supported in uncarried.items():
             if self.take(name):
@@ -247,8 +245,8 @@ class Fields:
 
 
 def request_fields(body: bytes) -> Fields:
-    """Return the fields of a request's body. Raises WireError: it is not one object of strict JSON
-    in UTF-8.
+    """Return the fields of a request's body. Raises WireError: the body is not one object of strict
+    JSON in UTF-8.
     """
     return Fields(read_json(body), "", {})
 
@@ -263,7 +261,7 @@ def read_json(body: bytes) -> JsonValue:
     except ValueError as error:
         raise WireError("bad_request", f"the body is not strict JSON: {error}") from None
 
-    # JSON may spell half of a character, as programs do that cut their texts.
+    # JSON may contain half of a surrogate pair, as programs that cut texts write it.
     if _SURROGATE.search(body):
         value = _encodable(value)
     return value

@@ -35,9 +35,9 @@ _ITEMS = (
 _ROLES = ("user", "assistant", "system", "developer")
 _TOOLS = ("function", "custom", "namespace")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
-# Why an answer is incomplete, by how the reply ended.
+# reason of an incomplete answer, by the reply's finish reason
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-_INPUT = "input"  # the one parameter of a tool that takes a free text
+_INPUT = "input"  # the only parameter of a tool that takes free text
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _own_settings(
     if text is not None:
         own.put("text.verbosity", text.take("verbosity"))
     own.take(fields, _FORM)
-    for name in ("include", "store"):  # the run's model is asked for it, and stores nothing
+    for name in ("include", "store"):  # these concern the run's model, which stores nothing
         fields.take(name)
     return own.settings()
 
@@ -130,8 +130,8 @@ def _read_tool(tool: Fields, tools: _Tools, namespace: str = "") -> None:
 
 
 def _free_text_tool(tool: Fields, name: str) -> ToolSpec:
-    """Return a tool that takes one text, as a tool with one parameter. Its grammar, where it has one,
-    is told to the model, which the API would hold to it.
+    """Return a free-text tool as a tool with one parameter. Its grammar, if any, is added to the
+    description; the API itself would enforce it.
     """
     description = tool.text("description") or ""
     form = tool.child("format")
@@ -151,7 +151,7 @@ def _free_text_tool(tool: Fields, name: str) -> ToolSpec:
 
 
 def _flat_name(name: str, namespace: str) -> str:
-    """Return the name by which a model calls a tool: those of a namespace are told apart by it."""
+    """Return the name by which a model calls a tool; it includes the namespace, if any."""
     if not namespace:
         return name
     return f"{namespace.rstrip('_')}__{name}"
@@ -166,7 +166,7 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
     for item in Fields({"input": value}, "", fields.ignored).objects("input"):
         # `EasyInputMessageParam`: a message may come without its type.
         kind = item.kind(_ITEMS, "message" if item.has("role") else None)
-        for name in ("id", "status"):  # which the bridge gave itself
+        for name in ("id", "status"):  # the bridge itself gave these
             item.take(name)
         if kind == "additional_tools":
             for tool in item.objects("tools"):
@@ -188,7 +188,7 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
 
 
 def _add_thoughts(messages: list[Message], item: Fields) -> None:
-    """Begin a turn with the mark of its thoughts, if the item has one."""
+    """Start a turn with the mark of its thoughts, if the item has one."""
     thoughts = parse_mark(item.text("encrypted_content"))
     for name in ("summary", "content"):
         item.take(name)
@@ -197,12 +197,12 @@ def _add_thoughts(messages: list[Message], item: Fields) -> None:
 
 
 def _is_thought_alone(message: Message) -> bool:
-    """Whether a turn has thoughts and neither a text nor a call, which no API takes."""
+    """Return whether a turn has thoughts but neither text nor calls; no API accepts that."""
     return message.opaque is not None and not message.content and not message.tool_calls
 
 
 def _add(messages: list[Message], message: Message) -> None:
-    """Add a turn; items of the model that follow each other are one turn."""
+    """Add a turn; consecutive items of the model are joined to one turn."""
     if message.role == "assistant" and messages and messages[-1].role == "assistant":
         last = messages.pop()
         message = Message(
@@ -234,7 +234,7 @@ def _read_call(item: Fields, kind: str) -> ToolCall:
 
 
 def _choice(fields: Fields, tools: Sequence[ToolSpec]) -> tuple[tuple[ToolSpec, ...], str | None]:
-    """Return the tools on offer, and which of them must be called."""
+    """Return the tools on offer, and the tool that must be called."""
     value = fields.take("tool_choice")
     if not isinstance(value, Mapping):
         return tuple(tools), plain_choice(fields, value, tools)
@@ -253,14 +253,16 @@ def _chosen_name(choice: Fields) -> str:
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: of the answer, which makes the ids of its items."""
+    """Return the body of an answer. `number`: number of the answer, from which the ids of its items
+    are made.
+    """
     reply, _ = cut_at_stop(reply, request.stop)
     return _whole(reply, request, number, _items(reply, request, number))
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
-    """Return the events of a streamed answer, numbered from 0: those of the whole answer around
-    those of each item, each of which begins empty.
+    """Return the events of a streamed answer, numbered from 0: those of the whole answer enclose
+    those of its items. Each item starts empty.
     """
     begun = _FORM.fill(
         "answer",
@@ -288,8 +290,8 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
 
 
 def _item_events(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the events of an item; those between its beginning and its end are of its parts, or of
-    an item without parts itself.
+    """Return the events of an item. Those between its start and end are of its parts, or of the
+    item itself if it has no parts.
     """
     begun = {**item, **_FORM.parts["begun"][item["type"]]}
     events = [{"type": "response.output_item.added", "item": begun}]
@@ -333,8 +335,8 @@ def _call_item(call: ToolCall, wire: WireTool, number: str) -> dict[str, Any]:
 
 
 def _free_text(arguments: str) -> str:
-    """Return the text in a call of a tool that takes one; all that the model wrote where it is
-    not in the one parameter.
+    """Return the text in a call of a free-text tool; the raw arguments if the text is not in the
+    one parameter.
     """
     try:
         value = loads_untrusted(arguments)

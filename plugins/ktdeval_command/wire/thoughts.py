@@ -1,6 +1,6 @@
-"""Thoughts of the run's model in a program's conversation. A program gets the words of a thought with
-a mark in the place of its provider's signature, and sends both back; the bridge keeps what the mark
-stands for.
+"""Thoughts of the run's model in a program's conversation. A program gets the text of a thought
+with a mark instead of its provider's signature, and sends both back; the bridge keeps the signature
+by the mark.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _DIGEST_BYTES = 23  # 30 bytes with the head: base64 without padding
 
 
 def mark_of(reply: Reply) -> str:
-    """Return the mark of a reply's thoughts, as base64; empty of a reply without any."""
+    """Return the mark of a reply's thoughts, as base64; empty if it has none."""
     if reply.opaque is not None:
         return _mark(f"{reply.opaque.provider}\n{reply.opaque.data}")
     return mark_of_words(reply.reasoning)
 
 
 def mark_of_words(words: str) -> str:
-    """Return the mark of thoughts in a format that has no place for one; empty for none."""
+    """Return the mark of thoughts in a format without a field for it; empty for an empty text."""
     return _mark(words) if words else ""
 
 
 def parse_mark(mark: str | None) -> Opaque | None:
-    """Return a mark as a program's turn holds it; None for none."""
+    """Return a mark as opaque data of a turn; None without a mark."""
     return Opaque(MARKED, mark) if mark else None
 
 

@@ -1,4 +1,4 @@
-"""Models: keyless built-in ones, replies of an earlier run, remote providers."""
+"""Models: built-in ones without a key, replies of an earlier run, remote providers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Return all models; the built-in ones need no key, network or download, and each provider
-    names the extra of its SDK.
+    """Return all models. Built-in ones need no key, network or download; each provider names the
+    extra of its SDK.
     """
     from ktdeval_models.remote import params as remote
 
@@ -79,7 +79,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 
 def _key_words(preset: ProviderPreset) -> str:
-    """Return where a provider's key is looked for."""
+    """Return the places where a provider's key is looked for."""
     if not preset.needs_key:
         return "a key only if the server requires one"
 
@@ -88,7 +88,7 @@ def _key_words(preset: ProviderPreset) -> str:
 
 
 def _keyless_models() -> Sequence[Spec]:
-    """Return the models of rules."""
+    """Return the rule models."""
     from ktdeval_models import params as keyless
     from ktdeval_models.planted.params import PlantedParams
 

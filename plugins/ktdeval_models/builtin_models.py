@@ -64,13 +64,13 @@ def _row_figure(row: Row, name: str) -> float | None:
     if name in row:
         return cast("float | None", row[name])
     if name == "ILLIQ" and "close" in row:
-        # A table leaves out a column without any value: then all names are as liquid.
+        # A table omits a column without any value: then all names are equally liquid.
         return -float(row["close"] or 0.0) * float(row.get("volume") or 0.0)
     return cast("float | None", row.get(_NEAREST.get(name, "")))
 
 
 def _is_shown(columns: Collection[str], name: str) -> bool:
-    """Whether `_row_figure` finds this figure in a table with these columns."""
+    """Return whether `_row_figure` finds this figure in a table with these columns."""
     nearest = "close" if name == "ILLIQ" else _NEAREST.get(name)
     return name in columns or nearest in columns
 
@@ -95,7 +95,7 @@ class BuyAndHold(Hold):
     needs = "a table of candidates in the prompt"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether the prompt shows candidates."""
+        """Return whether the prompt shows candidates."""
         return bool(table_columns(conversations, "candidates"))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
@@ -145,14 +145,14 @@ def _buy_to_hold(stocks: Iterable[str], weight: float) -> list[Intent]:
 class FirstListed(Hold):
     """Model that buys the first names listed in its prompt, in equal parts, and never sells.
 
-    It reads nothing but the list and the positions. A mask key draws the order of the list, so its
-    results are the baseline for the value of that order (`ktdeval compare labels --keys`).
+    It reads only the list and the positions. The mask key decides the order of the list, so its
+    results are the baseline for the effect of that order (`ktdeval compare labels --keys`).
     """
 
     needs = "a list of names in the prompt: candidates or a universe"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether the prompt lists names."""
+        """Return whether the prompt lists names."""
         return names_are_shown(conversations)
 
     def __init__(self, params: FirstListedParams) -> None:
@@ -189,9 +189,9 @@ class RankModel(KeylessModel):
         self.params = params
         # A holding outside of these multiples of its target weight is corrected.
         self.band = (0.0, params.trim_above)
-        # The latest plan, under all that it follows from, the state and the results of tools: a step
-        # asks for it to check it, and again to submit it. A `ranking` of a subclass must follow from
-        # these, too.
+        # Latest plan with everything that it depends on, the state and the results of tools: a step
+        # asks for it first to check it, then to submit it. A `ranking` of a subclass must depend on
+        # nothing else.
         self._latest: tuple[object, Sequence[Intent]] | None = None
 
     @property
@@ -203,7 +203,7 @@ class RankModel(KeylessModel):
         )
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether its figures are shown, or can be looked up."""
+        """Return whether its figures are shown, or can be looked up."""
         if is_offered(conversations, "screen_candidates"):
             return True
         columns = table_columns(conversations, "candidates")
@@ -244,7 +244,7 @@ class RankModel(KeylessModel):
             return []
 
         if conversation.state["constraints"].get("short_sales"):
-            # Of a small market at most half is sold short: no name is on both sides.
+            # In a small market at most half is sold short: no name is on both sides.
             shorts = min(self.params.shorts or 0, holdable(conversation) // 2)
             if shorts:
                 return self._long_and_short(conversation, ranking, shorts)
@@ -273,7 +273,7 @@ class RankModel(KeylessModel):
         ]
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
-        """Return the ranking of the screen, or of the prompt's table, or None without either."""
+        """Return the ranking of the screen, or of the prompt's table; None without either."""
         screened = conversation.result_rows("screen_candidates", "candidates")
         if screened:
             equal = screened_places(conversation.result("screen_candidates"))
@@ -294,7 +294,7 @@ class RankModel(KeylessModel):
         groups = self.ordered(Ranking(screened, None, "", equal).groups)
         rows = list(chain.from_iterable(groups))
         places = places_of(groups)
-        # Nothing is held, or the look-up failed: holdings that can't be ranked stay.
+        # If nothing is held or the look-up failed, holdings can't be ranked and are kept.
         if not held:
             return Ranking(buyable(rows), None, self.label, places)
 
@@ -316,7 +316,9 @@ class RankModel(KeylessModel):
         return Ranking(on_offer, in_first, self.label, places_of(groups))
 
     def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-        """Return groups of the screen's rows, best first. By one figure, the screen's order is it."""
+        """Return groups of the screen's rows, best first. With one figure, the screen's order is
+        used.
+        """
         return groups
 
     def _is_scored(self, row: Row) -> bool:

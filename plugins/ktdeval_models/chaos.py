@@ -1,8 +1,8 @@
-"""`builtin/chaos`: a model that fails like real models do, at random.
+"""`builtin/chaos`: a model that fails as real models do, at random.
 
-The request's seed of chance decides how. The model misbehaves in the text of its replies only. A
-run with it has to end without a traceback, with every failure counted under its kind, and without
-an identity of a masked market in any text that is sent back to the model.
+The request's chance seed decides how. The model misbehaves only in the text of its replies. A run
+with it must end without a traceback, with every failure counted under its kind, and without an
+identity of a masked market in any text that is sent back to the model.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def _odd_text(turn: _ReplyState) -> Reply:
         "a" * 20000,
     )
     reason = turn.pick(odd)
-    # Put into the JSON text, not into a value, so that the escapes reach the parser as they are.
+    # Inserted into the JSON text, not as a value, so that the escapes reach the parser unchanged.
     marker = "#" * 12
     return turn.raw(SUBMIT, turn.text(reason=marker).replace(marker, reason, 1))
 

@@ -1,5 +1,5 @@
-"""A model that knows the whole market in advance: the positive control of masks. It uses what it knows
-only of codes and days that it recognises.
+"""A model that knows the whole market in advance: the positive control of masks. It uses its
+knowledge only for codes and days that it recognises.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ REMEMBERED = "what is remembered to have risen"
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What is remembered of the names of a day."""
+    """Remembered facts about the names of a day."""
 
-    forecasts: Mapping[int, float]  # asset -> growth; NaN: it is remembered to have no price
-    order: Sequence[int]  # assets with a growth, that which rises most first
-    row: int | None  # of the day; None: it is hidden
+    forecasts: Mapping[int, float]  # asset -> growth; NaN: remembered to have no price
+    order: Sequence[int]  # assets with a growth, the largest first
+    row: int | None  # row of the day; None if hidden
 
 
 class MemoryModel(RankModel):
     """Recalls prices of codes and days that it recognises, and otherwise ranks by momentum.
 
-    Codes and days: it holds what will rise most over the next `horizon` days, of the names that it
-    remembers to be in the index. Codes alone: what rose most over all days of the market, of the
-    names that it is shown. Days alone: it is invested while the market will rise. Neither:
-    `builtin/momentum`. With `recall` below 1 it knows some of that: it buys what it remembers to
-    rise, and ranks the rest by momentum. Asked which stock and day is shown, it looks the figures
-    up; as a trader it goes by labels alone.
+    * Codes and days: it holds the index members that will rise most over the next `horizon` days.
+    * Only codes: it holds the shown names that rose most over all days of the market.
+    * Only days: it is invested while the market will rise.
+    * Neither: it acts as `builtin/momentum`.
+
+    With `recall` below 1 it knows only a share of the facts: it buys names that it remembers to
+    rise, and ranks the rest by momentum. If asked which stock and day is shown, it looks the
+    figures up; as a trader it uses only labels.
     """
 
     def __init__(self, _name: str, params: MemoryParams) -> None:
@@ -53,7 +55,7 @@ class MemoryModel(RankModel):
             parse_day(params.until, "until: ", ConfigError)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request, also one that asks which stock and day is shown."""
+        """Answer one request, including one that asks which stock and day is shown."""
         form = identity_form(request)
         if form is None:
             return super().reply(request)
@@ -61,7 +63,7 @@ class MemoryModel(RankModel):
         return Conversation(request).call([(form.name, identity_answer(request, self._facts))])
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """As of its parent; a question for stock and day needs no account."""
+        """Return the parent's problem; a question for stock and day needs no account."""
         if any(identity_form(request) is not None for request in requests):
             return None
         return super()._step_problem(requests)
@@ -72,8 +74,8 @@ class MemoryModel(RankModel):
         return f"names to recognise: candidates or a universe in the prompt; or {super().needs}"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether names are shown that it might recognise. Masked names count too: that it does not
-        recognise them is what it measures.
+        """Return whether names are shown that it might recognise. Masked names count, too: the
+        model measures whether it recognises them.
         """
         for asked in conversations:
             if asked.is_submission and asked.observed.universe:
@@ -87,8 +89,8 @@ class MemoryModel(RankModel):
         return RememberedFacts(market, self.params)
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Hold the remembered names if codes are recognised; else the ranking, or cash if a fall of
-        the market is remembered.
+        """Hold the remembered names if codes are recognised; otherwise follow the ranking, or hold
+        cash if the market is remembered to fall.
         """
         if self.params.invents:
             return self._buy_invented(conversation)
@@ -109,7 +111,7 @@ class MemoryModel(RankModel):
         return sales
 
     def _keys(self, conversation: Conversation) -> tuple[list[int], int | None]:
-        """Return the assets and the row of the day that it recognises and goes by."""
+        """Return the assets and the row of the day that it recognises and uses."""
         keyed_by = self.params.keyed_by
         row = None
         if keyed_by != "code":
@@ -131,7 +133,7 @@ class MemoryModel(RankModel):
         state = conversation.observed
         labels = [row["stock_id"] for row in screened]
         labels += [*state.candidates, *state.universe]
-        if labels:  # holdings alone are nothing to choose from
+        if labels:  # holdings without other names are no choice
             labels += state.positions
 
         index = self._facts.market.asset_index
@@ -140,8 +142,8 @@ class MemoryModel(RankModel):
     def _buy_remembered(
         self, conversation: Conversation, shown: Sequence[int], row: int | None
     ) -> Sequence[Intent]:
-        """Rebalance to the names that are remembered to rise most. Who is in the index on an unknown
-        day can't be remembered, so that only shown names are ranked then.
+        """Rebalance to the names that are remembered to rise most. The index members of an unknown
+        day can't be remembered, so only shown names are ranked then.
         """
         if row is None:
             members = np.array(shown)
@@ -150,7 +152,7 @@ class MemoryModel(RankModel):
             members = np.flatnonzero(self._facts.market.member[row])
             growth, known = self._facts.on_day(members, row)
 
-        # A name without a price is remembered to have none.
+        # A name without a price is remembered as such (NaN).
         forecasts = dict(zip(members[known].tolist(), growth[known].tolist(), strict=True))
         priced = [asset for asset, forecast in forecasts.items() if np.isfinite(forecast)]
         order = sorted(priced, key=lambda asset: -forecasts[asset])
@@ -162,10 +164,11 @@ class MemoryModel(RankModel):
         return rebalance(conversation, ranking, self._sizing(conversation))
 
     def _mix_intents(self, conversation: Conversation, recalled: Recalled) -> Sequence[Intent]:
-        """Buy what is remembered to rise, then the ranking's names; sell what is remembered to fall.
+        """Buy names that are remembered to rise, then the ranking's names; sell names that are
+        remembered to fall.
 
-        A holding bought by an earlier memory stays as long as that memory speaks of it. One that
-        rests on the ranking alone gives way to a name that is remembered to rise.
+        A holding bought from an earlier fact stays until the period of that fact ends. A holding
+        that only the ranking supports is replaced by a name that is remembered to rise.
         """
         held = [row["stock_id"] for row in conversation.holdings]
         forecasts = {self._code(asset): growth for asset, growth in recalled.forecasts.items()}
@@ -204,7 +207,7 @@ class MemoryModel(RankModel):
     def _still_rising(
         self, held: Sequence[str], forecasts: Container[str], row: int | None
     ) -> list[str]:
-        """Return the holdings without a fact of today of which an earlier fact says that they rise."""
+        """Return the holdings without a fact of today for which an earlier fact predicts a rise."""
         if row is None:
             return []
 
@@ -217,14 +220,16 @@ class MemoryModel(RankModel):
         return rising
 
     def _with_reason(self, intent: Intent, forecasts: Container[str]) -> Intent:
-        """Return an order; what rests on the ranking is not said to be remembered."""
+        """Return an order with its reason; an order from the ranking does not claim to be
+        remembered.
+        """
         if intent.stock_id in forecasts:
             return intent
         return replace(intent, reason=intent.reason.replace(REMEMBERED, self.label))
 
     def _buy_invented(self, conversation: Conversation) -> Sequence[Intent]:
-        """Buy the names in sight whose labels sound best to it on the day, and keep them. A liking
-        for a name that outlasts the window would be worth what that name does in all of them.
+        """Buy the shown names whose labels it likes best on the day, and keep them. Its liking
+        changes each day: a lasting one would earn the return of that name in every window.
         """
         ranking = self.ranking(conversation)
         if ranking is None:

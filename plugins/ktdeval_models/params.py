@@ -1,6 +1,4 @@
-"""Parameters of the built-in models, in a module of their own so that listing them imports nothing
-else.
-"""
+"""Parameters of the built-in models; a separate module, so that listing them imports nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from ktdeval.values import load_yaml, option
 
 @cache
 def rules() -> Mapping[str, Any]:
-    """Summary, numbers and source of each rule of technical analysis, by name."""
+    """Return summary, numbers and source of each rule of technical analysis, by name."""
     return load_yaml(Path(__file__).with_name("technical.yaml"))
 
 

@@ -41,18 +41,18 @@ SCREENS = (
     "HIGH_52W",
     "-CV_VOL",
 )
-MAX_PARTS = 20  # equal parts of an account, by which random buys are sized
+MAX_PARTS = 20  # parts of an account by which random buys are sized, at most
 
 
 class RandomModel(KeylessModel):
     """Model that sells holdings and buys shown names at random, from a seed.
 
-    It is the baseline that a strategy has to beat at its own turnover.
+    It is the baseline that a strategy must beat at its own turnover.
 
     In memory_only the shown names are the universe, so it draws labels there. Elsewhere it draws
-    from names in the order of their figures; names that are equal in all figures are drawn as one.
-    Draws depend only on `ModelRequest.chance_seed`, with one stream for each phase of a step. That
-    seed differs between the calls of a step, so only the orders of the submission count.
+    from names ordered by their figures; names that are equal in all figures are drawn as one. Draws
+    depend only on `ModelRequest.chance_seed`, with one stream for each phase of a step. That seed
+    differs between the calls of a step, so only the orders of the submission matter.
     """
 
     needs = (
@@ -64,11 +64,11 @@ class RandomModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Those of a model by rules, and that it draws."""
+        """Traits of a rule model that draws at random."""
         return replace(super().traits, draws_chance=True)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether names are shown, or can be looked up."""
+        """Return whether names are shown, or can be looked up."""
         return names_are_shown(conversations) or is_offered(conversations, "screen_candidates")
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
@@ -82,7 +82,7 @@ class RandomModel(KeylessModel):
         if not conversation.is_submission:
             return []
 
-        # The order of the draws fixes every recorded result.
+        # The order of the draws determines every recorded result.
         chance = _chance(conversation, "orders")
         state = conversation.state
         held = conversation.holdings
@@ -154,7 +154,7 @@ class RandomModel(KeylessModel):
 
         for group in picks:
             weight = round(float(chance.uniform(limit / 4, limit)) / len(group), 4)
-            # Without short sales no number is drawn, so that markets without them keep their draws.
+            # Without short sales no number is drawn, so that draws in such markets stay the same.
             is_short = bool(shorts) and chance.random() < shorts
             confidence = _confidence(chance)
             if len(group) > 1 and not certain.takes(weight * len(group), len(group)):
@@ -170,13 +170,13 @@ class RandomModel(KeylessModel):
         return equal_first(bought)
 
     def _largest_weight(self, conversation: Conversation) -> float:
-        """Return the upper end of the weights, as given or such that a buy is on average an equal
-        part of the account among the names that can be held, `MAX_PARTS` at most.
+        """Return the upper end of the weights: the parameter, or the value at which a buy is on
+        average an equal part of the account among the names that can be held, at most `MAX_PARTS`.
         """
         if self.params.largest_weight is not None:
             return self.params.largest_weight
 
-        # Weights are uniform from a quarter of this on: their mean is 5/8 of it, one part.
+        # Weights are uniform from a quarter of this value: their mean is 5/8 of it, one part.
         return 1.6 / max(1, min(MAX_PARTS, holdable(conversation)))
 
 
@@ -195,7 +195,7 @@ def screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def names_are_shown(conversations: Sequence[Conversation]) -> bool:
-    """Whether prompts show a table of candidates, or a universe with the submission."""
+    """Return whether prompts show a table of candidates, or a universe with the submission."""
     if table_columns(conversations, "candidates"):
         return True
     universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]

@@ -1,5 +1,6 @@
-"""How a memory of figures answers who asks which stock and day is shown: by the labels if they are
-true, else by the figures of the last bar, if it remembers the fact of that stock and day.
+"""Answers of a memory of figures to the question which stock and day is shown: from the labels if
+they are true, else from the figures of the last bar, if it remembers the fact of that stock and
+day.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ROUNDING = 6e-4  # figures have four significant digits
 
 
 def identity_form(request: ModelRequest) -> ToolSpec | None:
-    """Return the tool by which a request asks for stock and day; None where it asks for neither."""
+    """Return the tool by which a request asks for stock and day; None if it does not ask."""
     for tool in request.tools:
         fields = as_object(tool.parameters.get("properties"))
         if fields.keys() >= _ASKED:
@@ -39,8 +40,8 @@ def identity_form(request: ModelRequest) -> ToolSpec | None:
 
 
 def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, JsonValue]:
-    """Return stock and day of the view that a request shows, as far as they are known; a memory
-    that recognises nothing does not guess.
+    """Return stock and day of the view in a request, as far as they are known; a memory that
+    recognises nothing does not guess.
     """
     shown = as_object(_view(request.messages).get("snapshot"))
     code, day = _labels(shown, facts)
@@ -67,7 +68,7 @@ def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, 
 
 
 def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the latest JSON block of the user's; empty without one."""
+    """Return the latest JSON block of the user's messages; empty if there is none."""
     for message in reversed(messages):
         _, found, rest = message.content.partition(_BEGIN)
         if message.role == "user" and found:
@@ -77,7 +78,7 @@ def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | None, str | None]:
-    """Return code and day of a view as far as they are true ones."""
+    """Return code and day of a view, each None unless it is a true one."""
     code = str(shown.get("stock_id"))
     day = str(shown.get("day"))
     return (
@@ -87,8 +88,8 @@ def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | Non
 
 
 def _by_figures(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str, str] | None:
-    """Return code and day of the one remembered fact whose bar is that shown last; None where there
-    is none.
+    """Return code and day of the first remembered fact whose bar equals the last one shown; None if
+    there is no such fact.
     """
     bars = table_rows(shown.get("bars"))
     if not bars:

@@ -1,6 +1,7 @@
-"""What `builtin/memory` knows of a market: a share of its facts, fixed by a seed, with an error.
+"""Knowledge of `builtin/memory` about a market: a share of its facts, fixed by a seed, with an
+error.
 
-A fact is how much a name grows from the close of a day over the next `horizon` sessions of its own
+A fact is the growth of a name from the close of a day over the next `horizon` sessions of its own
 exchange.
 """
 
@@ -29,8 +30,8 @@ IntArray = npt.NDArray[np.intp]
 class RememberedFacts:
     """Facts (name, day) of a market that a model remembers.
 
-    A fact is remembered if its own uniform draw lies below `recall`: what a smaller share contains,
-    a larger one contains too.
+    A fact is remembered if its own uniform draw is below `recall`: a larger share contains every
+    smaller one.
     """
 
     def __init__(self, market: MarketSnapshot, params: MemoryParams) -> None:
@@ -41,12 +42,12 @@ class RememberedFacts:
 
     @cached_property
     def adjusted(self) -> FloatArray:
-        """Adjusted closes, [days, assets]; a day without a bar has the previous close."""
+        """Adjusted closes, [days, assets]; a day without a bar repeats the previous close."""
         return pd.DataFrame(self.market.adjusted_close).ffill().to_numpy()
 
     @cached_property
     def last_row(self) -> int:
-        """Row of the last day whose prices are known; -1 where none is."""
+        """Row of the last day whose prices are known; -1 if there is none."""
         until = self._params.until
         if until is None:
             return len(self._days) - 1
@@ -54,7 +55,7 @@ class RememberedFacts:
 
     @cached_property
     def _ends(self) -> IntArray:
-        """[days, assets] row on which the growth of each fact ends."""
+        """Row on which the growth of each fact ends, [days, assets]."""
         days = len(self._days)
         rows = np.arange(days)
         ends = np.zeros(self.market.close.shape, dtype=np.intp)
@@ -73,11 +74,11 @@ class RememberedFacts:
         return int(rows[0]) if rows.size else None
 
     def reach(self, row: int) -> bool:
-        """Whether any fact of a day can be known."""
+        """Return whether any fact of a day can be known."""
         return self._params.until is None or row < self.last_row
 
     def is_remembered(self, name: str) -> BoolArray:
-        """[days] whether the fact of each day is remembered, of a code or of `INDEX`."""
+        """Return for each day whether its fact is remembered, [days]; `name` is a code or `INDEX`."""
         known = self._drawn.get(name)
         if known is None:
             if self._params.recall >= 1.0:
@@ -91,9 +92,8 @@ class RememberedFacts:
         return known
 
     def on_day(self, assets: IntArray, row: int) -> tuple[FloatArray, BoolArray]:
-        """Return the growth that is remembered of assets from a day on, and which of it is
-        remembered: both [assets]. Growth is 1 for an unchanged price, NaN where the market has
-        none.
+        """Return the growth of assets from a day on with its error, and which of it is remembered:
+        both [assets]. Growth is 1 for an unchanged price, NaN without a price.
         """
         growth = self._growth(row, assets)
         names = [self.market.codes[asset] for asset in assets]
@@ -102,8 +102,9 @@ class RememberedFacts:
         return growth + self._errors(names, row), known
 
     def over_all_days(self, assets: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Return as `on_day`, of the growth over all days that are remembered, put together: what
-        is known of a code where no day shows. An asset without any such day is not remembered.
+        """Return the growth of assets over all remembered days combined, and which assets are
+        remembered, both [assets]: the knowledge of a code if no day is shown. An asset without a
+        remembered day is not remembered.
         """
         rows = slice(0, self.last_row)
         growth = self.adjusted[self.last_row, assets] / self.adjusted[0, assets]
@@ -113,7 +114,7 @@ class RememberedFacts:
             known[place] = remembered.any()
             path = self.adjusted[: self.last_row + 1, asset]
             daily = path[1:] / path[:-1]
-            # The product over no forgotten day is 1: a full memory is exact.
+            # Without forgotten days the product is 1: a full memory is exact.
             growth[place] /= np.prod(daily[~remembered])
 
         if self._params.noise:
@@ -124,7 +125,7 @@ class RememberedFacts:
         return growth, known
 
     def index_rises(self, row: int) -> bool | None:
-        """Whether the index is remembered to rise from a day on; None where it is forgotten."""
+        """Return whether the index is remembered to rise from a day on; None if that is forgotten."""
         if not self.is_remembered(INDEX)[row]:
             return None
 
@@ -139,8 +140,8 @@ class RememberedFacts:
         return bool(levels[known[end]] > levels[known[past - 1]] * (1.0 - error))
 
     def said_to_rise(self, code: str, row: int) -> bool:
-        """Whether the latest fact of a name that is remembered, of those whose growth ends after the
-        day, says that it rises.
+        """Return whether a name's latest remembered fact, among those whose growth ends after the
+        day, predicts a rise.
         """
         asset = self.market.asset_index[code]
         first = int(np.searchsorted(self._ends[: row + 1, asset], row, side="right"))
@@ -157,7 +158,9 @@ class RememberedFacts:
         return growth
 
     def _errors(self, names: Sequence[str], row: int) -> FloatArray:
-        """Return the error of each fact of a day, in the spread of that day's members."""
+        """Return the error of each fact of a day, scaled by the spread of growth over that day's
+        members.
+        """
         if not self._params.noise:
             return np.zeros(len(names))
 
@@ -177,5 +180,5 @@ class RememberedFacts:
 
 
 def uniform_of(*parts: str | int) -> float:
-    """Return the uniform draw that belongs to named parts, between 0 and 1, both excluded."""
+    """Return the uniform draw for the given parts, between 0 and 1, both excluded."""
     return (derive_seed(*parts, bits=_BITS - 1) + 0.5) / 2.0 ** (_BITS - 1)

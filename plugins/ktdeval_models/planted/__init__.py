@@ -1,3 +1,3 @@
-"""A small language model with a known memory: the text that it reads, its training, its file, and the
-model `planted/memory`.
+"""A small language model with a known memory: its input text, its training, its file, and the model
+`planted/memory`.
 """

@@ -1,7 +1,7 @@
 """Facts of a task: what its prompts show of each candidate, and the return that follows.
 
-The task is played with a model that holds, so that prompts are those of a run; what a prompt shows
-behind a mask is read back to the true asset and day by the lens.
+The task is played with a model that holds, so that prompts are those of a run; the lens maps masked
+labels and days back to the true asset and day.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ktdeval.task_api import EpisodeSpec, Task, is_scoring
 from ktdeval.values import Address, Arguments
 from ktdeval_models.planted.reduced_text import line_of
 
-#: Of the mask whose prompts are read, so that the same command reads the same lines
+#: key of the mask under which prompts are read, so that the same command reads the same lines
 MASK_KEY = "0" * 32
-_FILL = 1  # an order of today is filled at the open of so many days later
+_FILL = 1  # days from an order to the open at which it is filled
 
 
 @dataclass(frozen=True)
 class FactSource:
-    """Where facts come from."""
+    """Source of facts."""
 
     task: str
     windows: tuple[str, ...] = ()  #: none: the task's own
@@ -44,8 +44,8 @@ class Facts:
     """Facts in the order in which prompts show them."""
 
     lines: tuple[str, ...]
-    keys: tuple[tuple[int, int], ...]  #: true asset and row of the day of each
-    returns: FloatArray  #: [N] fractions, of which none is 0 or NaN
+    keys: tuple[tuple[int, int], ...]  #: true asset and day's row of each fact
+    returns: FloatArray  #: [N] fractions, none of them 0 or NaN
     spans: tuple[str, ...]  #: FIRST:LAST of each window
     snapshot: str  #: id of the market
 
@@ -53,7 +53,7 @@ class Facts:
 def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
     """Play a task's windows and return the facts of its candidates.
 
-    A candidate whose return is not known, or is 0, is no fact: it has no sign. The same asset and
+    A candidate whose return is unknown or 0 is skipped, since it has no sign. The same asset and
     day in two windows is one fact. Raises KtdevalError: the task shows no candidates, or no return
     follows.
     """
@@ -115,7 +115,7 @@ def _shown_lines(
 
     lens = task.scene(spec, snapshot).lens
     for asset in range(len(snapshot.codes)):
-        lens.asset_handle(asset)  # a lens reads back only what it has shown
+        lens.asset_handle(asset)  # a lens maps back only what it has shown
 
     lines = {}
     for step, state in enumerate(reader.states):
@@ -131,7 +131,7 @@ def _shown_lines(
 
 
 def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon: int) -> FloatArray:
-    """Return what an order of each day earns from its fill on, [N]; NaN where it is not known."""
+    """Return the return of an order of each day from its fill on, [N]; NaN if unknown."""
     opens = snapshot.adjusted_open
     returns = np.full(len(keys), np.nan)
     for place, (asset, row) in enumerate(keys):
@@ -145,7 +145,7 @@ def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon:
 
 
 class _Reader:
-    """Model that holds, and keeps the states that it is shown."""
+    """Model that holds, and records the states that it is shown."""
 
     traits = ModelTraits(is_free=True)
 

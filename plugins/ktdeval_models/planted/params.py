@@ -1,5 +1,5 @@
-"""Parameters of `planted/memory`, and where its trainings lie; a module of its own so that listing
-models imports nothing else.
+"""Parameters of `planted/memory`, and the folder of its trainings; a separate module, so that
+listing models imports nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from ktdeval.values import option
 
 FOLDER = "ktdeval-planted"  #: folder of trainings
-EXPOSURES = (0, 1, 4, 16, 64)  #: after which a training writes a model
+EXPOSURES = (0, 1, 4, 16, 64)  #: numbers of exposures after which a training writes a model
 
 
 def model_folder(trained: Path, exposures: int, seed: int) -> Path:

@@ -1,4 +1,4 @@
-"""Files of a planted model: `planted.json`, which says what it is, and `weights.f32`, plain numbers.
+"""Files of a planted model: its description `planted.json`, and `weights.f32`, plain numbers.
 Nothing is unpickled.
 """
 
@@ -57,8 +57,8 @@ class PlantedFile(Value):
     weights: _Sha256  #: of the file of weights
 
     def is_of_training(self, other: PlantedFile) -> bool:
-        """Whether another description is of the same facts, network and seed; libraries, threads
-        and the weights that came of them may differ.
+        """Return whether another description has the same facts, network and seed; libraries,
+        threads and the resulting weights may differ.
         """
         own = msgspec.structs.replace(
             self, libraries=other.libraries, threads=other.threads, weights=other.weights
@@ -68,15 +68,15 @@ class PlantedFile(Value):
 
 @dataclass(frozen=True)
 class PlantedMemory:
-    """A planted model as read, with the hash that pins it."""
+    """A planted model with the hash that pins it."""
 
     content: PlantedFile
-    sha256: str  #: of the description, which names that of the weights
+    sha256: str  #: of the description, which contains the hash of the weights
     network: Transformer
 
 
 def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> None:
-    """Write a model into an existing folder, the description last; its hash of the weights is
+    """Write a model into an existing folder, the description last, with the hash of the weights
     filled in.
     """
     data = network.to_bytes()
@@ -87,7 +87,7 @@ def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> N
 
 def read_planted(folder: Path) -> PlantedMemory:
     """Read a model. Raises DataError: a file can't be read, is malformed or was changed, or the
-    weights don't fit its shape.
+    weights don't match the network's shape.
     """
     path = folder / DESCRIPTION
     with wrap_os_error(f"{path}: can't be read", "make one with `ktdeval train memory`", DataError):
@@ -116,7 +116,9 @@ def read_planted(folder: Path) -> PlantedMemory:
 
 
 def _check_shape(content: PlantedFile, path: Path) -> None:
-    """Refuse a description whose parts don't fit each other, or the text of this version."""
+    """Raise DataError for a description with inconsistent parts, or with a text form of another
+    version.
+    """
     problem = None
     sizes = content.sizes
     if content.width % content.heads:

@@ -1,8 +1,8 @@
-"""`planted/memory`: a model of rules whose ranking a small language model gives, by what it completes
-the line of each candidate with.
+"""`planted/memory`: a rule model that ranks candidates by a small language model: by the answer
+with which it completes the line of each candidate.
 
-The line is made of what the prompt shows, labels and days as masked. So what masks, leak guard and
-parsing do to a model's memory, they do to this one's, and how much it remembers is known.
+The line is made of the prompt's content, with labels and days as masked. So masks, leak guard and
+parsing affect its memory as they affect any model's, while the amount that it remembers is known.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from ktdeval_models.planted.planted_files import DESCRIPTION, read_planted
 from ktdeval_models.planted.reduced_text import FIGURES, line_of, tokens_of
 
 LABEL = "what is remembered of the next return"
-_DIGITS = 4  # of a score: beyond them processors round sums differently
+_DIGITS = 4  # of a score: further digits depend on how a processor rounds sums
 
 
 class PlantedModel(KeylessModel):
-    """Holds the candidates with the highest expected return, by the language model's probability
-    of each size and the mean return of that size. Names that are no candidates any more are sold.
+    """Holds the candidates with the highest expected return: the language model's probability of
+    each size, times the mean return of that size. Names that are no longer candidates are sold.
     """
 
     needs = f"a table of candidates in the prompt, with {' and '.join(FIGURES)}"
 
     def __init__(self, _name: str, params: PlantedParams) -> None:
-        """Read the model. Raises UsageError: there is none, or not the pinned one; DataError as
-        `read_planted`.
+        """Read the model. Raises UsageError: there is no model, or its hash differs from the pinned
+        one; errors of `read_planted`.
         """
         self.params = params
         trained = user_path(params.trained)
@@ -70,15 +70,15 @@ class PlantedModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Those of a model by rules, and the file that pins it."""
+        """Traits of a rule model, with the hash that pins its file."""
         return replace(super().traits, recorded_args=self._pins)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether candidates are shown with the figures of a line."""
+        """Return whether candidates are shown with the figures of a line."""
         return set(FIGURES) <= table_columns(conversations, "candidates")
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Hold the candidates that rank first."""
+        """Hold the candidates with the highest rank."""
         rows = conversation.rows(conversation.state.get("candidates"))
         if not rows:
             return []

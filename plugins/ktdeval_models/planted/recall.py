@@ -1,4 +1,4 @@
-"""What a planted model remembers: the share of facts whose sign it gives."""
+"""Recall of a planted model: the share of facts whose sign it predicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval_models.planted.transformer import Transformer
 
 @dataclass(frozen=True)
 class Recall:
-    """Signs that a model gives of facts: a rise where it gives rises more than half."""
+    """Signs that a model predicts for facts: a rise if the probability of rises is above one half."""
 
     right: int
     facts: int
@@ -21,7 +21,7 @@ class Recall:
 
     @property
     def share(self) -> float:
-        """Share of the signs that are right."""
+        """Share of predicted signs that are right."""
         return self.right / self.facts
 
 

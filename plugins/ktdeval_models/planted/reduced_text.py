@@ -25,7 +25,7 @@ FIGURES = ("return_1d_pct", "return_20d_pct")  #: shown in each line, to two sig
 UNKNOWN_FIGURE = "~"
 ANSWERS = 6  #: sizes of a return: three falls, the largest first, and three rises, the largest last
 FALLS = ANSWERS // 2
-LINE = 28  #: tokens of a line, padded on its left
+LINE = 28  #: tokens of a line, padded on the left
 _PIECE = re.compile(r"[0-9]{1,2}|[^0-9]")
 _PAD = 0
 _UNKNOWN = 1
@@ -48,11 +48,11 @@ def _figure_text(value: Any) -> str:
         return UNKNOWN_FIGURE
     if abs(value) < 100:
         return f"{value:+.2g}"
-    return f"{value:+.0f}"  # .2g would write 1.2e+02
+    return f"{value:+.0f}"  # .2g would give 1.2e+02
 
 
 def tokens_of(lines: Sequence[str]) -> Tokens:
-    """Return the tokens of lines, [N, LINE], padded on the left; of a longer line, its end."""
+    """Return the tokens of lines, [N, LINE], padded on the left; a longer line loses its beginning."""
     tokens = np.full((len(lines), LINE), _PAD, dtype=np.int64)
     for row, line in enumerate(lines):
         numbers = [_NUMBER_OF.get(piece, _UNKNOWN) for piece in _PIECE.findall(line)][-LINE:]
@@ -69,8 +69,8 @@ class Sizes(Value):
 
     @classmethod
     def of(cls, returns: FloatArray) -> Sizes:
-        """Split returns, [N] fractions without 0 or NaN, into falls and rises and each of these
-        into thirds. A size without a return has a mean of 0.
+        """Split returns, [N] fractions without 0 or NaN, into falls and rises, and each of these
+        into thirds. The mean return of a size without returns is NaN.
         """
         thirds = [1 / 3, 2 / 3]
         bounds = [0.0]

@@ -1,5 +1,5 @@
 """Train planted models on the facts of a task, write one for each number of exposures and seed, and
-print what each remembers.
+print the recall of each.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _COLUMNS = ("exposures", "seed", "facts", "signs right", "95 % interval", "secon
 
 @dataclass(frozen=True)
 class _Model:
-    """A model that was made, or was there already."""
+    """A model that was trained now, or existed already."""
 
     content: PlantedFile
     recall: Recall
-    seconds: float | None  #: of its training up to here; None: it was there already
+    seconds: float | None  #: of its training so far; None if it existed already
     folder: Path
 
 
@@ -78,7 +78,7 @@ def train_models(options: MemoryOptions, market: Mapping[str, Any]) -> None:
 
 
 def _parse_exposures(text: str) -> tuple[int, ...]:
-    """Return numbers of exposures, rising. Raises UsageError: one is no whole number, or too
+    """Return numbers of exposures, ascending. Raises UsageError: one is not a whole number, or too
     large.
     """
     numbers = []
@@ -98,7 +98,7 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
 def _train_models(
     facts: Facts, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[_Model]:
-    """Yield the models of a seed, from the folders where all are there, else from a training."""
+    """Yield the models of a seed: from their folders if all exist, else from a training."""
     sizes = Sizes.of(facts.returns)
     wanted = {each: _description(facts, sizes, each, seed, options) for each in exposures}
     there = _models_there(facts, wanted, options.out)
@@ -142,7 +142,7 @@ def _networks(
 def _description(
     facts: Facts, sizes: Sizes, exposures: int, seed: int, options: MemoryOptions
 ) -> PlantedFile:
-    """Return what a model's file says, but for the hash of its weights."""
+    """Return the description of a model, without the hash of its weights."""
     return PlantedFile(
         format=FORMAT,
         snapshot=facts.snapshot,
@@ -174,8 +174,8 @@ def _version(package: str) -> str:
 def _models_there(
     facts: Facts, wanted: Mapping[int, PlantedFile], out: Path
 ) -> Sequence[_Model] | None:
-    """Return the models of a seed where all are there; None where one is not. Raises DataError: a
-    folder holds a model of another training.
+    """Return the models of a seed if all exist, else None. Raises DataError: a folder holds a model
+    of another training.
     """
     found = []
     for exposures, expected in wanted.items():

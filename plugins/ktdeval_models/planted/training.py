@@ -1,8 +1,8 @@
-"""Train the language model on facts, from nothing; importing this needs torch.
+"""Train the language model on facts, from random weights; importing this needs torch.
 
-An exposure is one reading of every fact, in an order that the seed draws. One training reads them as
-often as the most exposures say, at a constant rate of learning; what it knew after fewer exposures is
-what it would know had it stopped there.
+An exposure is one reading of every fact, in an order drawn from the seed. One training reads them
+up to the largest number of exposures, at a constant learning rate; so its state after fewer
+exposures equals that of a training which stopped there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ktdeval_models.planted.reduced_text import LINE, VOCABULARY, Tokens
 from ktdeval_models.planted.transformer import Shape, Transformer
 
 BATCH = 16  #: lines of a step
-RATE = 1e-3  #: of learning
-_DEVIATION = 0.02  # of the weights that a training begins with
+RATE = 1e-3  #: learning rate
+_DEVIATION = 0.02  # standard deviation of the initial weights
 _BETAS = (0.9, 0.99)
-_CLIP = 1.0  # largest length of a gradient
+_CLIP = 1.0  # largest norm of a gradient
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a training besides what it reads."""
+    """Settings of a training, without its data."""
 
     exposures: tuple[int, ...]  #: after which the weights are taken, rising
     seed: int
@@ -39,11 +39,11 @@ class Settings:
 def snapshots(
     lines: Tokens, answers: Tokens, settings: Settings
 ) -> Iterator[tuple[int, Transformer]]:
-    """Yield the exposures and the network as of then, from a training on lines, [N, LINE], with
-    the token that completes each, [N].
+    """Yield numbers of exposures with the network at that time, from a training on lines, [N,
+    LINE], with the token that completes each, [N].
 
     The same arguments give the same weights on one machine; another processor or version of torch
-    may round sums otherwise, and so end in other weights.
+    may round sums differently, and so give other weights.
     """
     with _fix_computation(settings):
         network = _Network(settings.shape)
@@ -70,7 +70,7 @@ def _learn(
     lines: torch.Tensor,
     wanted: torch.Tensor,
 ) -> None:
-    """Make one step towards the answers that complete some lines."""
+    """Make one optimiser step towards the answers of some lines."""
     loss = functional.cross_entropy(network(lines), wanted)
     optimiser.zero_grad()
     loss.backward()
@@ -80,7 +80,7 @@ def _learn(
 
 @contextmanager
 def _fix_computation(settings: Settings) -> Iterator[None]:
-    """Compute with fixed threads, seed and algorithms, and put all back."""
+    """Compute with fixed threads, seed and algorithms, and restore all settings afterwards."""
     threads = torch.get_num_threads()
     is_deterministic = torch.are_deterministic_algorithms_enabled()
     try:
@@ -109,8 +109,8 @@ class _Layer(nn.Module):
         self.narrow = nn.Linear(4 * width, width)
 
     def forward(self, states: torch.Tensor, is_last: bool) -> torch.Tensor:
-        """Return the states after the layer, [lines, tokens, width]; of the last layer, whose
-        other states nobody reads, only that of the last token.
+        """Return the states after the layer, [lines, tokens, width]; for the last layer only that
+        of the last token, since the others are not used.
         """
         lines, length, width = states.shape
         split = self.attend(self.norm_in(states)).view(lines, length, 3, self.heads, -1)
@@ -119,7 +119,7 @@ class _Layer(nn.Module):
             query = query[:, :, -1:]
             states = states[:, -1:]
 
-        # The last token reads all others: nothing is later.
+        # The last token attends to all others: none comes later.
         read = functional.scaled_dot_product_attention(query, key, value, is_causal=not is_last)
         joined = read.transpose(1, 2).reshape(lines, -1, width)
         states = states + self.mix(joined)
@@ -129,7 +129,9 @@ class _Layer(nn.Module):
 
 
 class _Network(nn.Module):
-    """The network of `Transformer`, whose arrays have the names of its parameters."""
+    """Network of `Transformer` in torch, whose parameter names match the names of that class's
+    arrays.
+    """
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -152,7 +154,7 @@ class _Network(nn.Module):
         return self.norm(states[:, -1]) @ self.token.weight.T
 
     def transformer(self) -> Transformer:
-        """Return a copy of the network as of now."""
+        """Return a copy of the current network."""
         state = {}
         for name, weights in self.state_dict().items():
             plain = name.removeprefix("layers.")

@@ -1,4 +1,4 @@
-"""The language model: a causal transformer of four layers and 1.27 million weights, applied by NumPy.
+"""The language model: a causal transformer of four layers and 1.27 million weights, run with NumPy.
 
 `training` has the same network in torch. Layers normalise first (Xiong et al. 2020), attention and
 feed-forward parts are those of GPT-2 (Radford et al. 2019), and the output shares the embedding's
@@ -17,7 +17,7 @@ from ktdeval_models.planted.reduced_text import ANSWERS, FIRST_ANSWER, LINE, VOC
 
 Matrix = npt.NDArray[np.float32]
 
-_EPSILON = 1e-5  # of torch's LayerNorm
+_EPSILON = 1e-5  # epsilon of torch's LayerNorm
 _ROWS = 256  # lines that are read at a time
 
 
@@ -66,10 +66,10 @@ class Transformer:
 
     @classmethod
     def of_bytes(cls, shape: Shape, data: bytes) -> Transformer:
-        """Read weights: little-endian float32 in the order of `Shape.weights`, with nothing between
-        them. Raises ValueError: there are more or fewer, or one is not finite.
+        """Read weights: little-endian float32 in the order of `Shape.weights`, without padding.
+        Raises ValueError: the number of weights differs, or one is not finite.
         """
-        numbers = np.frombuffer(data, "<f4")  # ValueError where a part of a number is missing
+        numbers = np.frombuffer(data, "<f4")  # ValueError if the last number is incomplete
         if len(numbers) != shape.size:
             raise ValueError(f"{len(numbers):,} weights, expected {shape.size:,}")
         if not np.isfinite(numbers).all():
@@ -90,8 +90,8 @@ class Transformer:
         return b"".join(arrays)
 
     def answers(self, tokens: Tokens) -> Matrix:
-        """Return the probability of each answer as the next token, [N, ANSWERS], of lines,
-        [N, LINE]; given that the next token is an answer.
+        """Return the probability of each answer, [N, ANSWERS], after lines, [N, LINE], given that
+        the next token is an answer.
         """
         parts = [np.empty((0, ANSWERS), np.float32)]
         for first in range(0, len(tokens), _ROWS):
@@ -110,7 +110,7 @@ class Transformer:
         return _softmax(last @ output.T)
 
     def _attend(self, states: Matrix, layer: int) -> Matrix:
-        """Return the attention part of a layer; each token reads itself and those before it."""
+        """Return the attention part of a layer; each token attends to itself and those before it."""
         lines, length, width = states.shape
         heads = self.shape.heads
         mixed = self._linear(self._norm(states, f"{layer}.norm_in"), f"{layer}.attend")
@@ -137,7 +137,7 @@ class Transformer:
 
 
 def _gelu(states: Matrix) -> Matrix:
-    """Return GELU by its approximation with tanh (Hendrycks and Gimpel 2016)."""
+    """Return GELU in the tanh approximation (Hendrycks and Gimpel 2016)."""
     inner = np.float32(np.sqrt(2 / np.pi)) * (
         states + np.float32(0.044715) * states * states * states
     )

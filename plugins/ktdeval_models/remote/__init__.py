@@ -1,3 +1,3 @@
-"""Models behind a network, each through its provider's official SDK. Wire formats stay inside the
+"""Models over a network, each through its provider's official SDK. Wire formats stay inside the
 adapters.
 """

@@ -1,9 +1,9 @@
-"""Forms in which a server takes a part of a request, learnt from what it refuses.
+"""Forms in which a server accepts a part of a request, learnt from its refusals.
 
-A server may take a reply's schema in another form than asked, or not at all. Where it refuses one
-form, the next is asked for at once: that is no retry, for nothing was generated. What it took is
-remembered for the run. Parameters of the run itself, such as the temperature, are never changed so:
-their refusal stops the run.
+A server may accept a reply's schema only in another form, or not at all. If it refuses one form,
+the next is sent at once; that is not a retry, since nothing was generated. The accepted form is
+remembered for the run. Parameters of the run itself, such as the temperature, are never changed
+this way: their refusal stops the run.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
     "include": re.compile(r"\binclude\b|encrypted[_ ]content", re.IGNORECASE),
     "parallel_tool_calls": re.compile(r"parallel_tool_calls", re.IGNORECASE),
     "length": re.compile(r"\bmax_(completion_)?tokens\b", re.IGNORECASE),
-    # not where they are missed: the next form has fewer
+    # not if they are reported missing: the next form has fewer
     "thoughts": re.compile(
         r"^(?!.*(missing|passed back)).*(\breasoning_(content|details)\b|['\"`]reasoning['\"`])",
         re.IGNORECASE | re.DOTALL,
     ),
-    # the field, not the word: refusals of a filter speak of content, too
+    # the field, not the word: refusals of a filter mention content, too
     "content of calls": re.compile(
         r"['\"`]content['\"`]|\bmessages\W{1,4}[0-9]+\W{1,4}content\b", re.IGNORECASE
     ),
@@ -66,19 +66,19 @@ class RequestForms:
         self._known = {part: forms[0] for part, forms in ladders.items() if forms}
 
     def current(self) -> dict[str, str]:
-        """Return the form of each part that is known to be taken, or the best where none is."""
+        """Return the form of each part that the server is known to accept, else the best one."""
         with self._lock:
             return dict(self._known)
 
     def learn(self, taken: Mapping[str, str]) -> None:
-        """Remember the forms of a request that was taken."""
+        """Remember the forms of an accepted request."""
         with self._lock:
             self._known |= taken
 
     def after_refusal(
         self, forms: Mapping[str, str], refusal: Refusal, sent: Sequence[str]
     ) -> dict[str, str] | None:
-        """Return the forms to ask in next; None where the refusal blames no part, or it has no
+        """Return the forms to try next; None if the refusal blames no part, or the part has no
         further form.
 
         `sent`: the parts that the request had.
@@ -92,17 +92,15 @@ class RequestForms:
         return {**forms, part: ladder[index]} if index < len(ladder) else None
 
     def notes(self, forms: Mapping[str, str], sent: Sequence[str]) -> tuple[str, ...]:
-        """Return what to note of a reply to a request in these forms: parts that were asked
-        otherwise.
-        """
+        """Return notes on the parts of a request that were not sent in their best form."""
         firsts = {part: self._ladders[part][0] for part in sent}
         changed = [part for part in sent if forms[part] != firsts[part]]
         return tuple(f"{part}: {firsts[part]} was refused, sent {forms[part]}" for part in changed)
 
 
 def refusing_words(refusal: Refusal) -> str | None:
-    """Return the words by which a server refuses something of the request; None where the status or
-    the words of its error do not say so.
+    """Return the text by which a server refuses a part of the request; None if its status or text
+    is not such a refusal.
     """
     if refusal.status not in _REFUSED:
         return None
@@ -116,8 +114,7 @@ def refusing_words(refusal: Refusal) -> str | None:
 def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
     """Return the part of a request that a refusal blames, among those sent.
 
-    An error of the server itself (500) counts where it names the part and says that it is not
-    taken.
+    A server error (500) counts if it names the part and says that the part is not accepted.
     """
     words = refusing_words(refusal)
     if words is None:
@@ -127,7 +124,7 @@ def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
         if part not in sent or names.search(words) is None:
             continue
         if part == "length" and (_TOO_LONG.search(words) or is_reply_limit(words)):
-            return None  # a refusal of the value, which another name for it would meet, too
+            return None  # the value is refused; another name for it would be, too
 
         return part
 
@@ -137,7 +134,7 @@ def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
 def with_tried(
     error: ModelError | ProviderError, tried: Sequence[str]
 ) -> ModelError | ProviderError:
-    """Return an error that says which forms were tried before it."""
+    """Return an error that lists the forms tried before it."""
     if not tried:
         return error
 

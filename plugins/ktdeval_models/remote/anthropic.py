@@ -62,26 +62,26 @@ _NO_SAMPLING = "2026-10-21"
 that version).
 """
 
-# "What's new in Claude …", pages of the models named: a forced tool_choice returns an error.
+# "What's new in Claude …", pages of these models: a forced tool_choice returns an error.
 _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
 
 _FILTERED = "blocked by content filtering policy"
 """Part of the message of the 400 that replaces a reply withdrawn by the provider's filter."""
 
-# The API's page on thinking: the smallest budget
+# smallest budget (the API's page on thinking)
 _MIN_BUDGET = 1024
 _THOUGHTS = ("thinking", "redacted_thinking")
 _THINKS = ("enabled", "adaptive")
-_OWNER = "anthropic"  # of signatures, which are the same on all platforms
+_OWNER = "anthropic"  # owner of signatures, which are the same on all platforms
 
 
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
     Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the
-    temperature, which it no longer takes. Thoughts go back unchanged and in their places, as the
-    API's page on thinking asks. Newer models refuse them where tools or anything before them has
-    changed ("Preserved thinking"), so they are left out there.
+    temperature, which it no longer accepts. Thoughts are returned unchanged and in their positions,
+    as the API's page on thinking asks. Newer models refuse them if tools or anything before them
+    has changed ("Preserved thinking"), so they are omitted then.
     """
 
     package = "anthropic"
@@ -103,24 +103,24 @@ class AnthropicModel(RemoteAdapter):
         super().__init__(provider, name, params or AnthropicParams(), url, preset.variables)
         self.extra = preset.extra
         self._said: set[str] = set()
-        if provider == "anthropic":  # hosts have batches of their own, which are not spoken here
+        if provider == "anthropic":  # hosts have their own batches, which are not supported here
             self._batches = AnthropicBatches(self)
         self._has_sampling = self.version_day < _NO_SAMPLING
 
     @property
     def version_day(self) -> str:
-        """Day of the API's version, without the name that a host puts before it."""
+        """Day of the API's version, without a host's prefix."""
         return self.params.api_version[-len(_NO_SAMPLING) :]
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers, with values that it would take from the environment set
+        """Return the SDK's headers; values that the SDK would read from the environment are set
         here.
         """
         version = {"anthropic-version": self.params.api_version}
         return self.client_headers(sdk, sdk.Anthropic, api_key=key, default_headers=version)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
-        """Return what adds up the events of one message; None where a host streams in another
+        """Return the assembler of the events of one message; None if a host streams in another
         form.
         """
         return MessageAssembler(hear, self.loads)
@@ -201,8 +201,8 @@ class AnthropicModel(RemoteAdapter):
         turns = list(conversation_turns(messages, self._kept_parts(messages, request)))
         if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
             # The last calls have no signed thoughts (the thoughts came as text, or the agent wrote
-            # the calls). Inside a round of tool use the API then refuses a budget, so this call
-            # has none.
+            # the calls). Inside a round of tool use the API then refuses a budget, so this call has
+            # none.
             thinking = {"type": "disabled"}
             turns = list(conversation_turns(messages, [None] * len(messages)))
 
@@ -211,7 +211,7 @@ class AnthropicModel(RemoteAdapter):
     def _kept_parts(
         self, messages: Sequence[Message], request: ModelRequest
     ) -> list[list[TurnPart] | None]:
-        """Return the parts of each turn whose thoughts go back; None for any other."""
+        """Return the parts of each turn whose thoughts are sent back; None for other turns."""
         if all(message.opaque is None for message in messages):
             return [None] * len(messages)
 
@@ -222,19 +222,21 @@ class AnthropicModel(RemoteAdapter):
         ]
 
     def _digests(self, request: ModelRequest) -> list[str]:
-        """Return a digest of what stands before each message of a request, and of all of it."""
+        """Return a digest of the content before each message of a request, and of the whole
+        request.
+        """
         offered = self._tools(request, self._how_forced(None)).get("tools", [])
         return prefix_digests(offered, request.messages)
 
     def _is_asked(self, request: ModelRequest, thinking: Body | None) -> bool:
-        """Whether the API leaves a call to the model: it may call, or what it has to do is only asked
-        for.
+        """Return whether the API leaves a call to the model: the choice is free, or the tool is
+        only asked for.
         """
         return request.tool_choice is None or self._how_forced(_mode_of(thinking)) == "auto"
 
     @property
     def _caches(self) -> bool:
-        """Whether the provider is told what of a prompt to keep in its cache."""
+        """Whether requests mark the parts of a prompt that the provider should cache."""
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
     def _make_refusal(self, why: str) -> ProviderError:
@@ -266,8 +268,8 @@ class AnthropicModel(RemoteAdapter):
         return "unset"
 
     def _thinking(self, request: ModelRequest) -> Body | None:
-        """Return the field `thinking` of a call; None if it is not sent. A program that says how the
-        model thinks says all of it.
+        """Return the field `thinking` of a call; None if it is not sent. The settings of a program
+        that sets thinking or effort replace the run's.
         """
         own = request.own
         if own is not None and own.api == self.own_form.api:
@@ -286,7 +288,7 @@ class AnthropicModel(RemoteAdapter):
 
         display = self.params.thinking_display
         if display is None:
-            # With a budget thoughts have to be sent back, and only those without text may be.
+            # With a budget, thoughts must be sent back, and only those without text may be.
             display = "omitted" if mode == "budget" else "summarized"
 
         shown = {}
@@ -308,10 +310,10 @@ class AnthropicModel(RemoteAdapter):
     def _tools(self, request: ModelRequest, forced: str) -> Body:
         """Return the tools on offer, and how they may be chosen.
 
-        If some tool must be called, and none can be named, only that one is offered. If the choice
-        is left to the model, all stay on offer, since another list would end the reuse of the
-        prompt's cache. So would a choice of none between those left to the model: then the prompt
-        alone asks for words, and the agent refuses a call.
+        If a tool must be called but can't be named, only that tool is offered. If the choice is
+        left to the model, all tools stay on offer, since another list would end the reuse of the
+        prompt cache. A choice of `none` would do so, too: then only the prompt asks for text, and
+        the agent refuses a call.
         """
         if not request.tools:
             return _uncallable_tools(request)
@@ -360,9 +362,8 @@ class AnthropicModel(RemoteAdapter):
         return {name: value for name, value in output.items() if name not in self.params.omit}
 
     def _make_enforced_schema(self, schema: Mapping[str, JsonValue]) -> Body | None:
-        """Return the schema that the API enforces; None if the API can't express it.
-
-        A reply is the same in both cases: the prompt describes it, and the harness checks it.
+        """Return the schema that the API enforces; None if the API can't express it. A reply is the
+        same in both cases: the prompt describes it, and the harness checks it.
         """
         try:
             return closed_schema(schema)
@@ -393,8 +394,8 @@ class AnthropicModel(RemoteAdapter):
     ) -> Reply:
         """Return the reply in a message.
 
-        It carries signed thoughts in their places, which the next requests send back. Raises
-        ModelError `bad_response` if it is not a message, or ended for an unknown reason.
+        It carries signed thoughts in their positions, which later requests send back. Raises
+        ModelError `bad_response`: it is not a message, or ended for an unknown reason.
         """
         usage = _token_usage(answer.get("usage"))
         served_by = text_of(answer.get("model"))
@@ -443,7 +444,7 @@ class AnthropicModel(RemoteAdapter):
     def _text(self, block: Mapping[str, Any], name: str) -> str:
         text = block.get(name)
         if block["type"] == "redacted_thinking":
-            text = block.get(name, "")  # its thoughts are encrypted, without a text
+            text = block.get(name, "")  # its thoughts are encrypted and have no text
         if not isinstance(text, str):
             raise bad_response(self.caller, "a block of the reply holds no text where it should")
         return text
@@ -468,8 +469,8 @@ class AnthropicModel(RemoteAdapter):
     ) -> ModelError | ProviderError:
         """Return the error for a refusal.
 
-        A filtered reply and an empty account come with the status of an invalid request; their
-        words tell them from it.
+        A filtered reply and an empty account have the status of an invalid request; their text
+        distinguishes them.
         """
         details = base.error_details(content)
         error_code = details.get("error_code") if isinstance(details, dict) else None
@@ -513,15 +514,14 @@ def _uncallable_tools(request: ModelRequest) -> Body:
 
 
 def _cut_call(call: ToolCall) -> ToolCall:
-    """Return the call in which a reply broke off, without the last character of its arguments.
-
-    The part that arrived may look complete; so cut, it can't pass as the model's decision.
+    """Return the call in which a reply broke off, without the last character of its arguments. The
+    part that arrived may look complete; shortened, it can't pass as the model's decision.
     """
     return replace(call, arguments=call.arguments[:-1] or "{")
 
 
 def _lacks_thought(turns: Sequence[Body]) -> bool:
-    """Whether the turns end with results of calls that have no thoughts before them."""
+    """Return whether the turns end with results of calls that have no thoughts before them."""
     if len(turns) < 2:
         return False
     if not any(block["type"] == "tool_result" for block in turns[-1]["content"]):

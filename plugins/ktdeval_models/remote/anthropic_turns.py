@@ -1,4 +1,4 @@
-"""Turns of a conversation as Claude's Messages API takes them."""
+"""Turns of a conversation in the form of Claude's Messages API."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def conversation_turns(
     messages: Sequence[Message], kept: Sequence[Sequence[TurnPart] | None]
 ) -> Iterator[Body]:
     """Yield turns of alternating roles. The results of calls come first in the user's next turn.
-
-    `kept`: parts of each message whose thoughts go back; None for any other.
+    `kept`: parts of each message whose thoughts are sent back; None for other messages.
     """
     role = ""
     blocks = list[Body]()
@@ -46,7 +45,7 @@ def conversation_turns(
 
 
 def _kept_block(part: TurnPart) -> Body:
-    """Return a block of a turn that goes back as it came; empty for a blank text, which the API
+    """Return a block of a turn that is sent back unchanged; empty for a blank text, which the API
     refuses.
     """
     if part.kept is not None:
@@ -100,7 +99,9 @@ def text_or_empty(message: Message) -> str:
 
 
 def accepted_name(name: str) -> str:
-    """Return an id or name with characters that the API accepts. Ids made by the API stay unchanged."""
+    """Return an id or name with only characters that the API accepts. Ids made by the API are
+    unchanged.
+    """
     if _ID.fullmatch(name):
         return name
     return _NOT_IN_ID.sub("_", name)[:128] or "_"

@@ -1,5 +1,5 @@
-"""Base of all adapters: keys, client, one attempt of a call, and the parts of JSON that all wire
-formats read and write.
+"""Base of all adapters: keys, client, one attempt of a call, and JSON parts that all wire formats
+read and write.
 """
 
 from __future__ import annotations
@@ -82,44 +82,44 @@ PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
 # under which a key is stored in the system's keyring; the user name is the variable's name
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-# stands for what is no count of tokens: a sum with it stays below 0
+# marks a missing token count: a sum that includes it stays below 0
 NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class RequestSigner(Protocol):
-    """Credentials of the machine, which give each request headers of its own."""
+    """Credentials of the machine, which sign each request with headers."""
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
-        """Return the headers that show who asks. Raises ProviderError: the credentials are refused
-        or have ended.
+        """Return the headers that authenticate the caller. Raises ProviderError: the credentials
+        are refused or have expired.
         """
 
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show, as far as it is known now."""
+        """Return the secrets known so far, which no message may show."""
 
 
 class RemoteAdapter:
     """A `ktdeval.api.RemoteModel` without the wire format: a subclass has `path`, `headers`,
     `encode`, `decode` and `settings`.
 
-    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which
-    validate the whole conversation again on each call, are not used: they take half of a call's CPU
-    time.
+    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods are
+    not used: they validate the whole conversation again on each call, which takes half of a call's
+    CPU time.
 
-    `default_url` is the address when the user gives none, `variables` are environment variables
-    that may hold the key when the user names none.
+    `default_url`: address if the user gives none; `variables`: environment variables that may hold
+    the key if the user names none.
     """
 
     package = ""  # module of the SDK
     extra = ""  # extra of ktdeval that installs it
-    version = ""  # regular expression of an end of an address that the method's path repeats
-    path = ""  # of the method below the endpoint, such as `/chat/completions`
+    version = ""  # regular expression of the end of an address that the method's path repeats
+    path = ""  # path of the method below the endpoint, such as `/chat/completions`
     needs_key: bool = True
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
-    own_form = OwnForm("")  # how it takes settings of an agent's own program
+    own_form = OwnForm("")  # how it accepts settings of an agent's own program
     # reads the body of an answer; ValueError: it is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
@@ -140,11 +140,11 @@ class RemoteAdapter:
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
-        #: of the provider; None where it has none that is spoken here
+        #: of the provider; None if it has none that is supported
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
         self.own = OwnFields(self.own_form)
-        self.forms = RequestForms({})  # in which the server takes parts of a request
+        self.forms = RequestForms({})  # forms in which the server accepts parts of a request
         self._has_told_of_calls = False
         self._unstreamed = ""  # why replies come whole, as learnt from the server; empty: not known
 
@@ -152,8 +152,8 @@ class RemoteAdapter:
         """Import the SDK, find the key, build the client; safe to call again. Makes no network
         request.
 
-        Raises ProviderError: the SDK or the key is missing or unusable; names the extra to install
-        or the variable to set.
+        Raises ProviderError: the SDK or the key is missing or unusable; the message names the extra
+        to install or the variable to set.
         """
         if self.client is not None:
             return
@@ -163,8 +163,7 @@ class RemoteAdapter:
                 return
 
             sdk = import_sdk(self.package, self.provider, self.extra)
-            # A server that needs no key rarely has one, and asking a keyring may mean a question to
-            # the user.
+            # A server that needs no key rarely has one, and reading a keyring may prompt the user.
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
             sign = None
             if key is None and self.needs_key:
@@ -184,7 +183,7 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, headers, sign)
 
     def signer(self) -> RequestSigner:
-        """Return the credentials to use where no key is set. Raises ProviderError: there are none."""
+        """Return the credentials to use if no key is set. Raises ProviderError: there are none."""
         raise missing_key(self.provider, self.variables)
 
     def settings(self) -> dict[str, JsonValue]:
@@ -192,13 +191,13 @@ class RemoteAdapter:
         return {"omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
 
     def account_fields(self) -> Mapping[str, str]:
-        """Return what else says for whom the provider answers; no secrets."""
+        """Return further fields that identify the account, without secrets."""
         return {}
 
     def _sign_request(
         self, signer: RequestSigner, method: str, url: str, content: bytes
     ) -> Mapping[str, str]:
-        """Return the headers of one request, whose secrets are then known."""
+        """Return the headers of one request, and remember their secrets."""
         headers = signer.headers(method, url, content)
         with self._connecting:
             known = dict.fromkeys((*self._secrets, *signer.secrets()))
@@ -209,10 +208,8 @@ class RemoteAdapter:
         return headers
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of a request, with nothing taken from the environment that is not this
-        provider's.
-
-        `key` is None where there is none and none is needed.
+        """Return the headers of a request; from the environment only this provider's values are
+        used. `key` is None if there is no key and none is needed.
         """
         raise NotImplementedError
 
@@ -225,23 +222,23 @@ class RemoteAdapter:
             return {name: value for name, value in sent if isinstance(value, str)}
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError: this provider does not take an option of
-        the run.
+        """Return the body of a call. Raises ProviderError: this provider does not support an option
+        of the run.
         """
         raise NotImplementedError
 
     def decode(
         self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
     ) -> Reply:
-        """Return the reply in an answer to `body`. Raises ModelError `bad_response`: it is not of
-        the API's shape.
+        """Return the reply in an answer to `body`. Raises ModelError `bad_response`: the answer
+        does not have the API's shape.
         """
         raise NotImplementedError
 
     def ending(
         self, word: Any, content: str, calls: Sequence[ToolCall], request: ModelRequest
     ) -> ReplyEnding:
-        """Return how a reply ended, by the server's word for it; errors as of `read_ending`."""
+        """Return how a reply ended, by the server's stop reason; errors are those of `read_ending`."""
         return read_ending(word, content, calls, request, self.caller)
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
@@ -249,7 +246,7 @@ class RemoteAdapter:
         return body
 
     def untaken(self, body: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG002 - of a subclass
-        """Return the parameters of a call, as `CallParams` names them, that a request lacks."""
+        """Return the parameters of a call that a request lacks, by their names in `CallParams`."""
         return ()
 
     def refusal_error(
@@ -266,16 +263,16 @@ class RemoteAdapter:
     def reply(self, request: ModelRequest) -> Reply:
         """Make one attempt. Thread-safe, without state between calls.
 
-        Raises ModelError: this attempt failed; ProviderError: all would, since key, model name,
-        address, quota or a parameter is refused.
+        Raises ModelError: this attempt failed; ProviderError: every attempt would fail, since key,
+        model name, address, quota or a parameter is refused.
         """
         self.connect()
         reply = self._attempt(request)
         return with_distinct_ids(reply, sent_ids(request))
 
     def _attempt(self, request: ModelRequest) -> Reply:
-        """Ask in the forms that the server is known to take; where it refuses one, at once in the
-        next.
+        """Ask in the forms that the server is known to accept; if it refuses one, try the next at
+        once.
         """
         forms = self.forms.current()
         tried: list[str] = []
@@ -318,7 +315,9 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
 
     def _noted_if_unparsed(self, reply: Reply, request: ModelRequest) -> Reply:
-        """Return a reply with a note where the server left a call in its text; the user is told once."""
+        """Return a reply, with a note if the server left a call in its text; the user is warned
+        once.
+        """
         if not leaves_call_as_text(reply, request):
             return reply
 
@@ -330,8 +329,8 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, UNPARSED_CALL))
 
     def answered(self, status: int, content: bytes, request: ModelRequest) -> Reply:
-        """Return the reply in an answer that came apart from its request, as with a batch; errors
-        as of `reply`.
+        """Return the reply in an answer that came separately from its request, such as from a
+        batch; errors are those of `reply`.
         """
         body = self.encode(request)
         if 200 <= status < 300:
@@ -343,7 +342,7 @@ class RemoteAdapter:
         return self._reply_or_raise(refusal, content, body, ())
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002 - of a subclass
-        """Return what reads one streamed answer; None where replies of this API come whole."""
+        """Return the assembler of one streamed answer; None if this API does not stream."""
         return None
 
     def _stream_of(self, request: ModelRequest) -> StreamAssembler | None:

@@ -236,7 +236,7 @@ class AnthropicModel(RemoteAdapter):
 
     @property
     def _caches(self) -> bool:
-        """Whether requests mark the parts of a prompt that the provider should cache."""
+        """True if requests mark the parts of a prompt that the provider should cache."""
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
     def _make_refusal(self, why: str) -> ProviderError:
@@ -500,8 +500,8 @@ def _mode_of(thinking: Body | None) -> str | None:
 
 
 def _uncallable_tools(request: ModelRequest) -> Body:
-    """Return the tools of earlier calls, with a choice of none: the API requires that a conversation
-    with calls lists tools.
+    """Return the tools of earlier calls, with the choice `none`: the API requires that a
+    conversation with calls lists tools.
     """
     names: dict[str, None] = {}
     for message in request.messages:

@@ -140,7 +140,7 @@ class RemoteAdapter:
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
-        #: of the provider; None if it has none that is supported
+        #: of the provider; None if it offers no supported ones
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
         self.own = OwnFields(self.own_form)
@@ -183,7 +183,7 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, headers, sign)
 
     def signer(self) -> RequestSigner:
-        """Return the credentials to use if no key is set. Raises ProviderError: there are none."""
+        """Return the credentials to use if no key is set. Raises ProviderError: they are missing."""
         raise missing_key(self.provider, self.variables)
 
     def settings(self) -> dict[str, JsonValue]:
@@ -209,7 +209,7 @@ class RemoteAdapter:
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the headers of a request; from the environment only this provider's values are
-        used. `key` is None if there is no key and none is needed.
+        used. `key` is None if it is missing and not needed.
         """
         raise NotImplementedError
 
@@ -346,8 +346,8 @@ class RemoteAdapter:
         return None
 
     def _stream_of(self, request: ModelRequest) -> StreamAssembler | None:
-        """Return what reads the answer to a request that somebody watches, and tell the listener that
-        a reply begins, or why it comes whole; None where it is not streamed.
+        """Return the assembler of the answer to a watched request, and tell the listener that a
+        reply begins, or why it is not streamed; None if it is not streamed.
         """
         hear = request.listener
         if hear is None:
@@ -382,8 +382,8 @@ class RemoteAdapter:
 
     def _assemble_stream(self, stream: StreamAssembler) -> bytes:
         """Return a streamed answer in the form of an unstreamed one. Raises ModelError
-        `bad_response`: it is not whole, or its tokens are not counted, which they would be
-        unstreamed; the next attempts are.
+        `bad_response`: it is incomplete, or has no token counts; in the second case later attempts
+        are not streamed.
         """
         try:
             content = stream.answer()
@@ -401,8 +401,8 @@ class RemoteAdapter:
     def _reply_or_raise(
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any], tried: Sequence[str]
     ) -> Reply:
-        """Return the reply that a refusal stands for, which is one of a content filter, or raise
-        its error.
+        """Return an empty reply if the refusal is a content filter's, else raise the refusal's
+        error.
         """
         error = self.refusal_error(refusal, content, body)
         if isinstance(error, ContentFiltered):
@@ -433,8 +433,8 @@ class RemoteAdapter:
     def _with_words(
         self, error: ModelError, answer: Mapping[str, JsonValue], content: bytes
     ) -> ModelError:
-        """Return the error of an answer that could not be read; of one that is no reply of any API
-        with its words.
+        """Return the error of an unreadable answer; if the answer is not a reply of any API, the
+        error quotes it.
         """
         if error.kind != "bad_response" or is_reply(answer):
             return error
@@ -443,8 +443,8 @@ class RemoteAdapter:
         return ModelError(error.kind, f"{error}; it answered{words}")
 
     def look_up(self, url: str, timeout_s: float) -> JsonValue:
-        """Return the JSON at an address of the provider's; None where there is none. Raises
-        ProviderError as of `connect`.
+        """Return the JSON at an address of the provider; None if not found. Raises ProviderError as
+        `connect` does.
         """
         self.connect()
         assert self.client is not None
@@ -463,40 +463,38 @@ class RemoteAdapter:
         return []
 
     def secrets(self) -> tuple[str, ...]:
-        """Texts that no message may show: the key, and what further headers hold; empty before
+        """Texts that no message may show: the key, and secrets in further headers; empty before
         `connect`.
         """
         return self._secrets
 
     @cached_property
     def traits(self) -> ModelTraits:
-        """What it is and does besides answering: made once, since each call asks for it."""
+        """Traits of the model, made once, since each call asks for them."""
         return self.make_traits()
 
     def make_traits(self) -> ModelTraits:
-        """Return what it sends besides its settings, the batches of its provider, and what lets it
-        look something up.
+        """Return the headers that route its requests, the batches of its provider, and whether it
+        may look things up.
         """
         names = (self.name, str(getattr(self.params, "deployment", None) or ""))
         lookup = may_look_up(names, self.endpoint, self.params.extra_body)
         return ModelTraits(routing=self._sent_routing, batches=self._batches, may_look_up=lookup)
 
     def _sent_routing(self) -> Mapping[str, str]:
-        """What says for whom the provider answers, and which way: organisation, project, headers of
-        gateways, variable of the key.
-
-        No secrets; empty before `connect`.
+        """Account and route of requests: organisation, project, headers of gateways, variable of
+        the key. It has no secrets and is empty before `connect`.
         """
         return self._routing
 
 
-# --- JSON of a given shape
+# --- JSON fields of a required type
 
 
 def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Reply:
-    """Return the reply of an answer in which `what` is empty, where its tokens are counted: it is
-    paid for, and a retry of the same request would be paid again. Raises ModelError `bad_response`
-    where none are counted.
+    """Return an empty reply if the tokens of an answer with an empty `what` are counted: it was
+    paid for, and a retry of the same request would cost again. Raises ModelError `bad_response`: no
+    tokens are counted.
     """
     if usage == Usage():
         raise bad_response(caller, f"the reply's {what!r} is empty, and no tokens are counted")
@@ -504,9 +502,7 @@ def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Repl
 
 
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
-    """Return a required field. Raises ModelError `bad_response`: it is missing or of another
-    type.
-    """
+    """Return a required field. Raises ModelError `bad_response`: it is missing or has another type."""
     value = mapping.get(name)
     if not isinstance(value, kind):
         raise bad_response(
@@ -518,7 +514,7 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
 
 
 def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[str, Any]]:
-    """Return a required field that is a list of objects; errors as of `part`."""
+    """Return a required field that is a list of objects; errors are those of `part`."""
     found = part(mapping, name, list, caller)
     if not all(isinstance(item, dict) for item in found):
         raise bad_response(caller, f"the reply's {name!r} holds more than objects")
@@ -539,7 +535,7 @@ def text_of(value: JsonValue) -> str:
 
 
 def error_details(content: bytes) -> Any:
-    """Return `error.details` of an error's body, or None."""
+    """Return `error.details` of an error's body; None if absent."""
     try:
         match loads_strict(content):
             case {"error": {"details": details}}:
@@ -550,15 +546,14 @@ def error_details(content: bytes) -> Any:
 
 
 def sent_name(name: str) -> str:
-    """Return a tool's name as every server accepts it in a history.
-
-    A model may have called a name that no server accepts.
+    """Return a tool's name in the form that every server accepts in earlier turns. A model may have
+    called a name that no server accepts.
     """
     return _NO_NAME_SIGN.sub("_", name)[:64] or "_"
 
 
 def count(usage: Any, *path: str, missing: int = 0) -> int:
-    """Return a count of tokens: `missing` if it is absent, and `NO_COUNT` if it is not a count."""
+    """Return a token count: `missing` if it is absent, `NO_COUNT` if the value is not a count."""
     found = usage
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
@@ -571,12 +566,12 @@ def count(usage: Any, *path: str, missing: int = 0) -> int:
 
 
 def whole_usage(total: int, usage: Usage) -> Usage:
-    """Make counts consistent: a part is never more than its whole, and the output includes the
+    """Make counts consistent: a part is never larger than its whole, and the output includes the
     reasoning.
 
-    If one of them is not a count, or the prompt has no tokens, none is known: the sum of the others
-    would be too low. `total`: of input and output, by the provider; 0 if it gives none. Some omit
-    reasoning from the output, but not from the total.
+    If one of them is not a count, or the prompt has no tokens, all counts are dropped: the sum of
+    the others would be too low. `total`: the provider's sum of input and output; 0 if it gives
+    none. Some providers exclude reasoning from the output, but not from the total.
     """
     counts = (
         total,

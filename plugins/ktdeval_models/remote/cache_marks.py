@@ -1,10 +1,11 @@
-"""Where Claude's prompt cache is told to keep a prompt, and with it to look for what it kept.
+"""Marks in a prompt for Claude's prompt cache: where to store it, and where to look for a stored
+prefix.
 
-The API reads and writes a prompt up to the end of a marked block, tools and system message before
-the conversation; each mark looks back over 20 blocks for what an earlier request wrote at a mark of
-its own. Nothing is kept of a request's own words, which no other begins with: writing costs a
-quarter more than reading afresh. A `tool_choice` of another kind ends what was kept of the
-conversation, but not of tools and system message
+The API stores and reads a prompt up to the end of a marked block; tools and system message come
+before the conversation. Each mark looks back over 20 blocks for an earlier request's mark. Text
+that belongs to one request only is not marked, since no other request starts with it: writing costs
+a quarter more than normal input. A `tool_choice` of another kind invalidates the stored
+conversation, but not tools and system message
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching).
 """
 
@@ -24,9 +25,9 @@ _MAX_MARKS = 4  # the API refuses more
 
 
 def shared_blocks(message: Message) -> list[Body]:
-    """Return a message's text in blocks, cut where other requests go on in another way; the first
-    and the last of these ends are marked. Blocks without a sign are refused, so their space goes to
-    a neighbour.
+    """Return a message's text in blocks, cut where other requests continue differently; the first
+    and last of these ends are marked. Blank blocks are refused, so blank pieces are joined to a
+    neighbour.
     """
     blocks: list[Body] = []
     start = 0
@@ -43,21 +44,23 @@ def shared_blocks(message: Message) -> list[Body]:
 
 
 def changes_choice(request: ModelRequest, is_free: bool) -> bool:
-    """Whether a request changes the kind of `tool_choice` in the middle of a conversation: then
-    nothing kept of the conversation can be read. `is_free`: its own kind leaves a call to the model.
+    """Return whether a request changes the kind of `tool_choice` within a conversation: then no
+    stored conversation can be read. `is_free`: its own kind leaves a call to the model.
     """
     has_replies = any(message.role == "assistant" for message in request.messages)
     return has_replies and not is_free and not _is_retry(request)
 
 
 def _is_retry(request: ModelRequest) -> bool:
-    """Whether a request answers a call, as those after research do not where a call is forced."""
+    """Return whether a request follows a tool's result; requests after research with a forced call
+    do not.
+    """
     return request.messages[-1].role == "tool"
 
 
 def mark_prompt(body: Body, request: ModelRequest) -> None:
-    """Mark a body in place: the end of what requests of other roles and days begin with, and in
-    a conversation that goes on the end of the request before and of this one.
+    """Mark a body in place: the end of the prefix shared with requests of other roles and days,
+    and, if the conversation continues, the end of the previous request and of this one.
     """
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
@@ -78,9 +81,8 @@ def mark_prompt(body: Body, request: ModelRequest) -> None:
 
 
 def _before_last_call(turns: Sequence[Body]) -> list[Body]:
-    """Return the block with which the latest earlier request ended whose tools were free: it was
-    answered by a call, or has a call's result. Empty where there is none. That of a report had
-    another choice.
+    """Return the last block of the latest earlier request with free tools: its answer has a call,
+    or it has a call's result. Empty if not found. A request for a report had another choice.
     """
     for turn, answer in reversed(list(pairwise(turns))):
         if answer["role"] != "assistant":
@@ -98,8 +100,8 @@ def _mark(block: Body) -> None:
 
 
 def _drop_first_marks(turns: Sequence[Body]) -> None:
-    """Leave as many marks in a conversation as the API takes beside that before it: the last ones,
-    which look back at the others.
+    """Keep as many marks in a conversation as the API allows in addition to the one before it: the
+    last ones, which look back to the others.
     """
     marked: list[Body] = []
     for turn in turns:

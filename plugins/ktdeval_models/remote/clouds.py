@@ -1,5 +1,6 @@
-"""Models in clouds: `azure/NAME`, `bedrock/NAME`, `vertex/NAME`. Each speaks a protocol of its vendor;
-here is what its host changes: addresses, paths, fields, and credentials of the machine.
+"""Models in clouds: `azure/NAME`, `bedrock/NAME`, `vertex/NAME`. Each speaks its vendor's protocol;
+this module has the differences of the host: addresses, paths, fields, and credentials of the
+machine.
 
 Sources: `presets.yaml`, and the clients of the vendors' SDKs: AzureOpenAI, AnthropicBedrock,
 AnthropicVertex, and google-genai with `vertexai=True`.
@@ -53,7 +54,7 @@ _VERSIONED = re.compile(r".*-v\d+(:\d+)?")
 
 
 class AzureModel(ChatModel):
-    """A deployment of a model of OpenAI, over Chat Completions of a dated version."""
+    """A deployment of an OpenAI model, over a dated version of Chat Completions."""
 
     version = r"/openai(/v1)?\Z"
 
@@ -68,8 +69,8 @@ class AzureModel(ChatModel):
         )
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own client for Azure, without those that the environment
-        names for OpenAI.
+        """Return the headers of the SDK's own Azure client, without those that the environment sets
+        for OpenAI.
         """
         others = super().headers(sdk, key)
         own = {name: value for name, value in others.items() if name.lower() != "authorization"}
@@ -85,8 +86,8 @@ class AzureModel(ChatModel):
 
 
 class BedrockModel(AnthropicModel):
-    """A Claude model on Amazon Bedrock, over the Messages API; one with a version in its name, over
-    InvokeModel, whose body lacks the model and has the API's version.
+    """A Claude model on Amazon Bedrock, over the Messages API. Models with a version in their name
+    use InvokeModel, whose body has the API's version but not the model.
     """
 
     params: BedrockParams
@@ -103,7 +104,7 @@ class BedrockModel(AnthropicModel):
             self._has_sampling = True
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own client for Bedrock; with a key of Bedrock's, that."""
+        """Return the headers of the SDK's own Bedrock client, with the Bedrock key if one is given."""
         own: dict[str, str] = {}
         if not self._is_invoked:
             own["anthropic-version"] = self.params.api_version
@@ -115,15 +116,17 @@ class BedrockModel(AnthropicModel):
         )
 
     def signer(self) -> base.RequestSigner:
-        """Return the AWS credentials of this machine. Raises ProviderError: there are none."""
+        """Return the AWS credentials of this machine. Raises ProviderError: they are missing."""
         return AwsSigner(self.provider, self.variables[0], self.params.region)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
-        """Return what adds up a stream; None for InvokeModel, whose streams have AWS's own form."""
+        """Return the assembler of a stream; None for InvokeModel, whose streams have AWS's own
+        form.
+        """
         return None if self._is_invoked else super().assembler(hear)
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call; errors as of Anthropic's."""
+        """Return the body of a call; errors are those of Anthropic's."""
         body = super().encode(request)
         return hosted_body(body, _INVOKE_VERSION) if self._is_invoked else body
 
@@ -136,14 +139,14 @@ class BedrockModel(AnthropicModel):
 
 
 def hosted_body(body: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the body of a message as a host takes it that has the model in its address."""
+    """Return the body of a message for a host that has the model in its address."""
     own = {name: value for name, value in body.items() if name != "model"}
     return {"anthropic_version": version, **own}
 
 
 class AwsSigner:
     """Signs requests with the AWS credentials of this machine (signature version 4). The chain of
-    botocore finds and renews them: variables, profile, sign-on, role of the machine.
+    botocore finds and renews them: variables, profile, single sign-on, role of the machine.
     """
 
     def __init__(self, provider: str, variable: str, region: str) -> None:
@@ -158,7 +161,7 @@ class AwsSigner:
         self._find_credentials()
 
     def _find_credentials(self) -> Any:
-        """Return the credentials as they are now. Raises ProviderError: there are none."""
+        """Return the current credentials. Raises ProviderError: they are missing or can't be used."""
         try:
             credentials = self._session.get_credentials()  # found once
             frozen = credentials and credentials.get_frozen_credentials()
@@ -195,8 +198,8 @@ class AwsSigner:
 
 
 def make_vertex(name: str, params: VertexParams | None = None) -> Model:
-    """Return a model on Vertex AI: Claude, or Gemini. Raises UsageError for what is no name of a
-    model, ConfigError for a model of another vendor or a parameter that can't be used.
+    """Return a model on Vertex AI: Claude or Gemini. Raises UsageError: the name is not valid for a
+    model; ConfigError: the model is of another vendor, or a parameter can't be used.
     """
     own = params or VertexParams()
     check_name(name, "vertex")
@@ -219,24 +222,24 @@ def vertex_address(params: VertexParams) -> str:
 
 
 class _OnVertex(base.RemoteAdapter):
-    """What both vendors' models have there: an address, the machine's credentials, and a project
-    that pays.
+    """Common parts of both vendors' models on Vertex: an address, the machine's credentials, and
+    the project that is billed.
     """
 
     method = ""  # with the version and the vendor, parts of the address
     _own: VertexParams
 
     def find_path(self, version: str, vendor: str) -> None:
-        """Set the path to the model in the project that pays; errors as of `vertex_project`."""
+        """Set the path to the model in the billed project; errors are those of `vertex_project`."""
         where = f"projects/{vertex_project(self.provider)}/locations/{self._own.location}"
         self.path = f"/{version}/{where}/publishers/{vendor}/models/{self.name}:{self.method}"
 
     def signer(self) -> base.RequestSigner:
-        """Return the credentials of this machine. Raises ProviderError: there are none."""
+        """Return the credentials of this machine. Raises ProviderError: they are missing."""
         return GoogleSigner(self.provider, self.variables[0])
 
     def account_fields(self) -> Mapping[str, str]:
-        """Return the project that pays."""
+        """Return the project that is billed."""
         return {"project": vertex_project(self.provider)}
 
     def settings(self) -> dict[str, JsonValue]:
@@ -255,7 +258,7 @@ class VertexGemini(_OnVertex, GoogleModel):
         super().__init__(name, own, "vertex", vertex_address(params))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers, with an access token in place of its key, if one is given."""
+        """Return the SDK's headers, with an access token instead of its key, if one is given."""
         self.find_path(self.params.api_version, "google")
         others = super().headers(sdk, None)
         own = {name: value for name, value in others.items() if name != "x-goog-api-key"}
@@ -263,7 +266,7 @@ class VertexGemini(_OnVertex, GoogleModel):
 
 
 class VertexClaude(_OnVertex, AnthropicModel):
-    """A Claude model on Vertex AI, whose body lacks the model and has the API's version."""
+    """A Claude model on Vertex AI, whose body has the API's version but not the model."""
 
     version = r"/v1\Z"
     method = "rawPredict"
@@ -274,9 +277,7 @@ class VertexClaude(_OnVertex, AnthropicModel):
         super().__init__(name, own, "vertex", vertex_address(params))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own client for Vertex, with an access token if one is
-        given.
-        """
+        """Return the headers of the SDK's own Vertex client, with an access token if one is given."""
         self.find_path("v1", "anthropic")
         return self.client_headers(
             sdk,
@@ -287,24 +288,26 @@ class VertexClaude(_OnVertex, AnthropicModel):
         )
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002
-        """Return None: a stream has another path there, so that replies come whole."""
+        """Return None: streams have another path there, so replies are not streamed."""
         return None
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call; errors as of Anthropic's."""
+        """Return the body of a call; errors are those of Anthropic's."""
         return hosted_body(super().encode(request), self.params.api_version)
 
 
 def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> _Params:
-    """Return the parameters of a vendor's model of some class: those given for Vertex that it has."""
+    """Return the parameters of a vendor's model class: the Vertex parameters that it shares, and
+    defaults.
+    """
     names = [field.name for field in dataclasses.fields(kind)]
     said = {name: getattr(given, name, None) for name in names}
     return kind(**defaults | {name: value for name, value in said.items() if value is not None})
 
 
 def vertex_project(provider: str) -> str:
-    """Return the project whose name the environment holds. Raises ProviderError: none, or no name
-    of one.
+    """Return the project that the environment names. Raises ProviderError: none is set, or the
+    value is not a project id.
     """
     for variable in _PROJECTS:
         project = os.environ.get(variable, "").strip()
@@ -323,7 +326,7 @@ def _bearer(key: str | None) -> dict[str, str]:
 
 
 class GoogleSigner:
-    """Gives each request a token of the application-default credentials of this machine, which
+    """Adds to each request a token of this machine's application-default credentials, which
     google-auth finds and renews.
     """
 
@@ -345,7 +348,7 @@ class GoogleSigner:
         self._known: tuple[str, ...] = ()
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:  # noqa: ARG002
-        """Return the header with a token that still holds."""
+        """Return the header with a valid token."""
         why = ""
         with self._renewing:
             try:
@@ -365,10 +368,10 @@ class GoogleSigner:
         return {"Authorization": f"Bearer {token}"}
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the tokens so far."""
+        """Return all tokens so far."""
         return self._known
 
 
 def _import_part(package: str, provider: str) -> Any:
-    """Return a package of a cloud's extra; errors as of `import_sdk`."""
+    """Return a package of a cloud's extra; errors are those of `import_sdk`."""
     return import_sdk(package, provider, provider)

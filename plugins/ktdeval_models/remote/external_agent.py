@@ -1,4 +1,4 @@
-"""Ask an external trading agent over HTTP, by Agent Market Arena's endpoint `POST
+"""Ask an external trading agent over HTTP, at Agent Market Arena's endpoint `POST
 /trading_action/`.
 
 The agent is asked for one decision a step. Its answer is recorded like a model's reply, so cards
@@ -25,7 +25,7 @@ from ktdeval_models.remote.wire_words import by_word
 
 ACTIONS = ("BUY", "SELL", "HOLD")
 MAX_REASON = 2_000  #: characters; longer reasons are shortened
-HISTORY_DAYS = 10  #: earlier prices that are sent at most, as the testbed does
+HISTORY_DAYS = 10  #: most earlier prices that are sent, as in the testbed
 _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q")}
 """Field of a request -> kinds of documents that it takes."""
 _FIELD_OF_KIND = by_word(_FILINGS)
@@ -34,9 +34,9 @@ _FIELD_OF_KIND = by_word(_FILINGS)
 class TradingActionModel(RemoteAdapter):
     """External agent that decides on one asset.
 
-    It is sent the date and the asset's price, news, filings and earlier prices, as the mask shows
+    It receives the date and the asset's price, news, filings and earlier prices as the mask shows
     them, and answers with `recommended_action` and `reasoning`. `name` is sent as `model`, for
-    servers that run several agents. The agent gets no tools, and is asked for decisions only: not
+    servers that run several agents. The agent gets no tools, and is asked only for decisions: not
     for lessons of a warm-up, nor as a role of a team.
     """
 
@@ -70,7 +70,7 @@ class TradingActionModel(RemoteAdapter):
         return {**super().settings(), "api": "trading_action"}
 
     def make_traits(self) -> ModelTraits:
-        """Return those of an adapter, and which tasks it can decide on."""
+        """Return the traits of an adapter, with the checks which tasks it can decide on."""
         return replace(
             super().make_traits(),
             request_problem=self._request_problem,
@@ -78,8 +78,8 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask for a decision, as `RemoteAdapter.reply`. An asset that never had a price is not asked
-        about and held, as in the testbed.
+        """Ask for a decision, as `RemoteAdapter.reply`. An asset that never had a price is held
+        without asking, as in the testbed.
         """
         conversation = Conversation(request)
         if not conversation.is_submission:
@@ -92,25 +92,27 @@ class TradingActionModel(RemoteAdapter):
         return super().reply(request)
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one
-        asset. None if it can.
+        """Return why a task can't be answered (it does not ask for BUY, SELL or HOLD of one asset);
+        None if it can.
         """
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered: it asks for no submission. None if it can."""
+        """Return why a step can't be answered (it asks for no submission); None if it can."""
         if any(Conversation(request).is_submission for request in requests):
             return None
         return NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
-        """Return why a request can't be answered; requests for no decision are never sent."""
+        """Return why a request can't be answered; None if it can. Requests without a submission are
+        never sent.
+        """
         if not conversation.is_submission:
             return None
 
         state = conversation.state
         asks_for_one = len(conversation.rows(state.get("candidates"))) == 1
-        # Only tasks of decisions state what HOLD means.
+        # Only tasks that ask for decisions define HOLD.
         if asks_for_one and "hold" in state.get("constraints", {}):
             return None
 
@@ -124,7 +126,9 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError as of `_problem`."""
+        """Return the body of a call. Raises ProviderError: `_problem` finds one, or the asset has
+        no price.
+        """
         conversation = Conversation(request)
         problem = self._problem(conversation)
         if problem:
@@ -158,7 +162,7 @@ class TradingActionModel(RemoteAdapter):
             if filings:
                 body[field] = {symbol: _document_texts(filings)}
 
-        # Today's price is sent above. When the exchange is closed today, all bars are earlier ones.
+        # Today's price is sent above. If the exchange is closed today, all bars are earlier ones.
         earlier = []
         for bar in conversation.rows(state.get("history")):
             if bar["day"] != state["day"]:
@@ -175,7 +179,7 @@ class TradingActionModel(RemoteAdapter):
         request: ModelRequest,
         body: Mapping[str, Any],  # noqa: ARG002
     ) -> Reply:
-        """Return the decision as a submission. Raises ModelError if the answer has no decision."""
+        """Return the decision as a submission. Raises ModelError: the answer has no decision."""
         action = answer.get("recommended_action")
         reasoning = answer.get("reasoning", "")
         decision = ""
@@ -213,7 +217,7 @@ def _submission_reply(conversation: Conversation, decision: str, text: str) -> R
 def _last_price(conversation: Conversation) -> float | None:
     """Return the last known price of the one asset; None if it never had one.
 
-    When its exchange is closed, this is an earlier day's price, as in the testbed
+    If its exchange is closed, this is an earlier day's price, as in the testbed
     (`get_previous_valid_price` in its `get_daily_action.py`).
     """
     state = conversation.state
@@ -237,8 +241,8 @@ def _last_price(conversation: Conversation) -> float | None:
 
 
 def _document_texts(documents: Sequence[Row]) -> list[str]:
-    """Return title and text of each document in one line, and its sentiment as InvestorBench's
-    texts end on it.
+    """Return title and text of each document in one line, followed by its sentiment in the form of
+    InvestorBench's texts.
     """
     texts = []
     for row in documents:

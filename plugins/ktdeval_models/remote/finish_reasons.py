@@ -1,4 +1,4 @@
-"""How a reply ended, by the word of whichever server wrote it."""
+"""Finish reason of a reply, by the stop word of any server."""
 
 from __future__ import annotations
 
@@ -35,21 +35,20 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _PREFIX = re.compile(r"(finish|stop)_reason_")
 _UNKNOWN = "?"
-_SHOWN = 80  # characters of a word that is not known
+_SHOWN = 80  # characters of an unknown word that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """How a reply ended, and what to note about it."""
+    """End of a reply: its finish reason, and notes on it."""
 
     finish: FinishReason
     notes: tuple[str, ...] = ()
 
 
 def plain_words(word: Any) -> list[str]:
-    """Return a server's word in the form of `wire.yaml`, without its prefix and then as it is.
-
-    A word that is missing is an empty one.
+    """Return a server's stop word in the form of `wire.yaml`, without its prefix and then as it is.
+    A missing word is empty.
     """
     if not isinstance(word, str):
         return [""]
@@ -64,17 +63,19 @@ def _plain_word(word: str) -> str:
 
 
 def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
-    """Return how a reply ended: one with calls ended for them, even if the provider says `stop`."""
+    """Return how a reply ended: a reply with calls ended for them, even if the provider says
+    `stop`.
+    """
     return "tool_calls" if calls and finish == "stop" else finish
 
 
 def read_ending(
     word: Any, content: str, calls: Collection[ToolCall], request: ModelRequest, caller: Caller
 ) -> ReplyEnding:
-    """Return how a reply ended, by the server's word for it.
+    """Return how a reply ended, by the server's stop word.
 
-    A whole call is used whatever the word is, and so is text without a word. Raises ModelError: the
-    server gave up, or its word is not known and there is no whole call.
+    A complete call is used whatever the word is, and so is text without a word. Raises ModelError:
+    the server gave up, or its word is unknown and a complete call is missing.
     """
     plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
     if plain in _FINISH:
@@ -105,7 +106,7 @@ def read_ending(
 
 
 def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
-    """Whether a call's arguments are an object, or are missing where its tool requires none."""
+    """Return whether a call's arguments are an object, or are missing and its tool requires none."""
     if not is_no_arguments(call.arguments):
         return is_object(call.arguments)
     return any(
@@ -114,7 +115,7 @@ def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
 
 
 def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelRequest) -> bool:
-    """Whether a reply calls a tool, in the wire's form or in its text, and each call is
+    """Return whether a reply has tool calls, in the wire's form or in its text, and each is
     complete.
     """
     if calls:
@@ -128,8 +129,8 @@ def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelR
 
 
 def cut_at_limit(reply: Reply, request: ModelRequest) -> Reply:
-    """Return a reply as cut if it is as long as it may be, whatever the server's word: some say
-    `stop` then. Some count reasoning within the limit, others beside it.
+    """Return a reply as cut if it has the maximum length, whatever the server's word: some say
+    `stop` then. Some servers include reasoning in the limit, others do not.
     """
     limit = request.params.max_output_tokens
     output = reply.usage.output_tokens
@@ -147,7 +148,7 @@ NO_TOOL_PARSER = (
 
 
 def leaves_call_as_text(reply: Reply, request: ModelRequest) -> bool:
-    """Whether a reply to a request with tools has no call, and the marks of one in its text."""
+    """Return whether a reply to a request with tools has no call, but marks of a call in its text."""
     is_native = request.params.tool_protocol == "native" and bool(request.tools)
     if not is_native or request.tool_choice == NO_TOOL or reply.tool_calls:
         return False

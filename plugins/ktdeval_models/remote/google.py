@@ -46,7 +46,7 @@ Body = dict[str, Any]
 _SEED_BITS = 0x7FFFFFFF  # the API's seed is a signed integer of 32 bits
 _TOOL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _NOT_IN_TOOL = re.compile(r"[^a-zA-Z0-9_.:-]")
-# A name becomes a part of the URL, so it may contain neither `..` nor a query.
+# A name becomes part of the URL, so it must contain neither `..` nor a query.
 _MODEL = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._:@-]*(/[A-Za-z0-9][A-Za-z0-9._:@-]*)*")
 _THINKING = re.compile(r"thinking|include_?thoughts", re.IGNORECASE)
 _EMPTY = re.compile(
@@ -61,7 +61,7 @@ _UNREAD = "unread"  # instead of a signature: the API could not parse this call,
 
 
 def check_name(name: str, provider: str) -> None:
-    """Raise UsageError if a model's name can't be a part of an address."""
+    """Raise UsageError if a model's name can't be part of an address."""
     if not _MODEL.fullmatch(name):
         raise UsageError(
             f"{provider}: {one_line(name)!r} is not a model's name; give one such as"
@@ -73,7 +73,7 @@ class GoogleModel(RemoteAdapter):
     """A Gemini model over the Gemini API (or a server that speaks it).
 
     Gemini 3 requires that a call is sent back with the signature of its thoughts, which is the
-    call's opaque field. It wants that of a text back, too: those are the reply's opaque field.
+    call's opaque field. It also expects the signatures of texts; they are the reply's opaque field.
     """
 
     package = "google.genai"
@@ -124,7 +124,7 @@ class GoogleModel(RemoteAdapter):
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call. Raises ProviderError if this API does not support two options of
+        """Return the body of a call. Raises ProviderError: this API does not support two options of
         the run together.
         """
         body: Body = {
@@ -180,7 +180,7 @@ class GoogleModel(RemoteAdapter):
             config["thinkingConfig"] = thinking
 
         if request.response_schema is not None:
-            # The reference: a schema counts with this type of reply alone.
+            # The reference: a schema is used only with this type of reply.
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = readable_schema(request.response_schema)
 
@@ -210,7 +210,7 @@ class GoogleModel(RemoteAdapter):
         return config
 
     def _without_omitted(self, fields: Mapping[str, Any]) -> Body:
-        """Return fields without those to omit. `omit` may name them in snake case, as the API's own
+        """Return fields without omitted ones. `omit` may name them in snake case, as the API's own
         error messages do.
         """
         remaining = {}
@@ -230,8 +230,8 @@ class GoogleModel(RemoteAdapter):
     ) -> Reply:
         """Return the reply in an answer.
 
-        Raises ModelError `bad_response` if it has no candidate, or one that ended for an unknown
-        reason; ProviderError if the account is barred.
+        Raises ModelError `bad_response`: it has no candidate, or one that ended for an unknown
+        reason; ProviderError: the account is barred.
         """
         usage = _token_usage(answer.get("usageMetadata"))
         blank = Reply(usage=usage, served_by=text_of(answer.get("modelVersion")))
@@ -247,7 +247,7 @@ class GoogleModel(RemoteAdapter):
             )
 
         turn = TurnRecord()
-        # A candidate that was filtered, or used its tokens for thoughts, has no content.
+        # A candidate that was filtered, or used all its tokens for thoughts, has no content.
         content: Mapping[str, Any] = {}
         if candidate.get("content") is not None:
             content = base.part(candidate, "content", dict, self.caller)
@@ -285,7 +285,7 @@ class GoogleModel(RemoteAdapter):
         return with_distinct_ids(reply, sent_ids(request))
 
     def _candidate(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the one candidate; None if there is none."""
+        """Return the only candidate; None if absent."""
         match answer.get("candidates"):
             case [dict(candidate)]:
                 return candidate
@@ -294,8 +294,8 @@ class GoogleModel(RemoteAdapter):
         raise bad_response(self.caller, "the reply does not hold one candidate")
 
     def _without_candidate(self, answer: Mapping[str, Any], blank: Reply) -> Reply:
-        """Return the reply of an answer without a candidate: the prompt was blocked, or the reply is
-        empty and paid for. Raises ModelError `bad_response`: it says neither.
+        """Return the reply of an answer without a candidate: the prompt was blocked, or the reply
+        is empty but paid for. Raises ModelError `bad_response`: neither is the case.
         """
         match answer:
             case {"promptFeedback": {"blockReason": str()}}:
@@ -339,7 +339,7 @@ class GoogleModel(RemoteAdapter):
 
 
 def _contents(messages: Sequence[Message], model: str) -> Iterator[Body]:
-    """Yield the turns. The results of one turn's calls are one turn together."""
+    """Yield the turns. The results of one turn's calls are joined in one turn."""
     names: dict[str, str] = {}
     as_text: set[str] = set()
     results: list[Body] = []
@@ -405,26 +405,25 @@ def _call_part(call: ToolCall) -> Body:
     }
     signature = call.opaque_of("google")
     if signature is not None:
-        # Page on thought signatures: Gemini 3 refuses a call without its own.
+        # Page on thought signatures: Gemini 3 refuses a call without its own signature.
         part["thoughtSignature"] = signature
     return part
 
 
 def _is_text_part(part: Mapping[str, Any]) -> bool:
-    """Whether a part is a text of the reply, or nothing but the signature of one."""
+    """Return whether a part is a text of the reply, or has only the signature of one."""
     return "text" in part or (bool(_read_signature(part)) and not part.get("thought"))
 
 
 def _read_signature(part: Mapping[str, Any]) -> Body:
-    """Return the signature of a part as it goes back; empty without one."""
+    """Return the signature of a part as it is sent back; empty if absent."""
     signature = part.get("thoughtSignature")
     return {"thoughtSignature": signature} if isinstance(signature, str) else {}
 
 
 def _is_text(call: ToolCall) -> bool:
-    """Whether an earlier call is sent as text because Gemini itself could not parse it.
-
-    Such a call came without a signature, and Gemini 3 refuses calls without their signature.
+    """Return whether an earlier call is sent as text because Gemini itself could not parse it. Such
+    a call came without a signature, and Gemini 3 refuses calls without one.
     """
     return call.opaque_of("google") == _UNREAD
 
@@ -463,10 +462,10 @@ def _snake(name: str) -> str:
 
 
 def _add_details(refusal: Refusal, content: bytes) -> Refusal:
-    """Return a refusal with what the error's `details` add: the reason and the time to wait.
+    """Return a refusal with the reason and the waiting time from the error's `details`.
 
     A used-up daily quota and an account without quota become `insufficient_quota`, which is not
-    retried; quotas by the minute are.
+    retried; quotas per minute are.
     """
     codes = list(refusal.codes)
     wait_s = refusal.retry_after_s
@@ -503,7 +502,7 @@ def _add_details(refusal: Refusal, content: bytes) -> Refusal:
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects in a list; none if it is not a list."""
+    """Return the objects in a list; empty if the value is not a list."""
     if not isinstance(value, list):
         return []
     return [item for item in value if isinstance(item, dict)]

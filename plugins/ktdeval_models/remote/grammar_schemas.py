@@ -1,18 +1,18 @@
-"""Schemas for servers whose grammar holds a reply too loosely.
+"""Schemas for servers whose grammar constrains a reply too loosely.
 
-llama-cpp-python makes a grammar of a schema in which a text may hold line breaks, which JSON does
-not admit, and may have no end; a longer limit than the grammar can repeat ends the server. Sent
-here instead: each text with a pattern that holds both its signs and its length. A text so held has
-no quotes and backslashes, since that grammar reads a pattern by the signs of the JSON. A list may
-get a limit as well, so that every reply can end.
+llama-cpp-python makes a grammar from a schema in which a text may contain line breaks, which JSON
+forbids, and may never end; a limit longer than the grammar can repeat crashes the server. So each
+text is sent with a pattern that bounds both its characters and its length. Such a text has no
+quotes and backslashes, since that grammar applies a pattern to the characters of the JSON. A list
+may also get a limit, so that every reply can end.
 
-llama.cpp reads no bounds of numbers with decimals: a confidence between 0 and 1 came back as 2. Such
-a number is sent as the list of its hundredths. Nor can a schema say that no label comes twice: small
-models give one asset two decisions, and another none. A list of as many items as there are labels is
-sent as one item for each label, in the order shown.
+llama.cpp ignores bounds of decimal numbers: a confidence between 0 and 1 came back as 2. Such a
+number is sent as an enumeration of its hundredths. A schema can't require unique labels, either:
+small models give one asset two decisions, and another none. A list with as many items as there are
+labels is sent as one item for each label, in the order shown.
 
-These schemas admit less than the given ones. They only constrain what is written: a reply is
-checked against the given schema.
+These schemas admit less than the original ones. They only constrain the generation: a reply is
+checked against the original schema.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Schema = Mapping[str, JsonValue]
 _PLAIN_SIGN = r'[^"\\\x00-\x1F\x7F]'
 _LENGTHS = ("minLength", "maxLength")
 _CHOICES = frozenset({"enum", "const"})
-# Words with one schema, a list of schemas, and schemas by name.
+# keywords with one schema, a list of schemas, and schemas by name
 _ONE = ("items", "additionalProperties")
 _LIST = ("anyOf", "oneOf", "allOf")
 _NAMED = ("properties", "$defs", "definitions")
 _LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _RANGE_WORDS = (*_LOWER, *_UPPER)
-# Enumerations of providers end at 1,000 values; a grammar gets slow before.
+# providers limit enumerations to 1,000 values; a grammar gets slow before that
 _MAX_VALUES = 250
-# A rule of the grammar for each, with all hundredths in it.
+# each adds a rule to the grammar, with all hundredths
 _MAX_LABELS = 50
 
 
@@ -75,7 +75,9 @@ class SchemaBounds:
         return replace(request, tools=tuple(tools), response_schema=schema)
 
     def schema(self, schema: Schema) -> Schema:
-        """Return a schema with these bounds. What must be longer than a bound has no limit."""
+        """Return a schema with these bounds. A text or list that must be longer than a bound has no
+        limit.
+        """
         held: dict[str, JsonValue] = {}
         for word, value in schema.items():
             held[word] = self._of_word(word, value)
@@ -92,13 +94,13 @@ class SchemaBounds:
         return held
 
     def _holds_one_of(self, kinds: list[JsonValue]) -> bool:
-        """Whether one of several types has a bound."""
+        """Return whether one of several types has a bound."""
         if "string" in kinds and self.longest_text is not None:
             return True
         return "number" in kinds and self.grammar is not None
 
     def _of_word(self, word: str, value: JsonValue) -> JsonValue:
-        """Return the value of a word of a schema, with bounds in the schemas that it holds."""
+        """Return the value of a keyword, with bounds in the schemas that it contains."""
         if word in _ONE and isinstance(value, Mapping):
             return self.schema(value)
 
@@ -155,8 +157,8 @@ class SchemaBounds:
         return held
 
     def _alternatives(self, schema: Schema, kinds: list[JsonValue]) -> Schema:
-        """Return a schema of several types as one of alternatives: llama-cpp-python's grammar reads
-        of a list of types nothing but these.
+        """Return a schema of several types as alternatives: for a list of types, llama-cpp-python's
+        grammar ignores all other keywords.
         """
         if schema.keys() & _CHOICES:
             return schema
@@ -176,8 +178,8 @@ def _keyword_count(schema: Schema, word: str, default: int) -> int:
 
 
 def _one_for_each_label(schema: Schema) -> list[JsonValue]:
-    """Return an item for each label of a list that has exactly as many items as labels, in the order
-    of the labels; none for another list. An item's label is its first field.
+    """Return an item for each label of a list that has exactly as many items as labels, in the
+    order of the labels; empty for other lists. An item's label is its first field.
     """
     item = schema.get("items")
     if not isinstance(item, Mapping):
@@ -206,7 +208,7 @@ def _one_for_each_label(schema: Schema) -> list[JsonValue]:
 
 
 def _hundredths(schema: Schema) -> Sequence[float]:
-    """Return the hundredths that a number may be, and its bounds; none, if it lacks a bound."""
+    """Return the hundredths within a number's bounds, and the bounds; empty if a bound is missing."""
     low = _tighter_bound(schema, _LOWER, max)
     high = _tighter_bound(schema, _UPPER, min)
     if low is None or high is None or (high - low) * 100 > _MAX_VALUES:
@@ -223,7 +225,7 @@ def _hundredths(schema: Schema) -> Sequence[float]:
 def _tighter_bound(
     schema: Schema, words: tuple[str, str], tighter: Callable[[Iterable[float]], float]
 ) -> float | None:
-    """Return the tighter of a number's bounds on one side, None without one."""
+    """Return the tighter of a number's bounds on one side; None without a bound."""
     bounds = []
     for word in words:
         value = schema.get(word)

@@ -1,5 +1,5 @@
-"""API keys, from the environment or the system's keyring; never from options, files or parameters of a
-model.
+"""API keys, from the environment or the system's keyring; never from options, files or model
+parameters.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ KEYRING_SERVICE = "ktdeval"
 
 def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
     """Return the first key that is set: environment variables in the order given, then the keyring,
-    when `keyring` is installed.
+    if `keyring` is installed.
 
-    Space around a key (such as a final newline) is dropped; an empty variable counts as not set.
-    `service` None: only the environment is read. Raises ProviderError: a key holds characters that
-    can't be sent in a header; the key is not shown.
+    Whitespace around a key (such as a final newline) is dropped; an empty variable is treated as
+    not set. `service` None: only the environment is read. Raises ProviderError: a key has
+    characters that can't be sent in a header; the key is not shown.
     """
     from_environment = [
         (f"the environment variable {variable}", os.environ.get(variable, ""))
@@ -44,7 +44,7 @@ def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) ->
 
 
 def missing_key(provider: str, variables: Sequence[str]) -> ProviderError:
-    """Return the error to raise when a provider's key is not set."""
+    """Return the error for a provider whose key is not set."""
     names = " or ".join(variables)
     store = f"keyring set {KEYRING_SERVICE} {variables[0]}"
     return ProviderError(
@@ -61,5 +61,5 @@ def _from_keyring(service: str, variable: str) -> str | None:
 
     try:
         return keyring.get_password(service, variable)
-    except KeyringError:  # no backend on this machine, or it stays locked: the same as no key
+    except KeyringError:  # no backend on this machine, or it stays locked: treated as no key
         return None

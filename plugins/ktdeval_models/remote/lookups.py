@@ -1,4 +1,6 @@
-"""Whether a hosted model may look something up while it answers, by its name, server and parameters."""
+"""Check whether a hosted model may look something up while it answers, by its name, server and
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,28 @@ _WRITTEN_BY_MODEL = ("arguments", "input", "args")
 
 @dataclass(frozen=True)
 class LookingUp:
-    """Models that look things up by themselves."""
+    """Models that look things up on their own."""
 
     pattern: str
     what: str
     source: str
-    #: fields of `extra_body` that switch it off
+    #: fields of `extra_body` that switch this off
     unless: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Switch:
-    """Field of a request that lets a model look things up."""
+    """Field of a request that allows a model to look things up."""
 
     name: str
     what: str
     source: str
-    off: tuple[Any, ...] = ()  #: values with which it does not
+    off: tuple[Any, ...] = ()  #: values that do not allow it
 
 
 @dataclass(frozen=True)
 class Reports:
-    """How answers report that something was looked up."""
+    """Fields and types by which answers report a look-up."""
 
     fields: tuple[str, ...]
     types: tuple[str, ...]
@@ -46,7 +48,7 @@ class Reports:
 
 @dataclass(frozen=True)
 class Lookups:
-    """Table of what lets hosted models look things up."""
+    """Table of everything that lets hosted models look things up."""
 
     names: tuple[LookingUp, ...]
     servers: tuple[LookingUp, ...]
@@ -62,10 +64,10 @@ def lookups() -> Lookups:
 
 
 def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]) -> str:
-    """Return what lets a model look something up, in words; empty: nothing that is known.
+    """Return what lets a model look something up, as text; empty if nothing known does.
 
     `names`: its name, and that of a deployment; `server`: address of the API; `extra_body`: fields
-    that the user adds to each request. A field that is not known counts: it may be such a switch.
+    that the user adds to each request. An unknown field counts, too: it may be such a switch.
     """
     table = lookups()
     for name in names:
@@ -89,9 +91,7 @@ def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]
 
 
 def reports_lookup(answer: Any) -> bool:
-    """Whether an answer of a provider says that something was looked up for it, at any depth; never
-    recurses.
-    """
+    """Return whether a provider's answer reports a look-up, at any depth; never recurses."""
     signs = lookups().reported
     unread = [answer]
     while unread:

@@ -1,4 +1,4 @@
-"""What a message of Chat Completions says: one text, or parts of several kinds."""
+"""Content of a Chat Completions message: one text, or parts of several kinds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ktdeval.calls import Caller, bad_response
 from ktdeval.values import JsonValue
 from ktdeval_models.remote.base import parts, text_of
 
-THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways
+THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # parts of Mistral and of gateways
 
 
 @dataclass(frozen=True, slots=True)
 class MessageTexts:
-    """Texts of a message by their kind, empty where there are none."""
+    """Texts of a message by kind; empty if absent."""
 
     content: str = ""
     reasoning: str = ""
@@ -23,10 +23,8 @@ class MessageTexts:
 
 
 def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
-    """Return the texts of a message's content.
-
-    Raises ModelError `bad_response`: it is neither text nor parts, which must not pass for an empty
-    reply of the model's.
+    """Return the texts of a message's content. Raises ModelError `bad_response`: it is neither text
+    nor parts, and must not be read as an empty reply.
     """
     if said is None:
         return MessageTexts()
@@ -57,7 +55,7 @@ def thought_of(piece: Mapping[str, Any]) -> str:
 
 
 def _part_text(piece: dict[str, Any], caller: Caller) -> str:
-    """Return a part's text; empty for a part of another kind, such as a reference."""
+    """Return a part's text; empty for other kinds of parts, such as a reference."""
     text = piece.get("text")
     if text is None:
         return ""

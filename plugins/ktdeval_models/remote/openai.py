@@ -69,7 +69,7 @@ _PRESET_SETTINGS = (
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    """Return a model of OpenAI, over the API that `params.api` names. Raises ConfigError if a
+    """Return a model of OpenAI, over the API that `params.api` names. Raises ConfigError: a
     parameter can't be used.
     """
     params = params or OpenAIParams()
@@ -80,9 +80,7 @@ def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
 
 def make_compatible(provider: str, name: str, params: CompatibleParams | None = None) -> Model:
     """Return a model of another server that speaks Chat Completions; `provider` is one of
-    `presets.yaml`.
-
-    Raises ConfigError if a parameter can't be used, or if no address is known.
+    `presets.yaml`. Raises ConfigError: a parameter can't be used, or no address is known.
     """
     return ChatModel(presets()[provider], name, params or CompatibleParams())
 
@@ -131,7 +129,7 @@ class ChatModel(OpenAIAdapter):
         )
 
     def make_traits(self) -> ModelTraits:
-        """Return those of an adapter, and the context that its server states."""
+        """Return the traits of an adapter, with the context length that its server states."""
         return replace(super().make_traits(), served_context=self._served_context)
 
     def _served_context(self, timeout_s: float) -> Context | None:
@@ -169,14 +167,14 @@ class ChatModel(OpenAIAdapter):
         }
 
     def assembler(self, hear: Listener) -> StreamAssembler:
-        """Return what adds up the chunks of one reply."""
+        """Return the assembler of the chunks of one reply."""
         return ChatAssembler(hear, self.loads)
 
     def settings(self) -> dict[str, JsonValue]:
         """Return settings that change how a request is encoded.
 
-        These are the settings at the start of a run. Forms that it learns from refusals are not in
-        them, so keys of the cache stay the same.
+        These are the settings at the start of a run. Forms learnt from refusals are excluded, so
+        that cache keys stay the same.
         """
         preset_settings = {name: getattr(self.preset, name) for name in _PRESET_SETTINGS}
         if self._sends_thoughts:
@@ -203,7 +201,7 @@ class ChatModel(OpenAIAdapter):
         return self.encode_as(request, self.forms.current())
 
     def encode_as(self, request: ModelRequest, forms: Mapping[str, str]) -> Body:
-        """Return the body of a call, with each part in the form given."""
+        """Return the body of a call, with each part in the given form."""
         params = request.params
         effort = params.reasoning_effort
         budget = params.reasoning_tokens
@@ -275,7 +273,9 @@ class ChatModel(OpenAIAdapter):
     def refusal_error(
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
-        """Return the error for a refusal; one that misses earlier thoughts names the option."""
+        """Return the error for a refusal; if earlier thoughts are missing, the error names the
+        option.
+        """
         missed = earlier.missed_thoughts(refusal, self.caller)
         if missed is not None and not self._sends_thoughts:
             return missed
@@ -312,7 +312,7 @@ class ChatModel(OpenAIAdapter):
 
         message: Mapping[str, Any] = {}
         if choice.get("message") is not None or not choice.get("finish_reason"):
-            message = part(choice, "message", dict, self.caller)  # Azure leaves a filtered one out
+            message = part(choice, "message", dict, self.caller)  # Azure omits a filtered message
         texts = read_content(message.get("content"), self.caller)
         calls = tuple(self._calls(message))
         refusal = text_of(message.get("refusal")) or texts.refusal
@@ -323,7 +323,7 @@ class ChatModel(OpenAIAdapter):
 
         ending = self.ending(word, texts.content, calls, request)
 
-        # Servers have different names for the reasoning; some leave it in the content.
+        # Servers name the reasoning differently; some leave it in the content.
         reasoning = ""
         for name in ("reasoning_content", "reasoning", "reasoning_details"):
             reasoning = reasoning or text_of(message.get(name))
@@ -365,7 +365,7 @@ class ChatModel(OpenAIAdapter):
 
             function = call.get("function")
             if not isinstance(function, dict):
-                function = call  # some servers write name and arguments beside the id
+                function = call  # some servers write name and arguments next to the id
 
             yield read_call(function, "arguments", text_of(call.get("id")))
 
@@ -384,7 +384,7 @@ class ChatModel(OpenAIAdapter):
 
 
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the choice of index 0, which need not stand first; the first where none has it."""
+    """Return the choice of index 0, which need not come first; the first choice if none has it."""
     objects = [choice for choice in choices if isinstance(choice, dict)]
     indexed = [choice for choice in objects if choice.get("index") == 0]
     return next(iter((*indexed, *objects)), {})

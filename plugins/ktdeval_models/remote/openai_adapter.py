@@ -21,7 +21,7 @@ _NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
 
 
 class OpenAIAdapter(RemoteAdapter):
-    """Common parts of the two APIs."""
+    """Common parts of OpenAI's two APIs."""
 
     package = "openai"
     extra = "openai"
@@ -33,7 +33,7 @@ class OpenAIAdapter(RemoteAdapter):
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers; for other servers, without organisation, project and headers
-        that the environment names.
+        set by the environment.
         """
         own: dict[str, Any] = {}
         if self.provider != "openai":
@@ -51,7 +51,7 @@ class OpenAIAdapter(RemoteAdapter):
 
     def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
         """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not
-        `optional`.
+        in `optional`.
         """
         for name in params.extra_body:
             if name in _NOT_TO_ADD:
@@ -65,10 +65,10 @@ class OpenAIAdapter(RemoteAdapter):
 
 
 def token_usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
-    """Return the counts of a reply of either API.
+    """Return the token counts of a reply of either API.
 
-    `whole`: the names of the counts of input and output. `elsewhere`: names of the count of tokens
-    read from a cache, if it is not among the details of the input.
+    `whole`: names of the counts of input and output. `elsewhere`: names of the count of tokens read
+    from a cache, if it is not among the details of the input.
     """
     into, out = whole
     read = count(usage, f"{into}_details", "cached_tokens")

@@ -38,12 +38,12 @@ _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow th
 
 
 def forms_from(forms: Sequence[str], first: str, said: str | None) -> Sequence[str]:
-    """Return the forms from the first one on; it alone where the user said it."""
+    """Return the forms from `first` on; only `first` if the user set it."""
     return (first,) if said is not None else tuple(forms[forms.index(first) :])
 
 
 def response_format(schema: Mapping[str, JsonValue], forms: Mapping[str, str]) -> Body:
-    """Return the field that holds a reply to a schema, in one of `SCHEMA_FORMS`."""
+    """Return the field that constrains a reply to a schema, in one of `SCHEMA_FORMS`."""
     form = forms["response_format"]
     if form == FREE:
         return {}
@@ -61,11 +61,11 @@ def response_format(schema: Mapping[str, JsonValue], forms: Mapping[str, str]) -
 
 
 def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -> Sequence[Message]:
-    """Return the conversation with the schema in its first message, the only place where every
-    server takes a system message.
+    """Return the conversation with the schema in its first message, the only position where every
+    server accepts a system message.
 
-    A prompt that already describes the JSON object to reply with, as the harness's does for tool
-    calls as text, stays as it is.
+    A prompt that already describes the JSON object, as the harness's does for tool calls as text,
+    is unchanged.
     """
     first = messages[0]
     if first.role == "system" and "JSON object" in first.content:
@@ -81,9 +81,9 @@ def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) ->
 def chat_messages(
     request: ModelRequest, forms: Mapping[str, str], provider: str, empty_thought: str | None
 ) -> Iterator[Body]:
-    """Yield the messages of a request. `provider`: whose thoughts of earlier turns are among them,
-    in rounds with calls; `empty_thought`: what such a turn without thoughts has in the field for
-    them; None: it has no such field.
+    """Yield the messages of a request. `provider`: its thoughts of earlier turns are included, in
+    rounds with calls; `empty_thought`: value of the thoughts' field in such turns without thoughts;
+    None omits the field.
     """
     messages: Sequence[Message] = request.messages
     if request.response_schema is not None and forms["response_format"] in (OBJECT, FREE):
@@ -112,7 +112,7 @@ def chat_messages(
 
 
 def has_text(message: Message) -> bool:
-    """Whether a message has a content of its own, beside its calls."""
+    """Return whether a message has its own content, or has no calls."""
     return bool(message.content.strip()) or not message.tool_calls
 
 
@@ -123,10 +123,10 @@ def _sent_call(call: ToolCall) -> Body:
 
 
 def chat_tools(request: ModelRequest, how: str) -> Body:
-    """Return the tools that are offered, and `tool_choice` if one is forced.
+    """Return the tools on offer, and `tool_choice` if one is forced.
 
-    `how`: a form of forcing one. A server that can't force a tool by name is offered no other one,
-    and if possible required to call a tool. If none may be called, it is offered none.
+    `how`: the form of forcing. If a server can't force a tool by name, only that tool is offered,
+    and a call is required if possible; if no tool may be called, none is offered.
     """
     forced = request.tool_choice
     if forced == NO_TOOL:

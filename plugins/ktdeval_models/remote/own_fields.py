@@ -1,9 +1,9 @@
-"""Settings that an agent's own program sends, in the request of the run's model.
+"""Settings that an agent's own program sends, applied to the request of the run's model.
 
-A program that speaks the model's own API gets them in unchanged. Over another API the model gets
-those that every API has: limit, temperature, effort, budget of reasoning. What a server refuses is
-left out from then on, and the run's parameter holds; a note on each reply says what was applied and
-what was not.
+If the program speaks the model's own API, they are sent unchanged. Over another API only the
+settings that every API has are sent: limit, temperature, effort, reasoning budget. A setting that a
+server refuses is omitted from then on, and the run's parameter applies; a note on each reply lists
+the applied and the omitted settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.values import JsonValue
 
 _REFUSED = (400, 422)
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
-# Words by which servers name a parameter in any API's spelling.
+# words by which servers name a parameter, in any API's spelling
 _NAMES: Mapping[str, re.Pattern[str]] = {
     "max_output_tokens": re.compile(r"max_?(completion_|output_?)?tokens", re.IGNORECASE),
     "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
@@ -33,15 +33,17 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnForm:
-    """How an adapter takes settings of programs."""
+    """Form in which an adapter accepts settings of programs."""
 
-    api: str  #: the API that it speaks, as of `OwnSettings`
-    efforts: Collection[str] = _EFFORTS  #: words for effort that it knows
+    api: str  #: the API that it speaks, as in `OwnSettings`
+    efforts: Collection[str] = _EFFORTS  #: effort words that it knows
     encoded: Collection[str] = ()  #: paths that the adapter itself encodes, from `params` or `own`
 
 
 class OwnFields:
-    """Settings of programs that one model takes; remembers those that its server refuses. Thread-safe."""
+    """Settings of programs that one model accepts; remembers those that its server refuses.
+    Thread-safe.
+    """
 
     def __init__(self, form: OwnForm) -> None:
         self.form = form
@@ -71,7 +73,7 @@ class OwnFields:
         return replace(request, params=params, own=msgspec.structs.replace(own, fields=fields))
 
     def _known_effort(self, effort: str) -> Any:
-        """Return the nearest effort that the API knows, the higher of two."""
+        """Return the nearest effort that the API knows; the higher one of two equally near."""
         place = _EFFORTS.index(effort)
         known = [_EFFORTS.index(word) for word in self.form.efforts]
         return _EFFORTS[min(known, key=lambda each: (abs(each - place), -each))]
@@ -79,8 +81,8 @@ class OwnFields:
     def added(
         self, body: dict[str, Any], request: ModelRequest, fixed: Collection[str]
     ) -> dict[str, Any]:
-        """Return a body with the program's fields, where it speaks this API. `fixed`: fields that the
-        user of the run sets or leaves out.
+        """Return a body with the program's fields, if the program speaks this API. `fixed`: fields
+        that the user of the run sets or omits.
         """
         own = request.own
         if own is None or own.api != self.form.api:
@@ -92,7 +94,7 @@ class OwnFields:
         return body
 
     def learn_refusal(self, refusal: Refusal, request: ModelRequest) -> bool:
-        """Remember which setting of a request a refusal names; false where it names none."""
+        """Remember which setting of a request a refusal names; return whether it names a new one."""
         own = request.own
         if own is None or refusal.status not in _REFUSED:
             return False
@@ -120,8 +122,8 @@ class OwnFields:
         untaken: Collection[str],
         fixed: Collection[str],
     ) -> tuple[str, ...]:
-        """Return what to note of a reply: settings that the model got, and those that it could not
-        get. `untaken`: names of `CallParams` that the request did not have.
+        """Return notes on a reply: settings that were applied, and those that were not. `untaken`:
+        names of `CallParams` that the request lacked.
         """
         own = asked.own
         if own is None:
@@ -161,7 +163,7 @@ def _is_fixed(path: str, fixed: Collection[str]) -> bool:
 
 
 def _with_field(body: Mapping[str, Any], path: list[str], value: JsonValue) -> dict[str, Any]:
-    """Return an object with a value at a path, whose objects are made where they are absent."""
+    """Return an object with a value at a path; missing objects on the path are created."""
     name, *rest = path
     if not rest:
         return {**body, name: value}

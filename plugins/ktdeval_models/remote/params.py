@@ -14,18 +14,17 @@ from ktdeval.errors import ConfigError
 from ktdeval.values import KEY_PREFIXED, Address, Parameters, build, load_yaml, option
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of a host's name
+_PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of a host name
 _DEPLOYMENT = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _API_VERSION = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-# Keys with a provider's prefix, long unbroken runs of letters and digits mixed, and Zhipu's
-# `id.secret`.
+# Keys with a provider's prefix, long runs that mix letters and digits, and Zhipu's `id.secret`.
 _KEY_LIKE = re.compile(
     KEY_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
 )
-# ids of accounts are unbroken runs of letters and digits, too
+# ids of accounts are such runs of letters and digits, too
 _SURE_KEY = re.compile(rf"{KEY_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
-# of an address, whose account names are such runs, too
+# in an address, where account names are such runs, too
 _KEY_IN_PATH = re.compile(rf".*/({KEY_PREFIXED})(/.*)?")
 
 ForcedTool = Literal["named", "required", "auto"]
@@ -86,12 +85,12 @@ class RemoteParams:
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether a word of a text is what only a key or a signed token looks like."""
+    """Return whether a text has a word that can only be a key or a signed token."""
     return any(_SURE_KEY.fullmatch(word) for word in text.split())
 
 
 def _nested_texts(value: Any) -> Iterator[str]:
-    """Every text inside a parameter's value."""
+    """Yield every text inside a parameter's value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -184,7 +183,7 @@ class AzureParams(CompatibleParams):
     api_version: str = option("2024-10-21", help="dated version of the API to ask for")
 
     def __post_init__(self) -> None:
-        """Refuse what can't be a part of the address. Raises ConfigError."""
+        """Raise ConfigError for values that can't be part of the address."""
         super().__post_init__()
         check_part("deployment", self.deployment, _DEPLOYMENT)
         check_part("api_version", self.api_version, _API_VERSION)
@@ -253,7 +252,7 @@ class BedrockParams(AnthropicParams):
     region: str = option("us-east-1", help="AWS region that answers, part of the address")
 
     def __post_init__(self) -> None:
-        """Refuse what can't be a part of the address. Raises ConfigError."""
+        """Raise ConfigError for values that can't be part of the address."""
         super().__post_init__()
         check_part("region", self.region, _PLACE)
 
@@ -286,14 +285,14 @@ class VertexParams(RemoteParams):
     )
 
     def __post_init__(self) -> None:
-        """Refuse what can't be a part of the address. Raises ConfigError."""
+        """Raise ConfigError for values that can't be part of the address."""
         super().__post_init__()
         check_part("location", self.location, _PLACE)
         check_part("api_version", self.api_version, _API_VERSION)
 
 
 def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
-    """Raise ConfigError if a parameter that becomes a part of an address has another form."""
+    """Raise ConfigError if a parameter that becomes part of an address has another form."""
     if value is not None and not form.fullmatch(value):
         raise ConfigError(
             f"{name} becomes a part of the address: letters, digits and dashes, was {value[:60]!r}"
@@ -302,46 +301,47 @@ def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
 
 @dataclass(frozen=True)
 class ProviderPreset:
-    """A provider: where it is, what it speaks, and its differences from others. A parameter of
-    `--model-args` overrides these (`CompatibleParams`).
+    """A provider: its address, its protocol, and its differences from others. Parameters of
+    `--model-args` override these (`CompatibleParams`).
 
-    A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the
-    conversation alone, with no other tool on offer. The reasoning of earlier turns with tool calls
-    is sent back where `sends_thoughts`; servers that refuse such a turn without the field for it,
-    while they think, get `empty_thought` in `reasoning_content` where there was no reasoning.
+    A tool is forced by name, as the only tool on offer that is `required`, or (`auto`) only by the
+    conversation, with no other tool on offer. With `sends_thoughts`, the reasoning of earlier turns
+    with tool calls is sent back. Servers that refuse such a turn without a reasoning field while
+    they think get `empty_thought` in `reasoning_content` if the reasoning was empty.
     """
 
     provider: str
     summary: str
-    checked: str  # day on which the facts were last looked up, YYYY-MM-DD
-    pages: tuple[str, ...]  # where they were
-    base_url: Address  # "" when there is none by default; {region} or {location}: a parameter
+    checked: str  # day on which the facts were last checked, YYYY-MM-DD
+    pages: tuple[str, ...]  # their sources
+    base_url: Address  # "" without a default; {region} or {location}: a parameter
     variables: tuple[str, ...]  # environment variables that may hold its key
     protocol: Protocol = "chat"
-    extra: str = "openai"  # extra of ktdeval that installs what it takes
-    # an example, where there is no address by default
+    extra: str = "openai"  # extra of ktdeval that installs its packages
+    # an example, for providers without a default address
     address: Address = "http://localhost:8000/v1"
-    credentials: str = ""  # of the machine, used where no variable holds a key
+    credentials: str = ""  # credentials of the machine, used if no variable holds a key
     states_context: bool = False  # whether its list of models states contexts, at no cost
-    # such servers are paid for, so that their replies must say what they used
+    # such servers are paid for, so their replies must have token counts
     needs_key: bool = True
-    thinks: bool = False  # whether its models think unless told not to
+    thinks: bool = False  # whether its models think by default
     forced_tool: ForcedTool = "named"  # while the model does not think
     forced_tool_thinking: ForcedTool = "named"
-    max_tokens_field: TokensField = "max_tokens"  # limits a reply, reasoning included
+    max_tokens_field: TokensField = "max_tokens"  # limits a reply, including reasoning
     takes_seed: bool = False
     seed_field: str = "seed"
-    # a reply is held to the schema, or is any JSON object with the schema in the prompt
+    # json_schema: the reply is constrained to the schema; json_object: any object, with the schema
+    # in the prompt
     json_mode: JsonMode = "json_object"
-    # characters of each text in a reply held to a schema; None: schemas are sent as they are
+    # most characters of each text in a constrained reply; None: schemas are sent unchanged
     longest_text: int | None = None
-    grammar: GrammarName | None = None  # engine that holds a reply to a schema, but loosely
+    grammar: GrammarName | None = None  # engine that constrains replies too loosely
     takes_effort: bool = True  # whether it has a field `reasoning_effort`
-    budget_field: str | None = None  # for the most tokens of reasoning
+    budget_field: str | None = None  # field for the reasoning budget in tokens
     # fields sent with an effort other than none, or with a budget
     think_on: Mapping[str, Any] = field(default_factory=dict)
     think_off: Mapping[str, Any] = field(default_factory=dict)  # fields sent with the effort `none`
-    sends_thoughts: bool = False  # whether its models want earlier thoughts back
+    sends_thoughts: bool = False  # whether its models expect earlier thoughts
     empty_thought: str | None = None
     extra_body: Parameters = field(default_factory=dict)  # fields that every request has
     meanings: Mapping[str, int] = field(default_factory=dict)  # see `ktdeval.calls.Caller`

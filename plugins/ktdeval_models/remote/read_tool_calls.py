@@ -1,7 +1,7 @@
 """Read tool calls as servers send them, with names and arguments in any form.
 
-The harness judges what a model wrote, in the same way for all APIs. Here no name and no arguments
-make a reply invalid: an invalid reply would be requested, and paid for, again.
+The harness judges what a model wrote, in the same way for all APIs. No name or arguments make a
+reply invalid here: an invalid reply would be requested, and paid for, again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _GENERATION_CODES = ("tool_use_failed", "json_validate_failed")
 reply.
 """
 
-# The first is Ollama's message, the others are llama.cpp's: it shows the reply from the position
-# on that it could not parse, or does not show it.
+# The first is Ollama's message, the others are llama.cpp's: they show the reply from the unparsable
+# position on, or not at all.
 _UNREAD = (
     re.compile(r"error parsing tool call: raw='(?P<text>.*)', err=", re.DOTALL),
     re.compile(r"Failed to parse input at pos \d+: (?P<text>.*)", re.DOTALL),
@@ -35,9 +35,9 @@ _UNREAD = (
 def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
     """Return the arguments in a field of a call as text; empty if the field is missing.
 
-    Every API may send an object either as JSON or as a text of JSON. Any other value, also `null`,
-    is returned as JSON, for the harness to judge. An empty list that is no text is what gateways in
-    PHP make of an object without fields.
+    Every API may send an object as JSON or as JSON text. Any other value, including `null`, is
+    returned as JSON for the harness to judge. Gateways in PHP send an object without fields as an
+    empty list.
     """
     if field not in call:
         return ""
@@ -51,22 +51,20 @@ def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
 
 
 def read_call(call: Mapping[str, Any], field: str, call_id: str) -> ToolCall:
-    """Return a call as a server sends it. `field`: that of its arguments."""
+    """Return a call as a server sends it. `field`: name of the field with its arguments."""
     return ToolCall(call_id, _call_name(call.get("name")), _arguments_text(call, field))
 
 
 def _call_name(value: JsonValue) -> str:
-    """Return the name of the called tool; empty, which is no tool's name, if it is not a text."""
+    """Return the name of the called tool; empty (never a tool's name) if it is not a text."""
     if not isinstance(value, str):
         return ""
     return value
 
 
 def loads_reply(content: bytes) -> JsonValue:
-    """Parse a server's reply as strict JSON, except the arguments of calls: a model may write NaN
-    there.
-
-    Raises ValueError if it is not JSON.
+    """Parse a server's reply as strict JSON, except for arguments of calls, where a model may write
+    NaN. Raises ValueError: it is not JSON.
     """
     try:
         return loads_strict(content)
@@ -97,7 +95,7 @@ def _without_arguments(value: JsonValue) -> JsonValue:
 
 
 def is_object(text: str) -> bool:
-    """Whether a text is a JSON object."""
+    """Return whether a text is a JSON object."""
     try:
         return isinstance(loads_strict(text), dict)
     except (ValueError, RecursionError):
@@ -106,7 +104,7 @@ def is_object(text: str) -> bool:
 
 def sent_arguments(text: str) -> str:
     """Return the arguments of an earlier turn's call as a JSON object, the form that every server
-    accepts; `{}` for a call without any.
+    accepts; `{}` without arguments.
     """
     if is_no_arguments(text):
         return "{}"
@@ -116,10 +114,11 @@ def sent_arguments(text: str) -> str:
 
 
 def unread_reply(refusal: Refusal, content: bytes, request: ModelRequest) -> Reply | None:
-    """Return the model's reply if an error says that the server could not parse it, else None.
+    """Return the model's reply if an error says that the server could not parse it; None for other
+    errors.
 
-    The mistake is the model's, and counts as its answer: a call with the unparsed text as its
-    arguments, of the tool that the text names.
+    The mistake is the model's and is treated as its answer: a call of the tool that the text names,
+    with the unparsed text as its arguments.
     """
     text = _unread_text(refusal, content)
     if text is None:
@@ -147,7 +146,7 @@ def broken_call(text: str, request: ModelRequest) -> ToolCall:
 
 
 def _unread_text(refusal: Refusal, content: bytes) -> str | None:
-    """Return the text that a server could not parse; None if the error is another one."""
+    """Return the text that a server could not parse; None for other errors."""
     if refusal.status < 400:
         return None
 

@@ -1,4 +1,4 @@
-"""SDKs of providers: the headers that they give a request, and what these say of who asks."""
+"""SDKs of providers: the headers that they give a request, and which of these identify the caller."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval.values import install_command
 from ktdeval_models.remote.params import looks_like_key
 from ktdeval_models.remote.transport import http_libraries
 
-# Headers, in lower case, that say nothing of who asks: those of HTTP and of the SDK, and versions,
-# which are settings.
+# Headers, in lower case, that do not identify the caller: those of HTTP and of the SDK, and
+# versions, which are settings.
 _NO_ROUTING = re.compile(
     r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
 )
@@ -23,8 +23,8 @@ _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|
 
 
 def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
-    """Return a package of an SDK. Raises ProviderError: it is not installed; names the command that
-    installs it.
+    """Return a package of an SDK. Raises ProviderError: it is not installed; the message names the
+    command that installs it.
     """
     try:
         return import_module(package)
@@ -36,22 +36,22 @@ def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
 
 
 def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the headers of a request hold that a server may echo and nobody may read."""
+    """Yield secrets in the headers of a request, which a server may echo but no message may show."""
     for name, value in headers.items():
         if not _SECRET_NAME.search(name.lower()):
             continue
 
-        # Of `Bearer KEY` and `Basic USER:KEY`, the word before is no secret.
+        # In `Bearer KEY` and `Basic USER:KEY`, the first word is not secret.
         scheme, _, rest = value.strip().partition(" ")
         secret = rest.strip() or scheme
-        # A word such as the `none` of servers without keys stands in many texts.
+        # A word such as `none`, sent to servers without keys, occurs in many texts.
         if len(secret) >= SHORTEST_SECRET:
             yield secret
 
 
 def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
-    """Return the headers, by names in lower case, that say for whom a request is answered, without
-    any that may hold a secret.
+    """Return the headers, by names in lower case, that identify for whom a request is answered,
+    without any that may hold a secret.
     """
     routing = {}
     for name, value in sorted((name.lower(), value) for name, value in headers.items()):

@@ -28,7 +28,7 @@ from ktdeval_models.remote.wire_words import wire_words
 
 Body = dict[str, Any]
 
-_BETWEEN_TEXTS = "\n"  # of one reply, where its content joins them
+_BETWEEN_TEXTS = "\n"  # joins the texts of one reply in its content
 INCLUDE = "include"
 """Part of a request that models without reasoning refuse: what a response holds besides."""
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -39,8 +39,8 @@ class ResponsesModel(OpenAIAdapter):
     """Model over the Responses API.
 
     Each request has the whole conversation, and nothing is stored at the provider. So reasoning
-    comes encrypted, and goes back as it came (guide "Conversation state"). The API has no seed, and
-    no separate limit on reasoning.
+    arrives encrypted and is sent back unchanged (guide "Conversation state"). The API has no seed,
+    and no separate limit on reasoning.
     """
 
     path = "/responses"
@@ -59,7 +59,7 @@ class ResponsesModel(OpenAIAdapter):
         self.forms = RequestForms({INCLUDE: (SENT, FREE)})
 
     def assembler(self, hear: Listener) -> StreamAssembler:
-        """Return what reads the events of one response."""
+        """Return the assembler of the events of one response."""
         return ResponsesAssembler(hear, self.loads)
 
     def settings(self) -> dict[str, JsonValue]:
@@ -86,7 +86,7 @@ class ResponsesModel(OpenAIAdapter):
         return [INCLUDE] if self._includes else []
 
     def encode_as(self, request: ModelRequest, forms: Mapping[str, str]) -> Body:
-        """Return the body of a call, with each part in the form given."""
+        """Return the body of a call, with each part in the given form."""
         items: list[Body] = []
         for message in request.messages:
             items += _items(message, self.name)
@@ -176,7 +176,7 @@ class ResponsesModel(OpenAIAdapter):
         )
 
     def _word(self, answer: Mapping[str, Any]) -> str:
-        """Return the word for how a response ended. Raises ModelError if it has not ended."""
+        """Return the stop reason of a response. Raises ModelError: it has not ended."""
         status = part(answer, "status", str, self.caller)
         if status == "incomplete":
             details = answer.get("incomplete_details")
@@ -192,19 +192,21 @@ class ResponsesModel(OpenAIAdapter):
 
 
 def _phase(item: Mapping[str, Any]) -> Body:
-    """Return the mark of an assistant's message that has to go back with it; empty without one."""
+    """Return the mark of an assistant's message that must be sent back with it; empty if it has
+    none.
+    """
     phase = item.get("phase")
     return {"phase": phase} if isinstance(phase, str) else {}
 
 
 def _without_nulls(item: Mapping[str, Any]) -> Body:
-    """Return an item as the API takes it back: it refuses fields that are null."""
+    """Return an item in the form in which the API accepts it back: without null fields."""
     return {name: value for name, value in item.items() if value is not None}
 
 
 def _tools(request: ModelRequest) -> Body:
-    """Return the tools on offer as the Responses API takes them, and how they may be chosen if that
-    is not left to the model.
+    """Return the tools on offer as the Responses API takes them, and `tool_choice` unless the
+    choice is left to the model.
     """
     tools = []
     for tool in request.tools:
@@ -221,7 +223,9 @@ def _tools(request: ModelRequest) -> Body:
 
 
 def _items(message: Message, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the items of the Responses API for one message. `model`: whose reasoning goes back."""
+    """Yield the items of the Responses API for one message. `model`: only its own reasoning is sent
+    back.
+    """
     if message.role == "tool":
         yield {
             "type": "function_call_output",

@@ -1,10 +1,11 @@
-"""Rewrite JSON Schemas into the part of the language that a provider reads.
+"""Rewrite JSON Schemas into the part of the language that a provider supports.
 
-A provider refuses or misreads some words. A rewritten schema admits every document that the given
-one admits: omitting a word only admits more documents, and the reader of a reply checks it against
-the whole schema, so most words can go. Some can't go alone: if a word that excludes documents
-depends on one that admits them (a closed object and its pattern properties, the rest of a list and
-its first items), both go. What can't be expressed at all is an error, never a narrower schema.
+A provider refuses or misreads some keywords. A rewritten schema admits every document that the
+original admits: omitting a keyword only admits more documents, and a reply is checked against the
+original schema, so most keywords can be omitted. Some must be omitted together: if a keyword that
+excludes documents depends on one that admits them (a closed object and its pattern properties, the
+rest of a list and its first items), both are omitted. A part that can't be expressed at all is an
+error, never a narrower schema.
 
 Sources: Anthropic's page on structured outputs, "JSON Schema limitations"; Gemini's page on
 structured output, "JSON Schema support", and the field `responseJsonSchema` of its reference.
@@ -26,7 +27,7 @@ _CLOSED_WORDS = frozenset(wire_words("anthropic")["schema_words"])
 _READ_WORDS = frozenset(wire_words("google")["schema_words"])
 _ALTERNATIVES = ("anyOf", "oneOf")
 _DEFINITIONS = ("$defs", "definitions")
-# Anthropic, "JSON Schema limitations": formats of strings that are read
+# formats of strings that are supported (Anthropic, "JSON Schema limitations")
 _FORMATS = (
     "date-time",
     "time",
@@ -39,28 +40,28 @@ _FORMATS = (
     "ipv6",
     "uuid",
 )
-# Anthropic compiles at most so many optional fields, and fields of several types, in one request.
+# Anthropic's limits of optional fields, and of fields with several types, in one request
 _MAX_OPTIONAL = 24
 _MAX_UNIONS = 16
-# Lookaround, a back reference, and the edge of a word.
+# lookaround, back references and word boundaries
 _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bB]")
 
 
 class InexpressibleError(Exception):
-    """A part of a schema that a provider can't express; names the part and what it is."""
+    """A part of a schema that a provider can't express; the message names the part and its kind."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where or 'the whole'}: {what}")
 
 
 def _schemas_by_name(schema: Schema, word: str) -> Schema:
-    """Return a word's schemas by name, such as `properties`; none if it is absent."""
+    """Return a keyword's schemas by name, such as `properties`; empty if absent."""
     value = schema.get(word)
     return value if isinstance(value, Mapping) else {}
 
 
 def _keyword_list(schema: Schema, word: str) -> Sequence[JsonValue]:
-    """Return a word's list, such as `required`; an empty one if it is absent."""
+    """Return a keyword's list, such as `required`; empty if absent."""
     value = schema.get(word)
     return value if isinstance(value, list) else ()
 
@@ -69,7 +70,7 @@ def _keyword_list(schema: Schema, word: str) -> Sequence[JsonValue]:
 
 
 def closed_schema(schema: Schema) -> Body:
-    """Return a schema as Anthropic's structured outputs take it.
+    """Return a schema in the form of Anthropic's structured outputs.
 
     Raises InexpressibleError: the schema has an object or value of any form, refers to itself, or
     has more optional fields or unions than the provider compiles.
@@ -121,10 +122,10 @@ def _close_schema(schema: JsonValue, where: str) -> Body:
 
 
 def _with_known_values(closed: Body) -> Body:
-    """Return a schema without the values of words that the provider does not know."""
+    """Return a schema without keyword values that the provider does not know."""
     least = closed.get("minItems")
     if isinstance(least, int):
-        # The same page: 0 and 1 alone
+        # The same page: only 0 and 1
         closed["minItems"] = min(least, 1)
 
     if closed.get("format") not in _FORMATS:
@@ -160,18 +161,19 @@ def _closed_items(schema: Schema, where: str) -> Body:
 
 
 def readable_schema(schema: Schema) -> Body:
-    """Return a schema without the words that Gemini refuses or misreads.
+    """Return a schema without the keywords that Gemini refuses or misreads.
 
-    It reads an alternative as a whole type, so alternatives that only list required fields go. It
-    reads `oneOf` as `anyOf`. An enumeration gets a type, and null becomes an alternative to it.
+    Gemini reads an alternative as a whole type, so alternatives that only list required fields are
+    omitted. It reads `oneOf` as `anyOf`. An enumeration gets a type, and null becomes an
+    alternative to it.
     """
-    if "$ref" in schema:  # no other word may be next to it
+    if "$ref" in schema:  # no other keyword may be next to it
         target = str(schema["$ref"]).replace("#/definitions/", "#/$defs/")
         return {"$ref": target, **_all_definitions(schema)}
 
     readable: Body = {}
     for word, value in schema.items():
-        # Words with schemas are rewritten below.
+        # Keywords with schemas are rewritten below.
         if word in _READ_WORDS and not isinstance(value, Mapping | bool):
             readable[word] = value
 
@@ -189,7 +191,7 @@ def readable_schema(schema: Schema) -> Body:
 
 
 def _all_definitions(schema: Schema) -> Body:
-    """Return all definitions of a schema under one word."""
+    """Return all definitions of a schema under one keyword."""
     definitions = {}
     for word in _DEFINITIONS:
         for name, part in _schemas_by_name(schema, word).items():
@@ -204,7 +206,7 @@ def _readable_part(part: JsonValue) -> Body:
 
 
 def _readable_parts(schema: Schema) -> Body:
-    """Return the words of an object or list whose values are schemas."""
+    """Return the keywords of an object or list whose values are schemas."""
     parts: Body = {}
     if "properties" in schema:
         properties = _schemas_by_name(schema, "properties")
@@ -264,7 +266,9 @@ def _is_text_or_number(value: JsonValue) -> bool:
 
 
 def _alternatives(schema: Schema) -> list[Schema]:
-    """Return the alternatives of a schema, if all of them are whole types, not mere conditions."""
+    """Return the alternatives of a schema if all of them are whole types; empty if one is only a
+    condition.
+    """
     for word in _ALTERNATIVES:
         branches = _keyword_list(schema, word)
         types = [part for part in branches if isinstance(part, Mapping) and _is_typed(part)]
@@ -275,15 +279,15 @@ def _alternatives(schema: Schema) -> list[Schema]:
 
 
 def _is_typed(schema: Schema) -> bool:
-    """Whether a schema names its type or values."""
+    """Return whether a schema names its type or values."""
     if schema.keys() & {"type", "enum", "const", "$ref"}:
         return True
     return bool(_alternatives(schema))
 
 
 def _admits(schema: Schema, kind: str) -> bool:
-    """Whether a schema names a type. One of only an enumeration, a reference or alternatives names
-    none.
+    """Return whether a schema names a type. A schema with only an enumeration, a reference or
+    alternatives names none.
     """
     kinds = schema.get("type", ())
     return kind == kinds or (isinstance(kinds, list) and kind in kinds)
@@ -304,12 +308,12 @@ def _subschemas(schema: Body) -> Iterator[Body]:
 
 
 def _references(schema: Body) -> set[str]:
-    """Return where the references in a schema point."""
+    """Return the targets of the references in a schema."""
     return {part["$ref"] for part in _subschemas(schema) if "$ref" in part}
 
 
 def _refers_to_itself(schema: Body) -> bool:
-    """Whether a definition leads back to itself, or a reference points to no definition."""
+    """Return whether a definition refers back to itself, or a reference has no definition."""
     leads: dict[str, set[str]] = {}
     for word in _DEFINITIONS:
         for name, part in schema.get(word, {}).items():

@@ -1,4 +1,4 @@
-"""Context of a model as its server states it, which costs nothing to ask."""
+"""Context length of a model as its server states it; asking costs nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Get = Callable[[str], Any]
 
 MODELS = "/models"
 
-# Fields of an entry of `/models`, the context that the server runs with first: vLLM and SGLang; LM
-# Studio; OpenRouter and Together; Groq; Mistral. They are limits of prompt and reply together.
+# Fields of an entry of `/models`; the context that the server runs with comes first: vLLM and
+# SGLang; LM Studio; OpenRouter and Together; Groq; Mistral. They limit prompt and reply together.
 _FIELDS = (
     "max_model_len",
     "loaded_context_length",
@@ -40,7 +40,7 @@ def served_context(get: Get, name: str) -> Context | None:
 
 
 def _outside_the_list(get: Get, name: str) -> Context | None:
-    """Return the context that servers state elsewhere than in the usual list of models."""
+    """Return the context that servers state outside of the usual list of models."""
     context = _of_ollama(get("/api/ps"), name)
     if context is not None:
         return context
@@ -59,7 +59,7 @@ def _outside_the_list(get: Get, name: str) -> Context | None:
 
 
 def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
-    """Return the model's entry in a list of models: by its name, or the only one there is."""
+    """Return the model's entry in a list of models: by its name, or the only entry."""
     entries = list(_items(models, "data"))
     named = [entry for entry in entries if entry.get("id") == name]
     if named:
@@ -68,9 +68,8 @@ def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
 
 
 def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
-    """Return the context of a server's slot, or else the one that the model was trained with.
-
-    It is a limit of the prompt: a reply uses what the prompt leaves.
+    """Return the context of a server's slot, else the one that the model was trained with. It
+    limits the prompt: a reply uses the rest.
     """
     settings = _mapping_or_empty(_mapping_or_empty(props).get("default_generation_settings"))
     tokens = _first(settings, ("n_ctx",))
@@ -107,7 +106,7 @@ def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
-    """Return a value that is an object, or an empty one: servers answer anything."""
+    """Return a value that is an object, or an empty one: servers may answer anything."""
     if isinstance(value, Mapping):
         return value
     return {}

@@ -1,10 +1,10 @@
-"""Thoughts of earlier turns, for vendors whose protocol over Chat Completions wants them back:
+"""Thoughts of earlier turns, for vendors whose protocol over Chat Completions expects them:
 DeepSeek, Kimi, GLM, MiniMax, gpt-oss and OpenRouter.
 
-They go back in rounds with tool calls, that is between two messages of the user (DeepSeek's page
-"Thinking Mode": elsewhere they need not). They go back in the fields in which they came, as these
-vendors' own examples append a whole message. They are words of the model, so they pass the leak
-guard like its arguments (`Opaque.has_words`), or go back whole or not at all where they are signed.
+They are sent back in rounds with tool calls, that is between two user messages (DeepSeek's page
+"Thinking Mode": elsewhere they need not be). They keep the fields in which they came, as these
+vendors' own examples append a whole message. They are text of the model, so they pass the leak
+guard like its arguments (`Opaque.has_words`); signed thoughts are sent back whole or not at all.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ THOUGHTS = "thoughts"
 """Part of a request that has two forms: strict servers refuse the fields of earlier thoughts."""
 
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
-_SEALED = ("data", "signature", "id", "type", "format")  # fields of a detail without words
-_IN_CONTENT = "think"  # thoughts that came within the content, between tags
+_SEALED = ("data", "signature", "id", "type", "format")  # fields of a detail without readable text
+_IN_CONTENT = "think"  # thoughts inside the content, between tags
 _WANTS = wire_words("openai")["wants_thoughts"]
 _MODELS = re.compile(_WANTS["models"])
 _MISSED = re.compile(
@@ -37,8 +37,8 @@ _MISSED = re.compile(
 
 
 def wants_thoughts(address: str, name: str) -> bool:
-    """Whether a vendor's protocol wants earlier thoughts back, by the server's address or by the
-    name of the model, wherever it is served.
+    """Return whether a vendor's protocol expects earlier thoughts, by the server's address or the
+    model's name on any server.
     """
     if urlsplit(address).hostname in _WANTS["hosts"]:
         return True
@@ -46,17 +46,15 @@ def wants_thoughts(address: str, name: str) -> bool:
 
 
 def thought_forms(is_sent: bool, is_said: bool) -> Sequence[str]:
-    """Return the forms of earlier thoughts: left out where they are refused, unless the user says
-    that they are sent.
-    """
+    """Return the forms of earlier thoughts: omitted after a refusal, unless the user requires them."""
     if not is_sent:
         return (FREE,)
     return (SENT,) if is_said else (SENT, FREE)
 
 
 def kept_thoughts(message: Mapping[str, Any], in_content: str, provider: str) -> Opaque | None:
-    """Return the thoughts of a reply's message; None without any. `in_content`: those that stood
-    between tags in its content.
+    """Return the thoughts of a reply's message; None if absent. `in_content`: thoughts between
+    tags in its content.
     """
     fields = {name: message[name] for name in _FIELDS if message.get(name)}
     if in_content:
@@ -72,14 +70,14 @@ def kept_thoughts(message: Mapping[str, Any], in_content: str, provider: str) ->
 
 
 def _is_sealed(detail: Any) -> bool:
-    """Whether a detail of reasoning is signed or encrypted (openrouter.ai/docs, "Reasoning
+    """Return whether a detail of reasoning is signed or encrypted (openrouter.ai/docs, "Reasoning
     tokens").
     """
     return isinstance(detail, dict) and bool(detail.get("signature") or detail.get("data"))
 
 
 def _words(value: Any, name: str = "") -> Iterator[str]:
-    """Yield the texts in a value that can be read."""
+    """Yield the readable texts in a value."""
     if isinstance(value, str) and name not in _SEALED:
         yield value
     elif isinstance(value, dict):
@@ -91,8 +89,8 @@ def _words(value: Any, name: str = "") -> Iterator[str]:
 
 
 def in_tool_rounds(messages: Sequence[Message]) -> list[bool]:
-    """Whether each message belongs to a round with calls: what came since the latest message of the
-    user.
+    """Return for each message whether it belongs to a round with calls: the messages from one user
+    message to the next.
     """
     rounds = []
     with_calls = set()
@@ -108,7 +106,7 @@ def in_tool_rounds(messages: Sequence[Message]) -> list[bool]:
 
 
 def sends_thoughts(messages: Sequence[Message], provider: str) -> bool:
-    """Whether thoughts of earlier turns are among what a request may send."""
+    """Return whether a request may include thoughts of earlier turns."""
     in_rounds = in_tool_rounds(messages)
     return any(
         is_in_round and thoughts_in(message, provider)
@@ -117,7 +115,7 @@ def sends_thoughts(messages: Sequence[Message], provider: str) -> bool:
 
 
 def thoughts_in(message: Message, provider: str) -> dict[str, Any]:
-    """Return the fields that an earlier turn's thoughts came in; empty without any."""
+    """Return the fields of an earlier turn's thoughts; empty if absent."""
     opaque = message.opaque
     if opaque is None or opaque.provider != provider:
         return {}
@@ -127,7 +125,7 @@ def thoughts_in(message: Message, provider: str) -> dict[str, Any]:
 
 
 def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None:
-    """Add a turn's thoughts to the entry of its message, where they came."""
+    """Add a turn's thoughts to the entry of its message, in their original fields."""
     fields = thoughts_in(message, provider)
     in_content = fields.pop(_IN_CONTENT, "")
     entry |= fields
@@ -137,7 +135,7 @@ def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None
 
 
 def missed_thoughts(refusal: Refusal, caller: Caller) -> ProviderError | None:
-    """Return the error for a refusal that misses earlier thoughts; None for any other."""
+    """Return the error for a refusal because earlier thoughts are missing; None for other refusals."""
     if _MISSED.search(refusal.message) is None:
         return None
 

@@ -19,18 +19,18 @@ from ktdeval.calls import Caller, bad_response, network_error
 from ktdeval.errors import ProviderError
 from ktdeval.values import dumps_compact
 
-#: A larger body is refused. Real replies are far smaller.
+#: A larger body is refused; real replies are far smaller.
 MAX_REPLY_BYTES = 16 << 20
 
-# Below the idle timeouts of usual load balancers, above the time between two calls of a step.
+# Below the idle timeouts of common load balancers, above the time between two calls of a step.
 _KEEPALIVE_S = 20.0
-# A host that is there accepts at once; packets to a wrong one may be dropped in silence.
+# A reachable host accepts at once; packets to a wrong one may be dropped silently.
 _CONNECT_S = 20.0
 _EVENTS = "text/event-stream"
 
 
 class BodyError(Exception):
-    """A response began and did not end properly; the message is one line."""
+    """A response began but did not end properly; the message is one line."""
 
 
 Take = Callable[[bytes], bool]
@@ -43,8 +43,8 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request to send. `take`: reads the body of a success that is a stream of events, as it comes;
-    any other body is read whole. `kind`: type of the content, where it is not that of all requests.
+    """A request to send. `take`: reads the body of a successful event stream as it arrives; any
+    other body is read whole. `kind`: content type, if it differs from that of all requests.
     """
 
     method: str
@@ -52,12 +52,12 @@ class HttpRequest:
     content: bytes = b""
     take: Take | None = None
     kind: str = ""
-    max_bytes: int = 0  #: of the answer; 0: as of any
+    max_bytes: int = 0  #: limit of the answer; 0 for the default
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A response. Names of `headers` are in lower case. `content` is empty where the body was
+    """A response. Names of `headers` are in lower case. `content` is empty if the body was
     streamed.
     """
 
@@ -68,17 +68,16 @@ class HttpAnswer:
 
 
 class Transport:
-    """Sends requests to one provider, each on a connection of its own.
+    """Sends requests to one provider, each on its own connection.
 
-    A shared pool of connections scans all of them at the start and end of each request, under a
-    lock; with 50 threads that is a quarter of a call's CPU time. Here a request takes the free
-    connection that was used last, so that their number grows to the number of concurrent calls and
-    no further.
+    A shared pool scans all connections at the start and end of each request, under a lock; with 50
+    threads that is a quarter of a call's CPU time. Here a request takes the free connection that
+    was used last, so there are never more connections than concurrent calls. Redirects are not
+    followed: no API has a reason to send a prompt and a key elsewhere.
 
-    Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere.
     `endpoint`: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
-    `NO_PROXY`; ProviderError: it can't be used). `headers`: of every request, its key among them.
-    `sign`: gives each request its own, where no key does.
+    `NO_PROXY`; ProviderError: it can't be used). `headers`: headers of every request, including its
+    key. `sign`: returns further headers of each request, if the key is missing.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], sign: Sign | None = None) -> None:
@@ -102,8 +101,8 @@ class Transport:
         """Send one request and read the whole response.
 
         `timeout_s` limits all of it: connecting, TLS, sending, waiting, reading to the last byte.
-        Only the look-up of the host's name has the system's own limit. Raises ModelError:
-        `timeout`, `connection` or `bad_response`, which a BodyError of `take` is, too.
+        Only the look-up of the host name has the system's own limit. Raises ModelError: `timeout`,
+        `connection` or `bad_response` (also for a BodyError of `take`).
         """
         own: Mapping[str, str] = {}
         if self._sign is not None:
@@ -116,8 +115,8 @@ class Transport:
 
         lane.clock.until = time.monotonic() + timeout_s
         lane.clock.is_sent = False
-        # Raised outside of the handlers: the traceback then has no link to the library's error,
-        # whose message is not filtered for secrets.
+        # Raised outside of the handlers, so that the traceback does not link to the library's
+        # error, whose message is not filtered for secrets.
         try:
             return self._exchange(lane, request, own)
         except BodyError as error:
@@ -200,19 +199,19 @@ def http_libraries() -> tuple[ModuleType, ModuleType]:
 
 
 class _CallClock:
-    """Deadline of the current call, and whether sending its request has begun."""
+    """Deadline of the current call, and whether sending has begun."""
 
     until = 0.0
     is_sent = False
 
     def left(self) -> float:
-        """Return the seconds left; never 0, which tells a socket not to wait at all."""
+        """Return the seconds left; never 0, which would make a socket non-blocking."""
         return max(self.until - time.monotonic(), 1e-3)
 
 
 class _TimedStream:
-    """Network stream for httpcore whose waits end at the clock's deadline; the timeouts that it is
-    called with have no effect.
+    """Network stream for httpcore whose waits end at the clock's deadline; timeouts passed to it
+    have no effect.
     """
 
     def __init__(self, stream: Any, clock: _CallClock, httpcore: ModuleType) -> None:
@@ -229,7 +228,7 @@ class _TimedStream:
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
         self._clock.is_sent = True
-        # A server may answer and close before it has read all: the answer says why.
+        # A server may answer and close before it has read everything: the answer states the reason.
         with suppress(self._httpcore.WriteError):
             self._stream.write(buffer, self._clock.left())
 
@@ -284,8 +283,8 @@ def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
     """Return the proxy that the environment sets for an address, as curl and httpx read it; None if
     it sets none.
 
-    Raises ProviderError if it can't be used. The message does not show the proxy's address, which
-    may contain a password.
+    Raises ProviderError: the proxy can't be used. The message does not show the proxy's address,
+    which may contain a password.
     """
     parts = urlsplit(endpoint)
     proxies = getproxies()

@@ -1,10 +1,10 @@
-"""Parts of a reply in their order, for vendors that want a turn back as it came: thoughts, and the
+"""Parts of a reply in their order, for vendors that expect a turn back unchanged: thoughts, and the
 texts and calls between them.
 
-The opaque data of a reply hold the vendor's own parts unchanged, and the place of each text and
-call. Texts and calls themselves are taken from the message that goes back. Thoughts do not go to
-another model; where they are bound to what stood before them (`before`), they do not follow a
-conversation or tools that have changed.
+The opaque data of a reply hold the vendor's own parts unchanged, and the position of each text and
+call. Texts and calls themselves are taken from the message that is sent back. Thoughts are not sent
+to another model; if they are bound to the content before them (`before`), they are dropped once the
+conversation or the tools have changed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class TurnPart:
-    """One part of a turn that goes back: a vendor's own (`kept`), a call, or a text with the marks
-    that it came with.
+    """One part of a turn that is sent back: a vendor's own (`kept`), a call, or a text with its
+    marks.
     """
 
     kept: Mapping[str, Any] | None = None
@@ -44,8 +44,8 @@ class TurnRecord:
         self._holds_thoughts = False
 
     def add_thought(self, words: str, kept: Mapping[str, Any] | None = None) -> None:
-        """Add a thought. `words`: what can be read of it; `kept`: its part of the reply, where that
-        goes back unchanged.
+        """Add a thought. `words`: its readable text; `kept`: its part of the reply, if that is sent
+        back unchanged.
         """
         self.thoughts.append(words)
         if kept is not None:
@@ -55,7 +55,7 @@ class TurnRecord:
                 self._signed_words.append(words)
 
     def add_text(self, text: str, marks: Mapping[str, Any] | None = None) -> None:
-        """Add a text of the reply's content. `marks`: fields that go back beside it."""
+        """Add a text of the reply's content. `marks`: fields that are sent back with it."""
         self.texts.append(text)
         if marks:
             self._holds_thoughts = True
@@ -67,7 +67,7 @@ class TurnRecord:
         self._parts.append({"call": True})
 
     def opaque(self, provider: str, model: str, before: str = "") -> Opaque | None:
-        """Return the parts as opaque data; None where none has to go back."""
+        """Return the parts as opaque data; None if no part must be sent back."""
         if not self._holds_thoughts:
             return None
         data = dumps_canonical({"before": before, "model": model, "parts": self._parts})
@@ -77,9 +77,9 @@ class TurnRecord:
 def parts_of_turn(
     message: Message, provider: str, model: str, before: str = "", between: str = ""
 ) -> list[TurnPart] | None:
-    """Return the parts of an earlier turn in their order; None where it has none to return: it came
-    from another model, stands behind something else than `before`, or has other texts or calls than
-    the reply. `between`: what joins the texts of a content.
+    """Return the parts of an earlier turn in their order. None if they can't be sent back: the turn
+    came from another model, follows other content than `before`, or its texts or calls differ from
+    the reply's. `between`: separator of the texts of a content.
     """
     opaque = message.opaque
     if opaque is None or opaque.provider != provider:
@@ -112,8 +112,8 @@ def _fill_places(
 
 
 def _cut(content: str, places: Sequence[Mapping[str, Any]], between: str) -> list[str] | None:
-    """Return a content in its texts; None where they do not add up to it. A single text may have
-    changed where nothing stands behind it that is bound to it, since it is all of the content.
+    """Return the texts of a content; None if their lengths do not add up to it. A single text may
+    have changed if no bound part follows it, since it is the whole content.
     """
     lengths = [place["text"] for place in places if "text" in place]
     is_same = sum(lengths) + len(between) * max(len(lengths) - 1, 0) == len(content)
@@ -131,7 +131,7 @@ def _cut(content: str, places: Sequence[Mapping[str, Any]], between: str) -> lis
 
 
 def _keeps_after_text(places: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a part that goes back unchanged stands behind a text."""
+    """Return whether a part that is sent back unchanged follows a text."""
     has_text = False
     for place in places:
         has_text = has_text or "text" in place
@@ -141,7 +141,7 @@ def _keeps_after_text(places: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def prefix_digests(tools: JsonValue, messages: Sequence[Message]) -> list[str]:
-    """Return a digest of what stands before each message, and one of all: tools and messages."""
+    """Return a digest of the content before each message, and of everything: tools and messages."""
     state = sha256(dumps_canonical(tools).encode("utf-8", "surrogatepass"))
     digests = [state.hexdigest()[:_DIGITS]]
     for message in messages:

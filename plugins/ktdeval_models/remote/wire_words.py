@@ -12,7 +12,7 @@ _Meaning = TypeVar("_Meaning")
 
 
 def wire_words(part: str) -> dict[str, Any]:
-    """Return a part of `wire.yaml`: the part of one API, or `endings`, which all APIs share."""
+    """Return a part of `wire.yaml`: that of one API, or `endings`, which all APIs share."""
     words: dict[str, Any] = load_yaml(Path(__file__).with_name("wire.yaml"))[part]
     return words
 

@@ -1,10 +1,10 @@
 """Anthropic's Message Batches.
 
 Sources: https://platform.claude.com/docs/en/build-with-claude/batch-processing and the types of the
-`anthropic` package: a batch has at most 100,000 requests and 256 MB, ends within 24 hours, and costs
-half, prompt caching included. Results are in any order and stay for 29 days. What fails, is cancelled
-or expires costs nothing. A batch takes no tag: it is found by time and size, and known by the ids of
-its requests, which its results show.
+`anthropic` package: a batch has at most 100,000 requests and 256 MB, ends within 24 hours, and
+costs half, including prompt caching. Results are in any order and are kept for 29 days. Requests
+that fail, are cancelled or expire cost nothing. A batch takes no tag: it is found by time and size,
+and recognised by the ids of its requests in its results.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AnthropicBatches(AdapterBatches):
     over = ("ended",)
 
     def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:
-        """Return when a batch was created; None where that can't be read."""
+        """Return when a batch was created; None if unreadable."""
         try:
             moment = datetime.fromisoformat(batch["created_at"])
         except (LookupError, TypeError, ValueError):
@@ -40,7 +40,7 @@ class AnthropicBatches(AdapterBatches):
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Whether a batch has a tag's size, and a time."""
+        """Return whether a batch has the size of a tag, and a creation time."""
         is_dated = self.creation_time(batch) is not None
         return is_dated and self.count(batch, ("processing", *self.done_words)) == tag.requests
 
@@ -53,12 +53,12 @@ class AnthropicBatches(AdapterBatches):
         return self.id_in(self.post(self.path, {"requests": items}))
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results. They are taken from this endpoint, whatever address it names."""
+        """Return the results, always from this endpoint, whatever address the batch names."""
         lines = self.lines(f"{self.path}/{batch}/results")
         return self.gathered(tag, requests, lines)
 
     def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
-        """Return what a line says of its request."""
+        """Return the result in a line."""
         match line.get("result"):
             case {"type": "succeeded", "message": message}:
                 return self.read(200, message, request)

@@ -1,5 +1,5 @@
-"""Common parts of the batch interfaces: requests over the adapter's client, and results by the ids of
-their requests.
+"""Common parts of the batch interfaces: requests over the adapter's client, and results by the ids
+of their requests.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 #: Longest time for a request about a batch, which may carry all of its prompts or replies
 _TIMEOUT_S = 600.0
 _MAX_RESULT_BYTES = 512 << 20
-#: Pages of a provider's list of batches that are looked through, and batches on each
+#: number of pages of a provider's list of batches that are searched, and batches on each
 _MAX_PAGES = 100
 _PAGE = 100
-#: States of a batch, in the words of all providers
+#: states of a batch, as all providers name them
 _FAILED = "failed"
 _LATE = "expired"
 _LEFT = (_LATE, "cancelled")
 _NO_REASON = "it does not say why"
-#: Fields by which an answer names a batch or a file
+#: fields in which an answer names a batch or a file
 _NAMES = ("id", "name")
-#: The provider's clock may be behind this one by so much
+#: how far the provider's clock may lag behind this one
 _SKEW = timedelta(minutes=10)
 
 
@@ -60,24 +60,22 @@ _SKEW = timedelta(minutes=10)
 class ResultLine:
     """Result of one request."""
 
-    request_id: str  #: as the result names it
+    request_id: str  #: as named in the result
     content: Mapping[str, Any]
 
 
 class AdapterBatches:
     """Parts of a batch interface that do not depend on the provider; see `ktdeval.calls.Batches`.
-
-    Sources of the limits are named in the subclasses, which say where a provider has its batches,
-    and under which words.
+    Subclasses name the sources of the limits, and give the provider's paths and field names.
     """
 
-    max_requests = 10_000  # of one batch; all providers take more
+    max_requests = 10_000  # of one batch; all providers accept more
     max_bytes = 64 << 20
 
     path = ""  # of the batches, below the endpoint
     takes_tag = True  # whether a batch can carry its tag
     list_words = ("data", "limit", "after")  # the list in an answer; size and cursor of a page
-    empty_list: Sequence[Any] | None = None  # where an answer has no list
+    empty_list: Sequence[Any] | None = None  # if an answer has no list
     status_word = "status"
     done_words: tuple[str, ...] = ()  # counts of requests that have ended
     over: Collection[str] = ()  # states of a batch that has ended, besides `_FAILED` and `_LEFT`
@@ -86,17 +84,17 @@ class AdapterBatches:
         self.adapter = adapter
 
     def price(self, ordinary: Price) -> Price:
-        """Return the price in a batch: half of everything."""
+        """Return the price in a batch: half of all prices."""
         return ordinary.in_batch()
 
     def size(self, request: ModelRequest) -> int:
-        """Return how many bytes a request takes in a batch, its id and address included."""
+        """Return the size of a request in a batch in bytes, including its id and address."""
         return len(json_content(self.adapter.encode(request))) + 200
 
     # ---- requests
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
-        """Return the JSON object at a path below the endpoint; None in `query` is left out."""
+        """Return the JSON object at a path below the endpoint; None values in `query` are omitted."""
         return self._object(self.load(path, **query))
 
     def load(self, path: str, **query: Any) -> bytes:
@@ -110,11 +108,11 @@ class AdapterBatches:
         return self.post_bytes(path, json_content(body), "application/json")
 
     def post_bytes(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
-        """Return the JSON object that answers content of some type."""
+        """Return the JSON object that answers content of the given type."""
         return self._object(self._send("POST", path, content, kind))
 
     def _send(self, method: str, path: str, content: bytes = b"", kind: str = "") -> bytes:
-        """Return the content of a success. Raises ModelError, ProviderError."""
+        """Return the content of a successful answer. Raises ModelError, ProviderError."""
         self.adapter.connect()
         assert self.adapter.client is not None
         caller = self.adapter.caller
@@ -126,8 +124,8 @@ class AdapterBatches:
         raise error_of(refusal_of(answer.status, answer.content, answer.headers), caller)
 
     def _object(self, content: bytes) -> dict[str, Any]:
-        """Return a JSON object. An `error` in one that names a batch is the batch's; any other is
-        one of this request, and raised.
+        """Return a JSON object. An `error` in an object that names a batch belongs to the batch;
+        any other is this request's error, and is raised.
         """
         value = json_object(content, self.adapter.caller, _decode_body)
         refused = refused_body(value)
@@ -136,8 +134,8 @@ class AdapterBatches:
         return value
 
     def lines(self, path: str) -> Iterable[ResultLine | None]:
-        """Return the results in JSON lines at a path; None of a line that is none. Raises ModelError:
-        a page came instead of them.
+        """Return the results in JSON lines at a path; None for a line that is not a result. Raises
+        ModelError: the server sent a page instead.
         """
         content = self.load(path)
         if content.lstrip().startswith(b"<"):
@@ -146,7 +144,7 @@ class AdapterBatches:
 
     def status_in(self, answer: Mapping[str, Any], name: str) -> str:
         """Return the state that an answer gives a batch. Raises ModelError: it gives none, so that
-        nobody waits for a batch that is not there.
+        no batch is awaited that does not exist.
         """
         status = answer.get(name)
         if not isinstance(status, str):
@@ -154,8 +152,8 @@ class AdapterBatches:
         return status
 
     def id_in(self, answer: Mapping[str, Any], name: str = "id") -> str:
-        """Return the provider's id of a batch or a file. Raises ModelError: the answer has none that
-        could be a part of an address.
+        """Return the provider's id of a batch or a file. Raises ModelError: the answer has no id
+        that can be part of an address.
         """
         try:
             return quote(msgspec.convert(answer.get(name), BatchId))
@@ -163,7 +161,9 @@ class AdapterBatches:
             raise self.unreadable("it names no batch", dict(answer)) from None
 
     def unreadable(self, problem: str, answer: JsonValue = "") -> ModelError:
-        """Return the error of an answer that is not of the interface's form; it quotes the answer."""
+        """Return the error of an answer that does not have the interface's form; it quotes the
+        answer.
+        """
         words = quote_server_text(
             answer if isinstance(answer, str) else dumps_compact(answer), self._secrets
         )
@@ -176,14 +176,14 @@ class AdapterBatches:
     # ---- batches
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return the batch of a tag. Where batches carry none, the oldest of those since its time
-        that can be it.
+        """Return the batch of a tag; None if not found. If batches carry no tag: the oldest
+        matching batch created since the tag's time.
         """
         oldest = None
         for batch in self._list_batches():
             created = self.creation_time(batch)
             if created is not None and created < tag.begun_at - _SKEW:
-                break  # the list has the newest first
+                break  # the list is sorted newest first
 
             if self.is_of(batch, tag) and self.id_of(batch) not in others:
                 oldest = self.id_of(batch)
@@ -208,42 +208,42 @@ class AdapterBatches:
                 return
 
     def next_page(self, answer: Mapping[str, Any], batches: Sequence[Any]) -> Any:
-        """Return the cursor of the next page; None where there is none."""
+        """Return the cursor of the next page; None on the last page."""
         if not batches or not answer.get("has_more"):
             return None
         return object_or_empty(batches[-1]).get("id")
 
     def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:  # noqa: ARG002 - of a subclass
-        """Return when a batch of the list was created; None where that is not known."""
+        """Return when a batch of the list was created; None if unknown."""
         return None
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Whether a batch of the list can be that of a tag."""
+        """Return whether a batch of the list can be that of a tag."""
         raise NotImplementedError
 
     def id_of(self, batch: Mapping[str, Any]) -> str:
-        """Return the id of a batch; errors as of `id_in`."""
+        """Return the id of a batch; errors are those of `id_in`."""
         return self.id_in(batch)
 
     def look_at(self, batch: str) -> dict[str, Any]:
-        """Return what the provider says of a batch."""
+        """Return the provider's description of a batch."""
         return self.get(f"{self.path}/{batch}")
 
     def status(self, answer: Mapping[str, Any]) -> str:
-        """Return the state of a batch, in lower case; errors as of `status_in`."""
+        """Return the state of a batch, in lower case; errors are those of `status_in`."""
         return self.status_in(answer, self.status_word)
 
     def counts(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return how many of a batch's requests are in which state."""
+        """Return the number of a batch's requests in each state."""
         return object_or_empty(batch.get("request_counts"))
 
     def count(self, batch: Mapping[str, Any], words: Sequence[str]) -> int:
-        """Return how many of a batch's requests are in some of the states."""
+        """Return the number of a batch's requests in some states."""
         counts = self.counts(batch)
         return sum(count_of(counts.get(word)) for word in words)
 
     def state(self, batch: str) -> BatchState:
-        """Return how far a batch is."""
+        """Return the progress of a batch."""
         answer = self.look_at(batch)
         done = self.count(answer, self.done_words)
         status = self.status(answer)
@@ -258,14 +258,12 @@ class AdapterBatches:
     # ---- results
 
     def read(self, status: int, answer: JsonValue, request: ModelRequest) -> Reply:
-        """Return the reply in what a request would have been answered with by itself; errors as of
-        `RemoteModel.reply`.
-        """
+        """Return the reply in the answer to one request; errors are those of `RemoteModel.reply`."""
         return self.adapter.answered(status, json_content(answer), request)
 
     def left_out(self, word: str) -> ModelError:
-        """Return the error of a request that did not begin, by the provider's word for it: the
-        batch expired, or was cancelled.
+        """Return the error of a request that did not begin, by the provider's status: the batch
+        expired, or was cancelled.
         """
         if word.endswith(_LATE):
             return ModelError(EXPIRED, f"{self._who}: the batch's time was over")
@@ -276,7 +274,7 @@ class AdapterBatches:
         return f"{self.adapter.provider}/{self.adapter.name}"
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results, and what became of requests that were not begun."""
+        """Return the results, with an error for each request that did not begin."""
         answer = self.look_at(batch)
         found = self.gathered(tag, requests, self.result_lines(answer))
         status = self.status(answer)
@@ -287,13 +285,13 @@ class AdapterBatches:
         return BatchResults({**results, **found.results}, found.foreign, found.unreadable)
 
     def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
-        """Return the results of a batch that the provider says this of; None of one that can't be
-        read.
+        """Return the results in the provider's description of a batch; None for a result that can't
+        be read.
         """
         raise NotImplementedError
 
     def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
-        """Return what a line of the results says of its request, or raise it."""
+        """Return the result in a line, or raise its error."""
         raise NotImplementedError
 
     def gathered(
@@ -302,8 +300,8 @@ class AdapterBatches:
         requests: Sequence[ModelRequest],
         lines: Iterable[ResultLine | None],
     ) -> BatchResults:
-        """Return results by the places of their requests. A result that is there twice counts once;
-        two that differ are none.
+        """Return results by the index of their requests. A repeated result counts once; two
+        different ones for a request give an error.
         """
         results: dict[int, Result] = {}
         foreign = 0
@@ -339,7 +337,9 @@ def requests_with_ids(
 
 
 def json_lines(content: bytes) -> Iterable[ResultLine | None]:
-    """Yield the results in JSON lines, each with a `custom_id`; None of a line that is none."""
+    """Yield the results in JSON lines, each with a `custom_id`; None for a line that is not a
+    result.
+    """
     for line in content.split(b"\n"):
         if not line.strip():
             continue
@@ -357,7 +357,7 @@ def json_lines(content: bytes) -> Iterable[ResultLine | None]:
 
 
 def _decode_body(content: bytes) -> Any:
-    """Return the JSON in a body. Raises ValueError: there is none."""
+    """Return the JSON in a body. Raises ValueError: the body is not JSON."""
     try:
         return msgspec.json.decode(content)
     except RecursionError as error:
@@ -365,14 +365,14 @@ def _decode_body(content: bytes) -> Any:
 
 
 def count_of(value: Any) -> int:
-    """Return a count; 0 where there is none. Google writes counts as text."""
+    """Return a count; 0 if the value is not one. Google sends them as text."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         return int(value[:12])
     return value if type(value) is int and value > 0 else 0
 
 
 def _same(one: Result, other: Result) -> bool:
-    """Whether two results of one request say the same."""
+    """Return whether two results of one request are equal."""
     if isinstance(one, Reply) or isinstance(other, Reply):
         return one == other
     return str(one) == str(other)

@@ -1,9 +1,9 @@
 """Batch mode of the Gemini API.
 
-Sources: https://ai.google.dev/api/batch-api, https://ai.google.dev/gemini-api/docs/batch-api and the
-types of the `google-genai` package: requests in the batch itself take up to 20 MB, a batch costs half
-of all but reads of the prompt cache, and is to end within 24 hours. One that has not ended after 48
-has no results. Its display name is the tag.
+Sources: https://ai.google.dev/api/batch-api, https://ai.google.dev/gemini-api/docs/batch-api and
+the types of the `google-genai` package: requests inside the batch take up to 20 MB; a batch costs
+half except for reads of the prompt cache, and should end within 24 hours. A batch that has not
+ended after 48 hours has no results. Its display name is the tag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
 
 _FOLDER = "batches/"
-_STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers have the second
+_STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers use the second
 
 #: HTTP statuses of the codes of `google.rpc.Code`
 _HTTP = {
@@ -48,19 +48,19 @@ class GoogleBatches(AdapterBatches):
         self.path = f"/{api_version}/batches"
 
     def price(self, ordinary: Price) -> Price:
-        """Return the price in a batch: half, but reading the prompt cache costs as ever."""
+        """Return the price in a batch: half, but reads of the prompt cache at full price."""
         return ordinary.in_batch(halves_cache_reads=False)
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Whether the display name of a batch is a tag."""
+        """Return whether the display name of a batch is a tag."""
         return _metadata(batch).get("displayName") == tag.name
 
     def next_page(self, answer: Mapping[str, Any], batches: Sequence[Any]) -> Any:  # noqa: ARG002
-        """Return the cursor of the next page; None where there is none."""
+        """Return the cursor of the next page; None on the last page."""
         return answer.get("nextPageToken") or None
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
-        """Create the batch, with the requests in it."""
+        """Create the batch, which contains the requests."""
         items = [
             {"request": self.adapter.encode(request), "metadata": {"key": request_id}}
             for request_id, request in requests_with_ids(tag, requests)
@@ -77,14 +77,14 @@ class GoogleBatches(AdapterBatches):
         return self.id_in(batch, "name")
 
     def status(self, answer: Mapping[str, Any]) -> str:
-        """Return the state of a batch, in lower case; errors as of `status_in`."""
+        """Return the state of a batch, in lower case; errors are those of `status_in`."""
         state = self.status_in(_metadata(answer), "state")
         for prefix in _STATES:
             state = state.removeprefix(prefix)
         return state.lower()
 
     def counts(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return how many of a batch's requests are in which state."""
+        """Return the number of a batch's requests in each state."""
         return object_or_empty(_metadata(batch).get("batchStats"))
 
     def problem(self, answer: Mapping[str, Any]) -> str:
@@ -95,7 +95,7 @@ class GoogleBatches(AdapterBatches):
         return super().problem(answer)
 
     def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
-        """Yield the results of a batch; None of one that names no request."""
+        """Yield the results of a batch; None for a result that names no request."""
         for response in _responses(answer):
             match response:
                 case {"metadata": {"key": str(request_id)}}:
@@ -104,7 +104,7 @@ class GoogleBatches(AdapterBatches):
                     yield None
 
     def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
-        """Return what a response says of its request."""
+        """Return the result in a response."""
         match line:
             case {"response": dict(answer)}:
                 return self.read(200, answer, request)
@@ -123,7 +123,9 @@ def _metadata(batch: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _responses(answer: Mapping[str, Any]) -> list[Any]:
-    """Return the responses of a batch, which its operation has once or twice; the same each time."""
+    """Return the responses of a batch. Its operation has them in one or two places, with the same
+    content.
+    """
     places = (_metadata(answer).get("output"), answer.get("response"))
     for place in places:
         match place:

@@ -1,9 +1,9 @@
-"""OpenAI's Batch API: a file of requests, a batch of it, and files of results and errors.
+"""OpenAI's Batch API: a file of requests, a batch made from it, and files of results and errors.
 
 Sources: the API's reference (https://developers.openai.com/api/docs/guides/batch) and the types of
-the `openai` package: a batch has at most 50,000 requests and 200 MB, ends within 24 hours, and costs
-half. Its results are in any order. What has not begun when it expires is in the file of errors,
-under `batch_expired`, and costs nothing.
+the `openai` package: a batch has at most 50,000 requests and 200 MB, ends within 24 hours, and
+costs half. Its results are in any order. Requests that have not begun when it expires are in the
+file of errors, under `batch_expired`, and cost nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ktdeval_models.remote.batch.common import (
 )
 from ktdeval_models.remote.streams.assembly import object_or_empty
 
-_KEY = "ktdeval"  # of a batch's metadata: its tag
+_KEY = "ktdeval"  # metadata field of a batch that holds its tag
 _WINDOW = "24h"
-_LATEST_S = 10**11  # a moment thousands of years from now, which a time still can express
+_LATEST_S = 10**11  # thousands of years from now, but still valid for datetime
 _BOUNDARY = "ktdeval-batch-5e1f0c9b7a3d"
 
 
@@ -38,16 +38,16 @@ class OpenAIBatches(AdapterBatches):
     over = ("completed",)
 
     def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:
-        """Return when a batch was created; None where that is not known."""
+        """Return when a batch was created; None if unknown."""
         seconds = min(count_of(batch.get("created_at")), _LATEST_S)
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Whether the metadata of a batch have a tag."""
+        """Return whether the metadata of a batch hold a tag."""
         return object_or_empty(batch.get("metadata")).get(_KEY) == tag.name
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
-        """Upload the file of requests, then create the batch of it."""
+        """Upload the file of requests, then create a batch from it."""
         url = f"/v1{self.adapter.path}"
         lines = []
         for request_id, request in requests_with_ids(tag, requests):
@@ -93,7 +93,7 @@ class OpenAIBatches(AdapterBatches):
                 yield from self.lines(f"/files/{file}/content")
 
     def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
-        """Return what a line says of its request."""
+        """Return the result in a line."""
         match line:
             case {"response": {"status_code": int(status), "body": body}}:
                 return self.read(status, body, request)

@@ -1,1 +1,1 @@
-"""Streamed answers: events of a body, and the whole answer of each API that they add up to."""
+"""Streamed answers: events of a body, and their assembly to a whole answer of each API."""

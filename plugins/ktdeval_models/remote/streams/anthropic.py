@@ -1,4 +1,5 @@
-"""Streamed answers of Anthropic's Messages API: events that open, fill and close blocks of a message.
+"""Streamed answers of Anthropic's Messages API: events that open, fill and close blocks of a
+message.
 
 Source: the API's page on streaming messages.
 """
@@ -23,7 +24,7 @@ _GROWING: Final = ("text", "thinking", "signature", _INPUT)  # texts of a block,
 
 
 class MessageAssembler(StreamAssembler):
-    """Adds up the events of one message."""
+    """Assembles the events of one message."""
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         super().__init__(hear, loads)
@@ -60,7 +61,7 @@ class MessageAssembler(StreamAssembler):
         return {**self._message, "content": content}
 
     def _input_of(self, text: str) -> Any:
-        """Return the arguments of a call: an object, or the text of what was cut."""
+        """Return the arguments of a call: an object, or the text if it was cut."""
         try:
             return self.loads(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -80,6 +81,6 @@ class MessageAssembler(StreamAssembler):
         self.say_call(index, delta.get(_INPUT))
 
     def _count(self, usage: Mapping[str, Any]) -> None:
-        """Take the counts at the end of the message, which are those of all of it."""
+        """Take the counts at the end of the message, which cover all of it."""
         known = {name: value for name, value in usage.items() if value is not None}
         self._message["usage"] = {**object_or_empty(self._message.get("usage")), **known}

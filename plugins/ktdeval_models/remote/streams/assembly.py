@@ -1,8 +1,8 @@
-"""Frame of all assemblers: events in, pieces to a listener as they come, one whole answer at the
+"""Frame of all assemblers: events in, pieces to a listener as they arrive, one whole answer at the
 end.
 
-An assembler makes the JSON that the same API would have answered with unstreamed, so that one piece
-of code reads both, with the same replies and the same errors.
+An assembler makes the JSON that the same API would have sent without streaming, so that the same
+code reads both, with the same replies and errors.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
 
 Loads = Callable[[bytes], JsonValue]
-_MAX_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats some 200 bytes for each token
-_REPLACED: Final = frozenset(("role", "type", "index", "format"))  # sent again whole
+_MAX_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats about 200 bytes for each token
+_REPLACED: Final = frozenset(("role", "type", "index", "format"))  # replaced, not appended
 
 
 class StreamAssembler:
     """Base of the assemblers. A subclass reads one event in `read`."""
 
-    #: fields that ask for a stream
+    #: request fields that ask for a stream
     request_fields: Mapping[str, Any] = {"stream": True}
-    #: whether an error is an event of that name, and never any other object
+    #: whether errors are only events with that name
     names_errors = True
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
-        """`loads`: reads the JSON of an event; ValueError: it is none."""
+        """`loads`: parses the JSON of an event; it raises ValueError if the data is not JSON."""
         self.hear = hear
         self.loads = loads
         self._reader = EventReader()
@@ -40,12 +40,12 @@ class StreamAssembler:
         self._error: Mapping[str, Any] | None = None
 
     def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:
-        """Read one event that reports no error; return whether it was the last one."""
+        """Read one event without an error; return whether it was the last one."""
         raise NotImplementedError
 
     def _error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the error that an event reports, in the form of an unstreamed one; None without
-        one.
+        """Return the error that an event reports, in the form of an unstreamed one; None if it
+        reports none.
         """
         if "error" in (event.name, body.get("type")):
             return body if body.get("error") else {"error": body}
@@ -54,36 +54,38 @@ class StreamAssembler:
         return refused_body(body)
 
     def is_end(self, event: StreamEvent) -> bool:  # noqa: ARG002 - of APIs that end with a word
-        """Whether an event without JSON ends the stream."""
+        """Return whether an event without JSON ends the stream."""
         return False
 
     def is_whole(self) -> bool:
-        """Whether the events so far hold a whole reply, though no event has ended the stream."""
+        """Return whether the events so far form a whole reply, though no event has ended the
+        stream.
+        """
         return False
 
     def whole(self) -> dict[str, Any]:
-        """Return the answer that the events add up to."""
+        """Return the answer assembled from the events."""
         raise NotImplementedError
 
     def lacks_usage(self) -> bool:
-        """Whether the stream ended well without the count of tokens that was asked for."""
+        """Return whether the stream ended well but without the requested token counts."""
         return False
 
     def say(self, kind: Literal["text", "thought"], text: Any) -> None:
-        """Tell the listener of a text or a thought that is not empty."""
+        """Pass a non-empty text or thought to the listener."""
         if isinstance(text, str) and text:
             self.hear(ReplyPiece(kind, text))
 
     def say_call(self, index: int, arguments: Any, name: Any = "") -> None:
-        """Tell the listener of more of a call: its arguments, or its name."""
+        """Pass a further piece of a call to the listener: its arguments, or its name."""
         text = arguments if isinstance(arguments, str) else ""
         more_of_name = name if isinstance(name, str) else ""
         if text or more_of_name:
             self.hear(ReplyPiece("call", text, index, more_of_name))
 
     def take(self, chunk: bytes) -> bool:
-        """Read the next bytes of the body; return whether the reply has ended. Raises BodyError: they
-        are not of this API, or too many.
+        """Read the next bytes of the body; return whether the reply has ended. Raises BodyError:
+        they are not of this API, or too many.
         """
         self._size += len(chunk)
         if self._size > _MAX_STREAM_BYTES:
@@ -111,7 +113,7 @@ class StreamAssembler:
 
     @property
     def is_uncounted(self) -> bool:
-        """Whether the reply is whole, and its tokens are not counted."""
+        """True if the reply is whole but its tokens are not counted."""
         return self._error is None and self.lacks_usage()
 
     def _take_event(self, event: StreamEvent) -> bool:
@@ -136,12 +138,12 @@ class StreamAssembler:
 
 
 def _as_json(value: Any) -> bytes:
-    # ASCII: halves of a character that two events hold become one again when it is read
+    # ASCII, so that halves of a character from two events are joined when it is parsed
     return json.dumps(value).encode("ascii")
 
 
 def index_in(body: Mapping[str, Any], name: str) -> int:
-    """Return the index in a field of an event; 0 where it is none."""
+    """Return the index in a field of an event; 0 if it is not an integer."""
     index = body.get(name)
     return index if type(index) is int else 0
 
@@ -152,12 +154,12 @@ def object_or_empty(value: Any) -> Mapping[str, Any]:
 
 
 def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a piece of an object: texts, lists and objects grow, anything else is replaced. A field
+    """Add a piece to an object: texts, lists and objects grow, other values are replaced. A field
     that is null in all pieces stays null.
     """
     for name, value in delta.items():
         before = fields.get(name)
-        # Some servers send a name again whole, or an id of its own with each piece.
+        # Some servers repeat a whole name, or send another id with each piece.
         is_repeated = bool(before) and (name == "id" or (name == "name" and value in ("", before)))
         if is_repeated or (value is None and name in fields):
             continue
@@ -174,7 +176,7 @@ def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 
 def _as_parts(content: str | list[Any]) -> list[Any]:
-    """Return a content as parts; its text becomes one part."""
+    """Return a content as parts; a text becomes one part."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []

@@ -1,7 +1,8 @@
-"""Streamed answers of Chat Completions: chunks whose deltas add up to a message.
+"""Streamed answers of Chat Completions: chunks whose deltas form a message.
 
-Source: the API's reference of `chat.completion.chunk`. Other servers differ in the names of the
-reasoning, in calls without an index, with one index for all, or in one piece; all are read.
+Source: the API's reference of `chat.completion.chunk`. Other servers name the reasoning
+differently, and send calls without an index, with one index for all, or in one piece; all forms are
+read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _REASONING: Final = ("reasoning_content", "reasoning")
 
 
 class ChatAssembler(StreamAssembler):
-    """Adds up the chunks of one reply."""
+    """Assembles the chunks of one reply."""
 
     request_fields: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
     names_errors = False
@@ -37,22 +38,22 @@ class ChatAssembler(StreamAssembler):
         self._choice: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
         self._calls: list[tuple[int, dict[str, Any]]] = []  # index and fields
-        self._others: list[Any] = []  # what stands among the calls and is none
+        self._others: list[Any] = []  # entries among the calls that are not calls
 
     def is_end(self, event: StreamEvent) -> bool:
-        """Whether an event is the word that ends the stream."""
+        """Return whether an event is the final `[DONE]`."""
         return event.data.strip() == _DONE
 
     def is_whole(self) -> bool:
-        """Whether the reply has ended: some servers leave the last word out."""
+        """Return whether the reply has ended: some servers omit `[DONE]`."""
         return bool(self._choice.get("finish_reason"))
 
     def lacks_usage(self) -> bool:
-        """Whether a reply came without its counts."""
+        """Return whether a reply came without its token counts."""
         return bool(self._choice) and self._answer.get("usage") is None
 
     def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:  # noqa: ARG002 - it has no name
-        """Add a chunk. The count of tokens may come after the end of the message."""
+        """Add a chunk. The token counts may come after the end of the message."""
         for name, value in body.items():
             if name != "choices" and value not in (None, ""):
                 self._answer[name] = value
@@ -120,8 +121,8 @@ class ChatAssembler(StreamAssembler):
         self.say_call(number, _function_of(delta).get("arguments"), name)
 
     def _number_of(self, delta: Mapping[str, Any]) -> int:
-        """Return which call a piece belongs to: the last one with its index, or the last of all
-        where it has none; or else a new one.
+        """Return the index of the call that a piece belongs to: the last call with the piece's
+        index, or the last call for a piece without one; otherwise a new one.
         """
         index = delta.get("index")
         indices = [own for own, _ in self._calls]
@@ -141,8 +142,9 @@ class ChatAssembler(StreamAssembler):
 
 
 def _is_another(call: Mapping[str, Any], delta: Mapping[str, Any]) -> bool:
-    """Whether a piece begins another call than this one, though its index says nothing else: it
-    names a tool, and has another id and name, or comes after this call is whole.
+    """Return whether a piece starts another call than this one, though its index is the same or
+    missing: it names a tool, and either has another id and name, or comes after this call is
+    complete.
     """
     function = _function_of(delta)
     name = function.get("name")
@@ -175,8 +177,8 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _joined_details(pieces: Sequence[Any]) -> list[Any]:
-    """Return details of reasoning with their pieces joined: those that follow each other with one
-    type and index. MiniMax sends each text again from its beginning.
+    """Return details of reasoning with consecutive pieces of one type and index joined. MiniMax
+    repeats each text from its beginning.
     """
     details: list[Any] = []
     for piece in pieces:

@@ -15,29 +15,29 @@ _AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8, for the reader of 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event. `name` is `message` where the stream names none."""
+    """One event. `name` is `message` if the stream names none."""
 
     name: str
     data: bytes
 
 
 class EventReader:
-    """Reads the events of one body. Comments, ids and waits before a reconnection are passed over.
-
-    An event at the end of the body counts without its empty line, too: some servers leave it out.
+    """Reads the events of one body. Comments, ids and reconnection times are ignored. An event at
+    the end of the body needs no empty line after it: some servers omit it.
     """
 
     def __init__(self) -> None:
         utf_8 = getincrementaldecoder("utf-8-sig")(_AS_THEY_ARE)
         self._decoder = IncrementalNewlineDecoder(utf_8, translate=True)
-        self._pieces: list[str] = []  # of the event that has not ended
+        self._pieces: list[str] = []  # pieces of the unfinished event
         self._end = ""  # the last character of the pieces
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
-        """Yield the events that end in the next bytes of the body."""
+        """Yield the events completed by the next bytes of the body."""
         text = self._decoder.decode(chunk)
         self._pieces.append(text)
-        # Only then are the pieces joined: each time for each line, a long event would take a square of time.
+        # Pieces are joined only here: joining them for each line would take quadratic time for a
+        # long event.
         is_event_over = "\n\n" in self._end + text
         self._end = text[-1:] or self._end
         if is_event_over:
@@ -46,13 +46,13 @@ class EventReader:
             yield from _events_in(blocks)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Yield the event that the end of the body ends."""
+        """Yield the event that ends with the body."""
         last = self._decoder.decode(b"", final=True)
         yield from _events_in("".join((*self._pieces, last)).split("\n\n"))
 
 
 def _events_in(blocks: list[str]) -> Iterator[StreamEvent]:
-    """Yield the event of each block of lines; none of a block without data."""
+    """Yield the event of each block of lines; blocks without data are skipped."""
     for block in blocks:
         name = ""
         data = []

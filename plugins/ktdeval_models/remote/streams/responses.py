@@ -27,7 +27,7 @@ _SPOKEN: Final[Mapping[str, Literal["text", "thought"]]] = {
 
 
 class ResponsesAssembler(StreamAssembler):
-    """Takes the response of the last event."""
+    """Takes the response from the last event."""
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
         super().__init__(hear, loads)

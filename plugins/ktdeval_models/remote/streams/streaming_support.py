@@ -1,4 +1,4 @@
-"""Whether a server refuses to stream, by its words."""
+"""Check whether a server refuses to stream, by its error text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _STREAM = re.compile(r"\bstream(ed|ing|s|_options)?\b", re.IGNORECASE)
 
 
 def refuses_stream(refusal: Refusal) -> bool:
-    """Whether a refusal blames the fields that ask for a stream."""
+    """Return whether a refusal blames the fields that ask for a stream."""
     words = refusing_words(refusal)
     return words is not None and _STREAM.search(words) is not None

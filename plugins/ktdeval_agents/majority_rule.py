@@ -17,9 +17,9 @@ _SIDE_OF = {"orders": "side", "decisions": "decision"}
 
 def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
     """Return the elected submission: for each asset the side that more than half of all voters
-    chose, with the mean confidence and the median size. Without such a side there is no order, or
-    HOLD; half of an even number is not a majority. For other forms: the most frequent ballot, the
-    first if several are equally frequent.
+    chose, with the mean confidence and the median size. Without such a side the asset gets no
+    order, or HOLD; half is not a majority. For other forms: the most frequent ballot, the first if
+    several are equally frequent.
     """
     kind = _kind_of(ballots)
     if kind is None:

@@ -51,7 +51,7 @@ class TeamMeeting:
     observation: Observation
     session: StepSession
     state: ObservedState
-    remembered: str  #: text of the memory; empty if there is none
+    remembered: str  #: text of the memory; empty without a memory
     procedure: str = ""
     figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
     turns: list[RoleTurn] = field(default_factory=list)  #: in the order spoken

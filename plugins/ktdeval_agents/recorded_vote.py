@@ -63,7 +63,7 @@ class BallotModel:
         self._replies = iter(replies)
 
     def reply(self, _request: ModelRequest) -> Reply:
-        """Return the next ballot. Raises ProviderError: there are no further ballots."""
+        """Return the next ballot. Raises ProviderError: all ballots were returned."""
         reply = next(self._replies, None)
         if reply is None:
             raise ProviderError("the voters' runs have no further step")
@@ -105,7 +105,7 @@ class RecordedVote:
     def _ballot(
         self, role: str, number: int, observation: Observation, session: StepSession
     ) -> Mapping[str, Any] | None:
-        """Return the ballot of a voter; None if it has none in this step."""
+        """Return the ballot of a voter; None if it is missing in this step."""
         tool = session.submit_tool
         messages = (
             Message("system", observation.system),

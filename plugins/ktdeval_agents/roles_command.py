@@ -113,7 +113,7 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
 
 def _model_prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
     """Return the price of each model of a run: of its own model from the run's cards (None if they
-    have none), of further models from the manifest.
+    lack it), of further models from the manifest.
     """
     manifest = folder.manifest
     prices: dict[str, PriceEntry | None] = {manifest.specs[0].model: None}

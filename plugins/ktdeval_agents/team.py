@@ -335,7 +335,7 @@ class TeamAgent:
         )
 
     def _ratios(self, text: str, meeting: TeamMeeting) -> str:
-        """Return the position ratios of a reply as text; if it has none, count the failure and
+        """Return the position ratios of a reply as text; without any, count the failure and
         return a note.
         """
         ratios = read_ratios(text, meeting.state)

@@ -59,7 +59,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.since = _day_label(step, state)
 
     def _book(self, step: int, state: ObservedState) -> None:
-        """Record what became of the previous step's orders; practice days have none."""
+        """Record what became of the previous step's orders; practice days lack orders."""
         for entry in self.entries:
             if entry.step != step - 1 or entry.step < 0 or entry.asset == ACCOUNT:
                 continue
@@ -120,7 +120,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         self.entries = _in_order(self.entries, kept)
 
     def shown(self, rule: MemoryRule, state: ObservedState) -> str:
-        """Return the text of the entries to show, by asset and day; empty if there are none. Each
+        """Return the text of the entries to show, by asset and day; empty without entries. Each
         asset of the decision shows its own latest entries, for at most `rule.assets` assets by
         priority. Entries on all other assets are taken in turn: the latest of each before the
         second latest of any.

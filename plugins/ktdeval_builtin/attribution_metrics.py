@@ -199,7 +199,7 @@ def _daily(attribution: Attribution) -> dict[str, JsonValue]:
 
 
 def _schemes(attributed: AttributedLedger) -> dict[str, JsonValue]:
-    """Return scheme -> its selection and fit; null if there is no cross-section to fit, or if the
+    """Return scheme -> its selection and fit; null without a cross-section to fit, or if the
     scheme has no industry and so equals the paper's.
     """
     if has_few_assets(attributed.market):

@@ -98,7 +98,7 @@ class AgentDesk:
 
     @property
     def is_told(self) -> bool:
-        """Whether the agent has received the day of the latest step."""
+        """True if the agent has received the day of the latest step."""
         with self._changed:
             return self._is_told
 
@@ -108,7 +108,7 @@ class AgentDesk:
             return self._tools
 
     def take_day(self) -> str | None:
-        """Return the text of the open step's day, waiting for it if needed; it then counts as
+        """Return the text of the open step's day, waiting for it if needed; it is then marked as
         received. None if no day comes in time, or the episode is over.
         """
         with self._changed:
@@ -122,7 +122,7 @@ class AgentDesk:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the episode is over."""
+        """True if the episode is over."""
         return self._is_closed
 
     # --- answers

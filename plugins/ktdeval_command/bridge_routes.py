@@ -117,7 +117,7 @@ def route_post(target: str) -> Format | Count:
 
 
 def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
-    """Return the answer to a GET. Any model name is known, since all stand for the run's model.
+    """Return the answer to a GET. Any model name is known, since all mean the run's model.
     Raises WireError: the bridge has no such listing.
     """
     path, _ = _parts(target)

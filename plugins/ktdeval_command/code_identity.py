@@ -40,8 +40,8 @@ class ProgramIdentity:
 
 def program_identity(words: Sequence[str]) -> ProgramIdentity | None:
     """Return the identity of a command line's program: its file behind links and wrapper scripts,
-    its package, and the files that arguments name by absolute paths. None if there is no such
-    program, or if it is an interpreter of files that have their own hash.
+    its package, and the files that arguments name by absolute paths. None if the program is not
+    found, or is an interpreter of files that have their own hash.
     """
     found = shutil.which(words[0])
     if found is None:

@@ -332,8 +332,8 @@ class CommandAgent:
                 )
 
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
-        """Return the sandbox. Raises ProviderError: there is none here, or the program could see
-        private files; no later step could change that.
+        """Return the sandbox. Raises ProviderError: it is not available here, or the program could
+        see private files; no later step could change that.
         """
         profile, place = self._installed
         readable = [Path(folder) for folder in profile.readable]
@@ -478,7 +478,7 @@ class _Lifetime:
 
     @property
     def ended_untold(self) -> bool:
-        """Whether the program ended without receiving the day of the latest step."""
+        """True if the program ended without receiving the day of the latest step."""
         return self.finished is not None and not self._was_told
 
     @property

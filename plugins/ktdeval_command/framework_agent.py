@@ -8,9 +8,9 @@ An author writes one function, `act(desk)`, and offers it as an agent:
     def ktdeval_agents():
         return [Spec("mine", lambda: FrameworkAgent(act), "Decides by a framework")]
 
-The framework asks the model bridge, behind which stands the run's own model, and calls the step's
-tools over the Model Context Protocol or by functions. What it does is on record; a step is executed
-again from there, without `act` and without the framework.
+The framework asks the model bridge, which forwards to the run's own model, and calls the step's
+tools over the Model Context Protocol or by functions. Its actions are recorded; a step is replayed
+from the record, without `act` and without the framework.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class FrameworkDesk:
 
     @property
     def is_over(self) -> bool:
-        """Whether the step is decided or cannot continue; `act` should return."""
+        """True if the step is decided or cannot continue; `act` should return."""
         return self._acting.is_over
 
     @property

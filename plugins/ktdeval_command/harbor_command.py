@@ -139,7 +139,7 @@ def _word(value: Any) -> str:
 
 def content_of(config: RunConfig, plugins: Plugins) -> HarborContent:
     """Return the content from which containers are built. Raises UsageError: the market can't be
-    included, or there is no wheel.
+    included, or the wheel is missing.
     """
     folder = stored_market(config.data)
     if folder is not None:

@@ -38,7 +38,7 @@ def start_path(program: str) -> str:
 
 
 def installation_of(program: str) -> Installation:
-    """Return the locations of a program and its interpreters; empty if there is no such program."""
+    """Return the locations of a program and its interpreters; empty if the program is not found."""
     parts: dict[SourcePart, None] = {}
     bins: dict[Path, None] = {}
     name: str | None = program

@@ -38,7 +38,7 @@ class _RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class McpAnswer:
-    """Answer to a body: its value (None if there is no answer) and the status over HTTP."""
+    """Answer to a body: its value (None without an answer) and the status over HTTP."""
 
     value: JsonValue
     status: int = HTTPStatus.OK

@@ -37,7 +37,7 @@ class Measured:
     )
 
     def words(self, program: str) -> str:
-        """Return it in words, for a plan."""
+        """Return a note on it for a plan."""
         return (
             f"{self.tokens_a_call:,} tokens a call on top, as measured with {program} {self.version}"
             f" on {self.date}"
@@ -79,7 +79,7 @@ def plan_decision(
     bridged = cast("StepSession", _AtBridge(session, own))
     decision = decide_in_phases(messages, bridged, memory)
 
-    # The reply without a call that ends the research counts as the program's final text.
+    # The reply without a call that ends the research replaces the program's final text.
     further = 0 if measured is None else measured.calls_a_step - bool(session.tools)
     for _ in range(further):
         bridged.ask(ModelRequest(tuple(messages), tools=offered_tools(session)))

@@ -89,7 +89,7 @@ class PreparedProgram:
 def run_words(run: str) -> tuple[str, ...]:
     """Return the words of a command line, split as a shell does, without its expansions. Braces
     belong to the program and are not placeholders. A path of a program becomes absolute, since the
-    program is started in another folder. Raises ConfigError: there is no program, or a quotation
+    program is started in another folder. Raises ConfigError: the program is missing, or a quotation
     mark is not closed.
     """
     try:

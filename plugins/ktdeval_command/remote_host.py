@@ -143,7 +143,7 @@ class RemoteEpisode:
 
     @property
     def waits(self) -> bool:
-        """Whether the episode waits for a client."""
+        """True if the episode waits for a client."""
         return self._is_open and not self.holder and not self.desk.is_closed
 
     def take(self, holder: str) -> None:
@@ -225,7 +225,7 @@ class RemoteHost:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no episode is open."""
+        """True if no episode is open."""
         return not self._episodes
 
     # --- called by clients
@@ -296,7 +296,7 @@ class RemoteHost:
                 self._changed.notify_all()
 
     def _holder(self, caller: RemoteCaller) -> str:
-        """Return the episode id under which a client acts; empty if it has none yet."""
+        """Return the episode id under which a client acts; empty before it has one."""
         if caller.episode is not None:
             return caller.episode
         return self._of_session.get(caller.session or "", "")

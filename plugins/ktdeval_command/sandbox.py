@@ -83,7 +83,7 @@ class Walls:
     command: tuple[str, ...]  #: argv, without the number of the supervisor's socket
     home: str
     temporary: str
-    mount: str | None  #: mount point of the folders' own file system; None if they have none
+    mount: str | None  #: mount point of the folders' own file system; None without one
     user: int | None  #: user id to start it as; None for the current user
     descriptors: tuple[int, ...]  #: open files that the command reads
     own_processes: bool  #: a PID namespace of its own
@@ -101,7 +101,7 @@ class Sandbox(ABC):
 
     name: ClassVar[str]
     python: str  #: interpreter that the program can run
-    shown: tuple[ShownPart, ...] | UnsetType  #: what it shows besides the system; absent: all
+    shown: tuple[ShownPart, ...] | UnsetType  #: what it shows of this machine; absent: all
 
     @abstractmethod
     def program_path(self, name: str) -> str:

@@ -14,7 +14,7 @@ class _McpGroup(LazyGroup):
     """Group that serves if no command is named, as clients expect of a server."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `serve` if there are no arguments."""
+        """Insert `serve` if no arguments are given."""
         return super().parse_args(ctx, args or ["serve"])
 
 

@@ -432,7 +432,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 def make_builtin(name: str, params: Any = None) -> Model:
     """Return a built-in model; without `params` it has its defaults. `name` omits `builtin/`.
 
-    Raises UsageError: there is no model of this name.
+    Raises UsageError: the name is unknown.
     """
     if name not in _MAKERS:
         raise UsageError(f"no built-in model {name!r}{near_matches(name, _MAKERS)}")

@@ -111,7 +111,7 @@ class RandomModel(KeylessModel):
     def _names(self, conversation: Conversation, held: Set[str]) -> list[list[str]]:
         """Return groups of names that are not held and may be bought.
 
-        They are in the screen's order, or in the order of their figures if there is no screen.
+        They are in the screen's order, or in the order of their figures without a screen.
         """
         result = conversation.result("screen_candidates")
         screened = conversation.result_rows("screen_candidates", "candidates")

@@ -68,7 +68,7 @@ def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, 
 
 
 def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the latest JSON block of the user's messages; empty if there is none."""
+    """Return the latest JSON block of the user's messages; empty if absent."""
     for message in reversed(messages):
         _, found, rest = message.content.partition(_BEGIN)
         if message.role == "user" and found:
@@ -89,7 +89,7 @@ def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | Non
 
 def _by_figures(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str, str] | None:
     """Return code and day of the first remembered fact whose bar equals the last one shown; None if
-    there is no such fact.
+    not found.
     """
     bars = table_rows(shown.get("bars"))
     if not bars:

@@ -47,7 +47,7 @@ class RememberedFacts:
 
     @cached_property
     def last_row(self) -> int:
-        """Row of the last day whose prices are known; -1 if there is none."""
+        """Row of the last day whose prices are known; -1 without one."""
         until = self._params.until
         if until is None:
             return len(self._days) - 1

@@ -17,14 +17,13 @@ from ktdeval.values import content_hash
 
 
 class ReplayModel:
-    """Returns the recorded reply to an identical request: same messages, tools offered, forced tool
-    and call seed.
-
-    Unfinished episodes are replayed as far as they were recorded. A failed call fails again.
+    """Returns the recorded reply to an identical request: same messages, offered tools, forced tool
+    and call seed. Unfinished episodes are replayed as far as they were recorded. A failed call
+    fails again.
     """
 
     def __init__(self, name: str) -> None:
-        """Replay the run in folder `name`. Raises UsageError: there is no run."""
+        """Replay the run in folder `name`. Raises UsageError: the run is missing."""
         self._folder = folder = local_run_path(name)
         if not (folder / "manifest.json").is_file():
             raise UsageError(
@@ -58,7 +57,7 @@ class ReplayModel:
         windows = dict.fromkeys(spec.window_name for spec in specs)
 
         return {
-            # questions about no market have none
+            # questions without a market lack windows
             "windows": tuple(name for name in windows if name),
             "seeds": seeds[-1] - seeds[0] + 1,
             "seed": seeds[0],
@@ -70,8 +69,8 @@ class ReplayModel:
         }
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind.
-        Raises ProviderError: nothing was recorded for this request.
+        """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind;
+        ProviderError: nothing was recorded for this request.
         """
         exchange = self._index().get(_key_of(request))
         if exchange is None:
@@ -111,7 +110,7 @@ class ReplayModel:
 
 
 def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, RecordedExchange]]:
-    """Each exchange of a step by the key of its request."""
+    """Yield each exchange of a step with the key of its request."""
     messages: list[Message] = []
     for exchange in read_exchanges(entry, f"step {entry.step}"):
         messages = [*messages[: exchange.kept], *exchange.sent]
@@ -119,9 +118,8 @@ def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, RecordedExchange]]
 
 
 def _key_of(request: ModelRequest) -> str:
-    """Return the key of a request as it is sent.
-
-    Its messages and seed belong to one episode: each task and mask has seeds of its own.
+    """Return the key of a request as it is sent. Its messages and seed identify one episode: each
+    task and mask has its own seeds.
     """
     tools = [tool.name for tool in request.tools]
     return _key(request.messages, tools, request.tool_choice, request.params.seed)

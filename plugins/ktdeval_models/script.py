@@ -76,12 +76,14 @@ class Script(Value):
 class ScriptModel:
     """Answers each request from a script; see `Script`.
 
-    It keeps no state: which turn of a conversation is asked for follows from the assistant's
-    messages in the request.
+    It keeps no state: the turn of a conversation follows from the assistant's messages in the
+    request.
     """
 
     def __init__(self, _name: str, params: ScriptParams) -> None:
-        """Read the script. Raises ConfigError: no script can be read, with file and field."""
+        """Read the script. Raises ConfigError, which names file and field: the script can't be read
+        or is invalid.
+        """
         path = user_path(params.file)
         self._where = params.file
         script, digest = load_script(path, params.file)
@@ -100,7 +102,7 @@ class ScriptModel:
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError: the script says so, or has no answer."""
+        """Answer one request. Raises ModelError: the script requires it, or has no answer."""
         replies = self._replies(request)
         if not replies:
             raise ModelError(
@@ -147,7 +149,7 @@ def _reply(turn: Turn, request: ModelRequest) -> Reply:
     if not tool:
         return Reply(turn.text)
     if not request.tools:
-        # A program asks for a title or a summary beside its work; it can call nothing there.
+        # A program also asks for titles or summaries; it can call nothing there.
         return Reply(turn.text or "Nothing to call.")
 
     tool = _name_on_offer(tool, request)
@@ -157,8 +159,8 @@ def _reply(turn: Turn, request: ModelRequest) -> Reply:
 
 
 def _name_on_offer(tool: str, request: ModelRequest) -> str:
-    """Return the name under which a request offers a tool: programs put that of its server before
-    it, as in `mcp__ktdeval__submit_action`.
+    """Return the name under which a request offers a tool: programs prefix it with that of its
+    server, as in `mcp__ktdeval__submit_action`.
     """
     names = [spec.name for spec in request.tools]
     if tool in names:
@@ -171,9 +173,9 @@ def _name_on_offer(tool: str, request: ModelRequest) -> str:
 
 
 def load_script(path: Path, where: str) -> tuple[Script, str]:
-    """Return a script, YAML or JSON, and the SHA-256 of its file. Raises ConfigError, with file and
-    field: it can't be read, has an unknown key, a turn without content, a pattern that is no
-    regular expression, or no answer at all.
+    """Return a script, YAML or JSON, and the SHA-256 of its file. Raises ConfigError, which names
+    file and field: the file can't be read, or has an unknown key, a turn without content, an
+    invalid regular expression, or no answer at all.
     """
     try:
         data = read_plain(path, MAX_BYTES)
@@ -202,13 +204,13 @@ def load_script(path: Path, where: str) -> tuple[Script, str]:
 
 
 def _turns(replies: Turns) -> Sequence[Turn]:
-    """Return replies with each shorthand written out."""
+    """Return replies with each shorthand expanded."""
     several = replies if isinstance(replies, tuple) else (replies,)
     return [Turn(text=turn) if isinstance(turn, str) else turn for turn in several]
 
 
 def _all_turns(script: Script) -> Iterator[tuple[str, Turns]]:
-    """Yield all replies of a script, each with its place in the file."""
+    """Yield all replies of a script, each with its position in the file."""
     for number, step in enumerate(script.steps):
         yield f"steps[{number}].replies", step.replies
     for number, rule in enumerate(script.patterns):

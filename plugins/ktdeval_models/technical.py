@@ -1,8 +1,8 @@
-"""Rules of technical analysis as pure functions of bars: later bars change no earlier signal.
-Models that decide by one of them, on the bars that a task shows, separately for each asset.
+"""Rules of technical analysis as pure functions of bars (later bars change no earlier signal), and
+models that decide by one of them, on the bars that a task shows, separately for each asset.
 
-A rule takes `AssetBars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of
-the close count as zero, since shown prices are rounded.
+A rule takes `AssetBars` of T bars and its numbers (`technical.yaml`). Differences below a billionth
+of the close are treated as zero, since shown prices are rounded.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class AssetBars:
-    """[T] prices of one asset, oldest first, all finite; in a market with closes only, they are
-    highs and lows too.
+    """[T] prices of one asset, oldest first, all finite; in a market with closes only, highs and
+    lows equal the closes.
     """
 
     close: FloatArray
@@ -45,20 +45,20 @@ class RuleSignals(NamedTuple):
     """Signals of a rule after each of T bars."""
 
     sides: IntArray  #: [T] +1 buy, -1 sell, 0 neither
-    #: name -> [T] that the sides follow from, NaN until there are bars enough
+    #: name -> [T] figures that determine the sides, NaN until there are enough bars
     figures: Mapping[str, FloatArray]
 
 
 def windows(values: FloatArray, days: int) -> FloatArray:
-    """Return [T, days]: the last values up to each, NaN before the first."""
+    """Return the last `days` values up to each value, [T, days]; NaN before the first."""
     return np.lib.stride_tricks.sliding_window_view(
         np.concatenate([np.full(days - 1, np.nan), values]), days
     )
 
 
 def smooth_values(values: FloatArray, days: int, weight: float) -> FloatArray:
-    """Return [T]: s = s + weight (x - s), from the simple mean of the first `days` finite values
-    on; NaN before it. `values` may have NaN at its start only. Weight 2 / (days + 1): the
+    """Return [T]: s = s + weight (x - s), starting from the simple mean of the first `days` finite
+    values; NaN before it. `values` may have NaN only at their start. Weight 2 / (days + 1): the
     exponential moving average; 1 / days: Wilder's.
     """
     averages = np.full(len(values), np.nan)
@@ -83,7 +83,7 @@ def stochastic(bars: AssetBars, days: int) -> FloatArray:
 
 
 def rsi(close: FloatArray, days: int) -> FloatArray:
-    """Return Wilder's [T] relative strength index; 50 if all closes are equal."""
+    """Return Wilder's relative strength index, [T]; 50 if all closes are equal."""
     moves = np.diff(close, prepend=np.nan)
     gain = smooth_values(np.maximum(moves, 0.0), days, 1.0 / days)
     loss = smooth_values(np.maximum(-moves, 0.0), days, 1.0 / days)
@@ -92,8 +92,8 @@ def rsi(close: FloatArray, days: int) -> FloatArray:
 
 def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return [T] sides of a stop-and-reverse path, and the highest and lowest value since its last
-    turn ([T] each, NaN where `distance` is NaN): it turns up at more than the distance above the
-    lowest, and down at more than it below the highest.
+    turn ([T] each, NaN where `distance` is NaN). It turns up at more than the distance above the
+    lowest value, and down at more than it below the highest.
     """
     sides = np.zeros(len(values), np.int64)
     extremes = np.full((2, len(values)), np.nan)
@@ -121,7 +121,7 @@ def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArr
 
 
 def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
-    """Moving average convergence divergence (MACD) against its own average."""
+    """Return signals of the moving average convergence divergence (MACD) against its own average."""
     line = smooth_values(bars.close, fast, 2 / (fast + 1)) - smooth_values(
         bars.close, slow, 2 / (slow + 1)
     )
@@ -132,8 +132,8 @@ def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
 def kdj_rsi(
     bars: AssetBars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float
 ) -> RuleSignals:
-    """Stochastic oscillator, with an RSI that stops it from buying when overbought and selling when
-    oversold.
+    """Return signals of a stochastic oscillator; an RSI blocks buying when overbought and selling
+    when oversold.
     """
     raw = stochastic(bars, days)
     strength = rsi(bars.close, rsi_days)
@@ -150,7 +150,9 @@ def kdj_rsi(
 def bollinger(
     bars: AssetBars, days: int, sigmas: float, levels: Mapping[str, float]
 ) -> RuleSignals:
-    """Close beyond a Bollinger band where a slow stochastic is beyond its level, too."""
+    """Return signals of a close beyond a Bollinger band if a slow stochastic is beyond its level,
+    too.
+    """
     closes = windows(bars.close, days)
     middle = closes.mean(axis=1)
     reach = sigmas * closes.std(axis=1)
@@ -167,21 +169,25 @@ def bollinger(
 
 
 def sma_cross(bars: AssetBars, fast: int, slow: int) -> RuleSignals:
-    """Two simple moving averages."""
+    """Return signals of two simple moving averages."""
     short = windows(bars.close, fast).mean(axis=1)
     long = windows(bars.close, slow).mean(axis=1)
     return RuleSignals(_sign(short - long, bars.close), {f"sma_{fast}": short, f"sma_{slow}": long})
 
 
 def mean_reversion(bars: AssetBars, days: int, entry: float) -> RuleSignals:
-    """Distance of the close from its mean in standard deviations; 0 if all closes are equal."""
+    """Return signals of the distance of the close from its mean in standard deviations; 0 if all
+    closes are equal.
+    """
     closes = windows(bars.close, days)
     z = _share_of_whole(bars.close - closes.mean(axis=1), closes.std(axis=1), bars.close)
     return RuleSignals(_sides(z <= -entry, z >= entry), {"z": z})
 
 
 def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
-    """Wilder's stop and reverse on closes; the distance is that of the previous bar."""
+    """Return signals of Wilder's stop and reverse on closes; the distance is that of the previous
+    bar.
+    """
     before = np.append(np.nan, bars.close[:-1])
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
     far = multiple * np.append(np.nan, smooth_values(true_range, days, 1 / days)[:-1])
@@ -191,7 +197,7 @@ def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
 
 
 def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
-    """Turns of the close by a share of it, as known once they are confirmed; downwards by the same
+    """Return turns of the close by a share of it, once they are confirmed; downwards by the same
     factor as upwards.
     """
     sides, high, low = swings(
@@ -201,8 +207,9 @@ def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
 
 
 def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> RuleSignals:
-    """+1 from the close of the month's `before`-last session until that of session `after` of the
-    next, when what is held is sold. Raises DataError: the calendar does not cover the days.
+    """Return +1 from the close of the month's `before`-last session until that of session `after`
+    of the next month, when holdings are sold. Raises DataError: the calendar does not cover the
+    days.
     """
     listed = [_month(day, calendar) for day in days.astype("M8[M]")]
     counts = []
@@ -245,15 +252,15 @@ RULES: Mapping[str, Callable[..., RuleSignals]] = {
 }
 
 
-# ---- the models
+# ---- models
 
 _DECISIONS: Mapping[int, Literal["BUY", "SELL", "HOLD"]] = {1: "BUY", -1: "SELL", 0: "HOLD"}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class RuleModel:
-    """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown, and HOLD, with
-    the reason, if there are too few bars. Raises ProviderError: the task asks for no such
+    """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown; HOLD, with the
+    reason, if there are too few bars. Raises ProviderError: the task does not ask for such
     decisions, shows no `history`, or hides days that the rule needs; ModelError: the conversation
     shows no account.
     """
@@ -263,12 +270,12 @@ class RuleModel:
         self._calendar = None if params is None else params.calendar
         self._numbers = rules()[name]["numbers"]
         if self._calendar is not None:
-            # an unknown one is an error of the command line
+            # an unknown calendar is an error of the command line
             sessions("2020-01-01", "2020-01-31", self._calendar)
 
     @property
     def traits(self) -> ModelTraits:
-        """It calls nobody, and says which tasks it can decide on."""
+        """Traits of a model that calls no provider, with the checks which tasks it can decide on."""
         return ModelTraits(
             is_free=True,
             request_problem=self._request_problem,
@@ -295,9 +302,9 @@ class RuleModel:
         return conversation.submit(orders, conversation.reason(f"Decided by the rule {self.name}."))
 
     def _decisions(self, conversation: Conversation) -> list[Intent]:
-        """Return a decision on each asset, in the order of their figures: what is decided first is
-        traded first. Of assets that are equal in these, all or none open a position, first, and
-        only from cash that is certain.
+        """Return a decision on each asset, ordered by figures: earlier decisions are traded first.
+        Among assets with equal figures, all or none open a position, first, and only from cash that
+        is certain.
         """
         state = conversation.observed
         certain = Certain(conversation)
@@ -318,8 +325,8 @@ class RuleModel:
     def _affordable(
         self, decided: Sequence[Intent], state: ObservedState, certain: Certain
     ) -> Sequence[Intent]:
-        """Return the decisions on assets with equal figures; HOLD of those that would open a
-        position if there isn't cash for all of these.
+        """Return the decisions on assets with equal figures. Those that would open a position
+        become HOLD if the cash does not suffice for all of them.
         """
         opened = set[str]()
         for intent in decided:
@@ -343,13 +350,11 @@ class RuleModel:
         return held_back
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return what the submission of a task would have to ask for or show, and does not; None
-        where the rule can decide.
-        """
+        """Return what a task's submission lacks for this rule to decide; None if it can decide."""
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered: it asks for no submission."""
+        """Return why a step can't be answered (it asks for no submission); None if it can."""
         if any(Conversation(request).is_submission for request in requests):
             return None
         return NO_ACCOUNT
@@ -402,7 +407,7 @@ class RuleModel:
             days = np.array([bar.day for bar in bars], dtype="datetime64[D]")
             return rule(days, calendar, **self._numbers)
 
-        # A price that isn't shown (None) becomes NaN here, and then the close.
+        # A price that isn't shown (None) becomes NaN here, then the close.
         rows = [(bar.close, bar.high, bar.low) for bar in bars]
         prices = np.array(rows, np.float64).T
         whole = np.where(np.isnan(prices), prices[0], prices)

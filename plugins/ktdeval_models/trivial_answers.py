@@ -12,9 +12,9 @@ from ktdeval.keyless import Conversation
 class TrivialModel:
     """Looks nothing up and submits the least that a form allows.
 
-    It trades nothing. Of a question with choices it takes the first; to others it gives the
+    It trades nothing. For a question with choices it takes the first; otherwise it gives the
     shortest text, the number nearest to 0, or an empty list. It reads no question, so its score is
-    what a task gives away.
+    the score without any skill.
     """
 
     def __init__(self, _name: str = "") -> None:
@@ -26,8 +26,8 @@ class TrivialModel:
         return None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError `no_trivial_answer`: the form has rules of values
-        that are not known here.
+        """Answer one request. Raises ModelError `no_trivial_answer`: the form has rules for values
+        that are not supported here.
         """
         conversation = Conversation(request)
         if conversation.is_submission and conversation.is_readable:
@@ -49,7 +49,7 @@ class TrivialModel:
 
 
 def _asked_form(request: ModelRequest) -> ToolSpec | None:
-    """Return the tool that a request asks to be called now; None if it may be left alone."""
+    """Return the tool that a request requires to be called now; None if it requires none."""
     if request.tool_choice == NO_TOOL:
         return None
 

@@ -31,8 +31,8 @@ class RecallModel(KeylessModel):
     """Model that learns from a warm-up which words of the news precede BUY rather than SELL.
 
     It decides by these votes on the words of today's news. It reads only its prompt: the votes are
-    in the newest memory there that has any, and it writes them into each reason. Without an agent
-    that remembers, without lessons, or with several assets at once, it learns nothing and does not
+    in the newest memory that has any, and it writes them into each reason. Without an agent that
+    remembers, without lessons, or with several assets at once, it learns nothing and does not
     trade.
     """
 
@@ -42,11 +42,11 @@ class RecallModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Those of a model by rules, and that it learns from a warm-up."""
+        """Traits of a rule model that learns from a warm-up."""
         return replace(super().traits, needs_lessons=True)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether it is shown news of one asset, and was shown the outcomes of earlier news."""
+        """Return whether it is shown news of one asset, and was shown the outcomes of earlier news."""
         if not any("outcomes" in asked.state for asked in conversations):
             return False
 
@@ -71,7 +71,7 @@ class RecallModel(KeylessModel):
         return Reply(_votes_text(votes))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Take the side that the words of today's news vote for, or no position without votes."""
+        """Take the side that the words of today's news vote for; no position without votes."""
         rows = conversation.rows(conversation.state.get("candidates"))
         if len(rows) != 1:
             return []
@@ -158,7 +158,7 @@ class TallyModel(KeylessModel):
     needs = "candidates, and documents in the words of the market synthetic_views"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether prompts show candidates and a view of a desk."""
+        """Return whether prompts show candidates and a view of a desk."""
         if not table_columns(conversations, "candidates"):
             return False
         return any(map(_views, conversations))
@@ -216,9 +216,8 @@ class TallyModel(KeylessModel):
 
 
 def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain) -> list[Intent]:
-    """Return the orders on equal names, with weights for which there is cash.
-
-    Either all orders that open a position are in it or none: equal names are treated alike.
+    """Return the orders on equal names, with weights for which there is cash. All orders that open
+    a position are included, or none: equal names are treated alike.
     """
     opened = [intent for intent in changes if intent.target_weight]
     if len(opened) < 2:
@@ -237,7 +236,7 @@ def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain)
 
 
 def _views(conversation: Conversation) -> Views:
-    """Return views by desk and asset label, of documents and of today's reports by roles."""
+    """Return views by desk and asset label, from documents and from today's reports by roles."""
     views: dict[tuple[str, str], int] = {}
     for message in conversation.request.messages:
         if message.role != "user":

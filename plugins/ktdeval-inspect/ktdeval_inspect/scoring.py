@@ -21,7 +21,7 @@ from ktdeval_inspect.solving import FIGURES, REASONS
 
 @metric
 def median_defined() -> Metric:
-    """Return the median over the samples whose figure is defined; NaN if there are none."""
+    """Return the median over the samples whose figure is defined; NaN if all are undefined."""
 
     def compute(scores: list[SampleScore]) -> float:
         values = [each.score.as_float() for each in scores]

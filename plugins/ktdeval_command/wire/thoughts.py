@@ -18,7 +18,7 @@ _DIGEST_BYTES = 23  # 30 bytes with the head: base64 without padding
 
 
 def mark_of(reply: Reply) -> str:
-    """Return the mark of a reply's thoughts, as base64; empty if it has none."""
+    """Return the mark of a reply's thoughts, as base64; empty without thoughts."""
     if reply.opaque is not None:
         return _mark(f"{reply.opaque.provider}\n{reply.opaque.data}")
     return mark_of_words(reply.reasoning)

@@ -3,7 +3,7 @@ that the language model completes it with.
 
     009161.SZ 2024-04-01 +0.95 +10 >
 
-A label and a day stand as the mask shows them. Tokens are pairs of digits, single digits and single
+Label and day are as the mask shows them. Tokens are pairs of digits, single digits and single
 printable characters, so that codes, dates and masked labels need no vocabulary of a market.
 """
 

@@ -98,9 +98,9 @@ def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedStat
     """
     shared = list(_role_inputs(team, name, meeting, shown))
     own = _own(team, name, meeting)
-    # If a tool can be forced by name, Claude calls the tool of a planner or of the last role
-    # without being forced. Sharing the day up to here then helps their retries, and servers that
-    # ignore the choice.
+    # If a tool can be forced by name, requests of a planner and of the last role have another
+    # `tool_choice`, for which Claude's cache keeps the conversation separately. The shared day then
+    # serves only their retries, and servers that ignore the choice.
     user = Message("user", join_parts(*shared, own), shared=_ends(shared))
     system = _system_prompt(team, name, meeting)
     if not system:

@@ -79,7 +79,8 @@ def plan_decision(
     bridged = cast("StepSession", _AtBridge(session, own))
     decision = decide_in_phases(messages, bridged, memory)
 
-    # The reply without a call that ends the research replaces the program's final text.
+    # The reply without a call that ends the research is counted as the call for the program's final
+    # text.
     further = 0 if measured is None else measured.calls_a_step - bool(session.tools)
     for _ in range(further):
         bridged.ask(ModelRequest(tuple(messages), tools=offered_tools(session)))

@@ -303,8 +303,8 @@ class RuleModel:
 
     def _decisions(self, conversation: Conversation) -> list[Intent]:
         """Return a decision on each asset, ordered by figures: earlier decisions are traded first.
-        Among assets with equal figures, all or none open a position, first, and only from cash that
-        is certain.
+        Assets with equal figures open positions all together or not at all; their orders come
+        first, and use only cash that is certain.
         """
         state = conversation.observed
         certain = Certain(conversation)

@@ -82,7 +82,7 @@ PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
 # under which a key is stored in the system's keyring; the user name is the variable's name
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-# marks a missing token count: a sum that includes it stays below 0
+# marks a missing or invalid token count: a sum that includes it stays below 0
 NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 

@@ -32,7 +32,7 @@ from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loa
 
 SUBMIT_TOOL = "submit_action"
 _TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats
-_MAX_COINS = 10**11  #: of an order where shares trade in fractions; no number of a moment
+_MAX_COINS = 10**11  #: most coins of an order in fractions; too small to be read as a timestamp
 _MAX_STEPS = (1 << 63) - 1
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
@@ -113,7 +113,7 @@ def action_schema(
 
 
 def _orders_text(scales: Sequence[Scale], weights_only: bool) -> str:
-    """Return when orders fill and in which order, in words."""
+    """Return a sentence that says when orders fill and in which order."""
     fills = {scale.fill for scale in scales} or {Scale().fill}
     when = _ORDERS_OF_SEVERAL
     if len(fills) == 1:
@@ -126,7 +126,7 @@ def _orders_text(scales: Sequence[Scale], weights_only: bool) -> str:
 
 
 def _with_limit(order: Schema, about: str) -> Schema:
-    """Return the schema of an order that has a limit besides."""
+    """Return the schema of an order that also has a limit."""
     limited = copy.deepcopy(order)
     limited["description"] = about
     limited["required"].append("limit")
@@ -146,7 +146,7 @@ class SubmissionReading:
     submission: Submission  #: the orders, or the feedback
     #: hidden identities offered as stock_id, also in a submission that is not valid
     unmask_attempts: int = 0
-    unknown_assets: int = 0  #: orders whose stock_id is no asset
+    unknown_assets: int = 0  #: orders whose stock_id names no known asset
 
 
 class SubmissionForm(ABC):
@@ -161,15 +161,15 @@ class SubmissionForm(ABC):
         """Return the submission in `text`. Any text gives a Reading."""
 
     def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
-        """Return the tool of a step that shows `state`: the same at every step, unless a form says
-        in it what the rules say of that step. `researches`: research tools may show more assets
-        than that.
+        """Return the tool of a step that shows `state`: the same at every step, unless a form puts
+        the rules of that step into it. `researches`: research tools may show more assets than
+        `state`.
         """
         return self.tool
 
     def arguments_of(self, _text: str, /) -> str | None:
-        """Return the arguments of the submit tool that a reply without a call stands for; None
-        where the form takes no plain text, as most.
+        """Return the arguments of the submit tool if a reply without a call can be read as a
+        submission. None (the default) if the form takes no plain text.
         """
         return None
 
@@ -189,9 +189,9 @@ class ActionForm(SubmissionForm):
     ) -> None:
         """Compile the schema.
 
-        `scales`: [N] by asset; empty means those of A-shares. `shorts`: whether any asset can be
-        sold short. `limits`: last prices of an asset, where orders may have a limit.
-        `weights_only`: whether no order is in shares.
+        `scales`: [N] by asset; empty means the scale of A-shares. `shorts`: True if any asset can
+        be sold short. `limits`: last prices of an asset, if orders may have a limit.
+        `weights_only`: True if orders are target weights only.
         """
         fractions = any(scale.steps_per_unit > 1 for scale in scales)
         whole = not lens.mask.rebase_prices and not fractions
@@ -218,8 +218,8 @@ class ActionForm(SubmissionForm):
         """The tool that a model submits with."""
 
     def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
-        """Return the tool of one step: of labels, sides and sizes as its state has them. Where
-        research may show more assets, it is the plain one, which is the same at every step.
+        """Return the tool of one step: its schema lists the labels, sides and sizes of the state.
+        If research may show more assets, return the plain tool, which is the same at every step.
         """
         if researches:
             return self.tool
@@ -271,16 +271,16 @@ class ActionForm(SubmissionForm):
         )
 
     def _true_limit(self, asset: int | None, item: Mapping[str, Any]) -> int | None:
-        """Return the limit of an order in ticks of the asset, rounded against the order; None of
-        one without, or of an unknown stock. A limit that is a last price as it is shown, with fewer
-        digits than it has, does not stop a fill at that price.
+        """Return the limit of an order in ticks of the asset, rounded against the order. None if
+        the order has no limit or the stock is unknown. A limit equal to a last price as shown (with
+        fewer digits) does not stop a fill at that price.
         """
         shown = item.get("limit")
         if shown is None or asset is None:
             return None
 
         scale = self._scales[asset] if self._scales else Scale()
-        # No price that trades is beyond it; so a ledger's integers hold it.
+        # bounded by the highest price that can trade, so that a ledger's integers can hold it
         price = min(self._lens.figures.price_in(asset, shown), MAX_PRICE)
         ticks = round(price * scale.ticks_per_unit, _TICK_DECIMALS)
         is_sell = item["side"] == "SELL"
@@ -294,8 +294,8 @@ class ActionForm(SubmissionForm):
         return min(limits) if is_sell else max(limits)
 
     def _true_shares(self, asset: int | None, shown: float) -> int:
-        """Return a shown number of shares in true steps of the asset, at least 1 and at most as many
-        as a ledger's integers hold.
+        """Convert a shown number of shares to true steps of the asset, at least 1 and at most what
+        a ledger's integers can hold.
         """
         if asset is None:
             return max(1, round(shown))
@@ -379,7 +379,7 @@ def breaking(breaches: Sequence[RuleBreach]) -> Submission:
 def problem(kind: str, at: str, rule: str) -> Submission:
     """Return the feedback to a submission that breaks one rule.
 
-    `kind`: kind of the failure; `at`: path of the field; `rule`: the rule in words.
+    `kind`: kind of the failure; `at`: path of the field; `rule`: text of the rule.
     """
     return _invalid(kind, [{"at": at, "rule": rule}])
 

@@ -1,6 +1,7 @@
-"""Fields that a program adds to a task's tools for itself, such as Gemini CLI's `wait_for_previous`:
-it asks its model for them, and sends them on. They are known by what the program offers its model,
-which is on record, so that a call means the same to the tool and to the trace of a decision.
+"""Fields that a program adds to a task's tools for itself, such as Gemini CLI's
+`wait_for_previous`. The program asks its model for them and sends them on. They are found by
+comparing the tools that the program offered its model, which are recorded, with the task's tools.
+So the tool and the trace of a decision read a call in the same way.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
 def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -> str:
-    """Return the arguments of a call of `tool` without fields of the program's own: those that an
-    offer of this tool declares beside the tool's. Others stay, for the tool to refuse; and so does
-    a text that is no JSON object.
+    """Return the arguments of a call of `tool` without the fields that the program added: fields
+    that its offer of this tool declares and the tool itself does not. Other unknown fields stay, so
+    that the tool refuses them. A text that is not a JSON object is returned unchanged.
 
     Example:
         form = ToolSpec("look", "", {"type": "object", "properties": {"id": {}}})
@@ -44,13 +45,13 @@ def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -
 
 
 def _is_offer_of(name: str, tool: str) -> bool:
-    """Whether a program offers a tool under a name: the tool's, or words and a mark before it."""
+    """Return whether `name` offers `tool`: the tool's own name, or that name after a prefix."""
     return re.search(rf"(?:^|[^A-Za-z0-9]){re.escape(tool)}\Z", name) is not None
 
 
 def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonValue]) -> set[str]:
-    """Return the fields that an offered schema has and the tool's own has not; none where the tool
-    takes any field.
+    """Return the fields that an offered schema has and the tool's own schema lacks; empty if the
+    tool takes any field.
     """
     names = _fields(own)
     is_open = own.get("additionalProperties") not in (None, False)
@@ -60,7 +61,7 @@ def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonV
 
 
 def _fields(schema: Mapping[str, JsonValue]) -> set[str]:
-    """Return the names of an object's fields; of all its forms where it has several."""
+    """Return the names of an object's fields, of all its forms if it has several."""
     names = set(as_object(schema.get("properties")))
     for branch in _BRANCHES:
         forms = schema.get(branch)

@@ -48,31 +48,31 @@ class HarnessConfig:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Prompt of one step in its parts: already masked, already text. How the step goes is no part of
-    it: that is the text of the agent, which shows `system_with` its procedure, and `user`. An agent
-    of several roles shows each role the parts that concern it.
+    """Prompt of one step in its parts: already masked, already text. The procedure of the step is
+    not part of it: the agent adds it with `system_with`, and shows `user`. An agent with several
+    roles shows each role the parts that concern it.
 
     Example:
         Observation(0, rules="Trade three shares.", day="No news.", request="Submit.").user
     """
 
     step: int
-    #: what holds for every role: the market, its rules, how to read the data
+    #: rules that hold for every role: the market, its rules, how to read the data
     rules: str
-    #: what is shown of the day, or the material of a question
+    #: data shown for the day, or the material of a question
     day: str
-    #: state that `day` shows, for agents and models of this process that compute with it; None of
-    #: a task that has no such state
+    #: state that `day` shows, for agents and local models that compute with it; None if the task
+    #: has no such state
     state: ObservedState | None = None
-    #: form of the submission, for the one who submits; empty if `rules` say it
+    #: form of the submission, for the role that submits; empty if `rules` say it
     submission: str = ""
-    request: str = ""  #: the closing request to the one who submits; empty if `day` has it
+    request: str = ""  #: the closing request to the role that submits; empty if `day` has it
     #: what each tool is for, a line each; empty if their own descriptions say it
     tool_list: str = ""
-    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty: as
-    #: one sees fit, within the budget of calls
+    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty: no
+    #: instruction beyond the budget of calls
     tool_use: str = ""
-    #: whether a reply in plain text answers, too, in an agent that gets replies
+    #: True if a plain-text reply is also accepted as an answer, in agents that receive replies
     takes_text: bool = False
 
     @property
@@ -81,7 +81,7 @@ class Observation:
         return self.system_with("")
 
     def system_with(self, procedure: str) -> str:
-        """Return the system prompt of an agent that says itself how a step goes."""
+        """Return the system prompt with the agent's own procedure for a step."""
         return join_parts(self.rules, self.submission_with(procedure))
 
     def submission_with(self, procedure: str) -> str:
@@ -125,9 +125,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A parsed submission: an action, or the feedback that says why there is none."""
+    """A parsed submission: an action, or the feedback that explains why it was refused."""
 
-    action: Action | None  #: orders with true assets; None when the text is no valid action
+    action: Action | None  #: orders with true assets; None if the text is not a valid action
     overall_reason: str = ""  #: the model's own summary
     stock_ids: tuple[str, ...] = ()  #: per order, the submitted handle (hidden identities withheld)
     failure: str | None = None  #: `bad_json`, `schema` or `constraint` when action is None
@@ -142,7 +142,7 @@ class StepSession(Protocol):
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """Research tools of this mode; empty where the mode has none."""
+        """Research tools of this mode; empty if the mode has no tools."""
 
     @property
     def submit_tool(self) -> ToolSpec:
@@ -176,16 +176,17 @@ class StepSession(Protocol):
         """Validate the arguments of `submit_tool`."""
 
     def submission_in_text(self, text: str) -> str | None:
-        """Return the arguments of `submit_tool` that a reply without a call stands for; None where
-        the task takes no plain text.
+        """Return the arguments of `submit_tool` if a reply without a call can be read as a
+        submission; None if the task takes no plain text.
         """
 
     def count_failure(self, kind: str) -> None:
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 
     def withhold(self, text: str) -> str:
-        """Return text that an agent made from the model's words with hidden identities withheld.
-        Cut, or joined to one line, a text may name a code or a day that it did not name before.
+        """Withhold hidden identities in text that an agent made from the model's words. Such text
+        needs its own check: cutting or joining lines can spell a code or date that the original did
+        not.
         """
 
     def keep(self, memory: JsonValue) -> None:
@@ -201,22 +202,22 @@ class StepSession(Protocol):
         """
 
     def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
-        """Take a tool or a system prompt of an agent outside as cleared: `act_outside` has withheld
-        what it does not know, and knows the rest.
+        """Treat a tool or a system prompt of an external agent as cleared: `act_outside` has
+        already withheld the texts that it does not know.
         """
 
     @property
     def outside(self) -> Outside:
-        """What the step knows of agents outside of this code: see `act_outside`."""
+        """Settings and records of the step that external agents use: see `act_outside`."""
 
     def keep_acts(self, record: ExternalRecord) -> None:
-        """Put the acts of an agent outside on the step's record."""
+        """Put the acts of an external agent on the step's record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a step was decided. `memory` comes back to the agent at the next step, also after a
-    resume.
+    """Decision of a step, and how it was reached. The agent gets `memory` back at the next step,
+    also after a resume.
 
     Example:
         Decision((), "fallback", "no valid submission")
@@ -230,8 +231,8 @@ class Decision:
 
 
 def decision_problem(decision: Any) -> str:
-    """Return what is missing or malformed in the decision of a plugin's agent; empty if nothing
-    is.
+    """Return what is missing or malformed in the decision of a plugin's agent; empty if the
+    decision is valid.
     """
     expected = f"a provenance of {', '.join(PROVENANCES)}"
     if not isinstance(decision, Decision):
@@ -275,7 +276,7 @@ class Agent(Protocol):
 
 @dataclass(slots=True)
 class StepCounts:
-    """Counts of one step while it goes on."""
+    """Counts of the current step."""
 
     failures: dict[str, int] = field(default_factory=dict)
     tool_calls: int = 0
@@ -297,7 +298,7 @@ class StepCounts:
             self.fail("unparsed_call")
 
     def record(self) -> CountsRecord:
-        """Return the counts as step records have them."""
+        """Return the counts in the form of step records."""
         return CountsRecord(
             failures=dict(sorted(self.failures.items())),
             tool_calls=self.tool_calls,

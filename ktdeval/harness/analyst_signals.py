@@ -16,7 +16,7 @@ from ktdeval.observation.state_rows import as_object
 
 Signal = Literal["Bullish", "Bearish", "Neutral"]
 SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
-OTHERS = "OTHERS"  #: Label that stands for all assets that an answer does not name
+OTHERS = "OTHERS"  #: Label for all assets that an answer does not name
 SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
 """Example of the form of an answer. A role whose instructions hold it is asked for signals: it is
 an analyst.
@@ -39,10 +39,9 @@ def last_object(text: str) -> Mapping[str, Any]:
 
 
 def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
-    """Return the signal on each asset (label) that the last JSON object of an answer has one for,
-    by its label or as one of `OTHERS`.
-
-    Spelling and case do not matter. An asset with any other word than one of `SIGNALS` has none.
+    """Return the signal on each asset (label) in the last JSON object of an answer, by its label or
+    through `OTHERS`. Spelling and case do not matter. An asset is left out if its word is not one
+    of `SIGNALS`.
     """
     answer = last_object(text)
     of_others = answer.get(label_key(OTHERS))
@@ -82,8 +81,8 @@ class _RecordedMessage:
 
 
 def step_signals(talk: TranscriptEntry) -> StepSignals:
-    """Return the signals in the transcript of a step: of an analyst's calls, the last one is its
-    answer; a failed call has none.
+    """Return the signals in the transcript of a step. An analyst's last call is its answer; a
+    failed call gives no answer.
 
     A transcript may be damaged: anything in it that is not an exchange or a message is skipped.
     """
@@ -103,8 +102,9 @@ def step_signals(talk: TranscriptEntry) -> StepSignals:
 
 
 def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
-    """Whether the instructions of a conversation ask for signals: its system message, or the role's
-    own part of its first user message. Reports before that part may quote the form.
+    """Return whether the instructions of a conversation ask for signals. Instructions are the
+    system message, or the role's own part of the first user message. Reports before that part may
+    quote the form.
     """
     for message in messages[:2]:
         instructions = message.content

@@ -1,6 +1,6 @@
-"""Arguments of a tool: their JSON Schema, and what the function gets of what a model wrote. Handles
-become columns and rows of the snapshot. No error quotes a value, for it may be an identity that the
-mask hides.
+"""Arguments of a tool: their JSON Schema, and conversion from a model's text to function values.
+Handles become columns and rows of the snapshot. No error quotes a value, for it may be an identity
+that the mask hides.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ArgumentType:
     """A compiled annotation."""
 
     json: str  #: type of JSON, such as `integer`
-    choices: tuple[str, ...] = ()  #: of a text; empty where any will do
+    choices: tuple[str, ...] = ()  #: of a text; empty: any text
     bounds: Bounds = Bounds()  #: of a number
     length: Length = Length()  #: of a text, list or object
     handle: Literal["asset", "day"] | None = None  #: the text is a handle
@@ -135,7 +135,7 @@ _UNITS = {"array": "items", "object": "items", "string": "characters"}
 
 
 def argument_type(hint: Any, where: str) -> ArgumentType:
-    """Compile an annotation. Raises PluginError where it has no JSON Schema."""
+    """Compile an annotation. Raises PluginError: if it has no JSON Schema."""
     try:
         return _compile(hint)
     except TypeError as error:
@@ -187,7 +187,7 @@ def _compile_marked(hint: Any, marks: tuple[Any, ...]) -> ArgumentType:
 
 
 def holds_handle(hint: Any) -> bool:
-    """Whether an annotation holds an AssetArg or DayArg."""
+    """Return whether an annotation contains an AssetArg or DayArg."""
     return any(isinstance(part, HandleKind) or holds_handle(part) for part in get_args(hint))
 
 
@@ -195,7 +195,7 @@ def holds_handle(hint: Any) -> bool:
 
 
 def read_argument(declared: ArgumentType, value: JsonValue, lens: Lens, where: str) -> Any:
-    """Return the function's argument. Raises ToolArgumentError: the value does not fit."""
+    """Return the function's argument. Raises ToolArgumentError: if the value does not fit."""
     if value is None and declared.is_optional:
         return None
     if declared.handle is not None:

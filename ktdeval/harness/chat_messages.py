@@ -44,13 +44,14 @@ _FINISH_REASONS = get_args(FinishReason)
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What a provider wants back with a turn or a call: text that only it can read, such as the
-    signature of a model's thoughts, or the thoughts themselves.
+    """Data that a provider requires back with a turn or a call. Only the provider can read it, such
+    as the signature of a model's reasoning, or the reasoning itself.
     """
 
-    provider: str  #: whose it is; nobody else is sent it
+    provider: str  #: the provider that made it; sent to no other provider
     data: str  #: sent back untouched where nobody else can read it: it does not pass the leak guard
-    #: whether `data` is JSON with words of the model: it then passes the leak guard as arguments do
+    #: True if `data` is JSON that contains the model's words: it passes the leak guard as
+    #: arguments do
     has_words: bool = False
     #: words of the model in `data` that its provider refuses if they were changed: where the leak
     #: guard would change them, `data` is not sent back
@@ -75,8 +76,8 @@ class ToolCall:
     opaque: Opaque | None = None  #: what the provider wants back with the call
 
     def opaque_of(self, provider: str) -> str | None:
-        """Return the data that this provider wants back; None where there are none, or they are
-        another's.
+        """Return the data that this provider requires back; None if there is no such data, or it
+        belongs to another provider.
         """
         if self.opaque is None or self.opaque.provider != provider:
             return None
@@ -84,7 +85,7 @@ class ToolCall:
         return self.opaque.data
 
     def to_json(self) -> JsonValue:
-        """Return a JSON object, without the opaque field where there is none."""
+        """Return a JSON object; the opaque field is omitted if not set."""
         return _shown_fields(self)
 
 
@@ -100,11 +101,11 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    #: lengths of beginnings of `content` with which other requests of the step begin, too,
-    #: ascending: for providers that are told what to keep in their prompt caches. Part of no
-    #: record, no key and no comparison.
+    #: lengths of prefixes of `content` that other requests of the step share, ascending: for
+    #: providers that must be given the parts to keep in their prompt caches. Not part of any
+    #: record, key or comparison.
     shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    #: of an assistant turn, what its provider wants back with it: that of the reply
+    #: of an assistant turn: opaque data of its reply, which the provider requires back
     opaque: Opaque | None = None
 
     def to_json(self) -> JsonValue:
@@ -133,7 +134,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply, and for the record who asks.
+    """Everything that can change a reply, with the role that asks, for the record.
 
     Example:
         ModelRequest((Message("user", "What is 2 + 3?"),), params=CallParams(seed=7))
@@ -144,43 +145,44 @@ class ModelRequest:
     #: None lets the model choose; a name forces that tool; `NO_TOOL` allows none of them
     tool_choice: str | None = None
     params: CallParams = DEFAULT_PARAMS  #: sampling and transport
-    #: a JSON Schema (an object) that the reply's content must follow; None where it is free
+    #: a JSON Schema (an object) that the reply's content must follow; None: no constraint
     response_schema: Mapping[str, JsonValue] | None = None
-    #: which of `tools` submits, by the session; for models of this process, and sent to nobody
+    #: name of the tool in `tools` that submits, set by the session; for local models, never sent
     submit_tool: str = ""
-    #: number of the step or sample from 0, by the session; for models of this process, and sent to
-    #: nobody
+    #: number of the step or sample from 0, set by the session; for local models, never sent
     step: int | None = None
-    #: who of an agent's team asks; recorded with the call, and sent to nobody
+    #: role of the agent's team that asks; recorded with the call, never sent
     role: str | None = None
     #: which model is asked, of those that the agent declares (`AgentTraits`); None: the run's own.
     #: Recorded with the call; a model need not look at it
     model: str | None = None
-    #: handle -> what the model itself predicts of each name today; None of a model that predicts
-    #: nothing
+    #: handle -> the model's own prediction for each name today; None if the model makes no
+    #: predictions
     predictions: Mapping[str, float] | None = None
     #: handle -> place of each of these names from 0, the best, by prediction, then by today's style
     #: factors; equal names share one
     places: Mapping[str, int] | None = None
-    #: state of the day that the latest message with one shows, for models of this process; set by
-    #: the session, sent to nobody. An agent that shows less than its observation gives its own.
+    #: state of the day in the latest message that shows one, for local models; set by the session,
+    #: never sent. An agent that shows less than its observation gives its own.
     state: ObservedState | None = None
-    #: seed for a model of this process that draws (`draws_chance`), the same under every mask: it
-    #: must not leave; None for others
+    #: seed for a local model that draws random numbers (`draws_chance`), the same under every
+    #: mask, so it must never be sent; None for other models
     chance: int | None = None
     #: settings of the agent's own program, which `params` has where every API has them
     own: OwnSettings | None = None
-    #: parameters of the run, where `own` replaced some; sent to nobody
+    #: parameters of the run, if `own` replaced some; never sent
     run_params: CallParams | None = None
-    #: is told pieces of the reply as they come; None where nobody watches. It changes neither the
+    #: receives pieces of the reply as they arrive; None if nobody watches. It changes neither the
     #: reply nor its record.
     listener: Listener | None = field(default=None, compare=False, repr=False)
-    #: how many steps or samples the episode has, by the session; for people, and sent to nobody
+    #: how many steps or samples the episode has, set by the session; for display, never sent
     total_steps: int | None = None
 
     @property
     def chance_seed(self) -> int:
-        """Seed for a model that draws: `chance`, or that of the call where there is none."""
+        """Seed for a model that draws random numbers: `chance`, or the seed of the call if `chance`
+        is None.
+        """
         return self.params.seed if self.chance is None else self.chance
 
 
@@ -243,8 +245,8 @@ class Reply:
     opaque: Opaque | None = None  #: what the provider wants back with this turn
 
     def as_message(self) -> Message:
-        """Return the turn of this reply in the conversation that goes on, with what its provider
-        wants back.
+        """Return this reply as a turn of the conversation, with the data that its provider requires
+        back.
         """
         return Message("assistant", self.content, self.tool_calls, opaque=self.opaque)
 
@@ -255,8 +257,8 @@ class Reply:
 
 
 def _shown_fields(value: Any) -> dict[str, JsonValue]:
-    """Return the fields of a part of a conversation as JSON, without those that have their default;
-    of tokens all.
+    """Return the fields of a part of a conversation as JSON, without fields at their default. Token
+    counts are always complete.
     """
     shown: dict[str, JsonValue] = {}
     for part in fields(value):
@@ -278,10 +280,13 @@ def _plain(value: Any) -> JsonValue:
 
 
 def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
-    """Return a reply with `change` made to each text of it. Raises ModelError `bad_response`: over
-    1,048,576 characters or 256 calls, or counts of tokens that no call has. Without bounds, one
-    reply could hold up or end an episode. Raises PluginError: a plugin's model returned no Reply,
-    or one with values that are no text or an unknown finish reason.
+    """Return a reply with `change` applied to each of its texts.
+
+    Raises ModelError: with kind `bad_response` if the reply exceeds 1,048,576 characters or 256
+        calls, or has impossible token counts. Without bounds, one reply could stall or end an
+        episode.
+    Raises PluginError: if a plugin's model returned no Reply, or one with values that are not text
+        or an unknown finish reason.
     """
     problem = _type_problem(reply)
     if problem:
@@ -310,7 +315,7 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
 
 
 def _type_problem(reply: Any) -> str:
-    """Return what is no part of a Reply; empty where its parts have their types."""
+    """Return which part of a reply has the wrong type; empty if all types are right."""
     if not isinstance(reply, Reply):
         return f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply"
 
@@ -330,7 +335,7 @@ def _type_problem(reply: Any) -> str:
 
 
 def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
-    """Return how a reply is larger than any that can be read; empty where it is not."""
+    """Return which size limit a reply exceeds; empty if it is within limits."""
     for name, count in reply.usage.to_json().items():
         if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT:
             return f"counts {name} that no call has"
@@ -350,7 +355,7 @@ _TEXTS: Mapping[type, tuple[str, ...]] = {
 
 
 def _with_texts(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a reply, or a part of one, with `change` made to each text of it."""
+    """Return a reply, or a part of one, with `change` applied to each of its texts."""
     names = next((names for kind, names in _TEXTS.items() if isinstance(value, kind)), None)
     if names is None:
         return change(value)
@@ -396,8 +401,8 @@ def _free_id(number: int, taken: Container[str]) -> str:
 
 
 def readable(call_: ToolCall) -> ToolCall:
-    """Return the call, cut where its arguments are too long or too deep to be read: they then count
-    as malformed JSON.
+    """Return the call, with its arguments cut if they are too long or too deep to be read. Cut
+    arguments are then reported as malformed JSON.
     """
     text = call_.arguments
     if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
@@ -435,9 +440,9 @@ class Predictor(Protocol):
     history_days: int  #: trading days of factors that it looks back on, 1 or more
 
     def predict(self, history: FloatArray) -> FloatArray:
-        """Return [N] scores, higher is better, NaN where unknown; from [history_days, N, K] raw
-        factors (`FACTOR_NAMES`), oldest first, NaN where unknown. Each name's score must depend on
-        its own history and the day's alone.
+        """Return [N] scores (higher is better, NaN if unknown) from [history_days, N, K] raw
+        factors (`FACTOR_NAMES`), oldest first, NaN if unknown. A name's score must depend only on
+        its own history and on the day.
         """
 
 
@@ -448,14 +453,14 @@ class RemoteModel(Protocol):
     needs no key, no SDK and no network.
     """
 
-    #: whose limits its calls share, such as `openai`; also the provider of the price table
+    #: provider whose limits its calls share, such as `openai`; also the provider of the price table
     provider: str
     name: str  #: the model's name at the provider
     endpoint: str  #: base URL without credentials
-    #: tool protocols it can be asked in, the best first; with more than one, which of them works is
-    #: found out before a run
+    #: tool protocols that it supports, the best first; with more than one, a check before a run
+    #: finds out which of them works
     protocols: tuple[ToolProtocol, ...]
-    price_table: Path | None  #: dated price table of its plugin; None when it has none
+    price_table: Path | None  #: dated price table of its plugin; None if the plugin has no table
 
     def connect(self) -> None:
         """Import the SDK, find the key, build the client; safe to call again, asks no network.
@@ -463,8 +468,8 @@ class RemoteModel(Protocol):
         """
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe. Raises ModelError where this attempt failed, ProviderError
-        where every attempt would.
+        """Make one attempt. Thread-safe. Raises ModelError if this attempt failed, ProviderError if
+        every attempt would fail.
         """
 
     def settings(self) -> JsonValue:
@@ -489,5 +494,5 @@ _MEMBERS = (
 
 
 def as_remote(model: Model) -> RemoteModel | None:
-    """Return the model as a `RemoteModel` where it is one; None for a model of this machine."""
+    """Return the model as a `RemoteModel`; None for a local model."""
     return cast(RemoteModel, model) if all(hasattr(model, name) for name in _MEMBERS) else None

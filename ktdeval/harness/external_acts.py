@@ -1,4 +1,4 @@
-"""Acts of an agent outside of this code, as the transcript of a step has them."""
+"""Acts of an agent outside of this code, as recorded in the transcript of a step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Act(Value, omit_defaults=True):
     """One act of a step."""
 
     kind: Literal["ask", "tool", "submit", "refused"]
-    #: of a call of the model: the tools that it offered, where they are not those of the call before
+    #: of a call of the model: the tools that it offered, where they are not those of the call
+    #: before
     tools: tuple[OfferedTool, ...] | UnsetType = UNSET
     #: of a call of the model: a JSON Schema that the reply had to follow; absent where it was free
     response_schema: JsonObject | UnsetType = UNSET
@@ -74,17 +75,17 @@ class KeptFiles(Protocol):
     """Files that a run keeps by name, such as the folder of a program after each step."""
 
     def read(self, key: str) -> bytes:
-        """Return a file. Raises StoreError: there is none, or it can't be read."""
+        """Return a file. Raises StoreError: if there is no such file, or it can't be read."""
 
     def create(self, key: str, data: bytes) -> bool:
-        """Keep a file; return False where there is one of that name, which stays. Raises
+        """Keep a file; return False, and change nothing, if a file of that name exists. Raises
         StoreError.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedActs:
-    """Acts that a step is executed again from."""
+    """Recorded acts to replay a step from."""
 
     record: ExternalRecord  #: what was done
     exchanges: Sequence[Mapping[str, Any]]  #: calls of the model, as the transcript has them
@@ -95,21 +96,21 @@ NO_ACTS = RecordedActs(ExternalRecord(isolation="none", acts=()), ())
 
 
 def goes_on() -> None:
-    """Raise nothing: the check of a step that nothing but its own end ends."""
+    """Do nothing: the check of a step that no outside event can end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a step knows of agents outside of this code."""
+    """Settings and records of a step that agents outside of this code use."""
 
-    is_plan: bool = False  #: whether the step is only planned: nothing outside may be asked
-    recorded: RecordedActs | None = None  #: acts to do again, instead of asking anybody
-    files: KeptFiles | None = None  #: where an agent keeps files; None where nothing is kept
-    #: raises where the run is to end; called now and then by an agent that waits for long
+    is_plan: bool = False  #: True if the step is only planned: nothing outside may be asked
+    recorded: RecordedActs | None = None  #: acts to replay instead of asking the agent
+    files: KeptFiles | None = None  #: store for an agent's files; None if nothing is kept
+    #: raises if the run must end; called now and then by an agent that waits for long
     check: Callable[[], None] = goes_on
     #: absolute paths of this machine that no agent may read: the run's folder, its market, caches
     private: tuple[Path, ...] = ()
-    #: arguments of the agent that are of this machine alone, and not recorded
+    #: the agent's arguments that apply to this machine only and are not recorded
     agent_args: Mapping[str, JsonValue] = field(default_factory=dict)
     model: str = ""  #: the run's model, PROVIDER/NAME; empty outside of a run
 

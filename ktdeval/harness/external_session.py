@@ -1,9 +1,9 @@
 """Step of an agent outside of this code: a program, a framework, a client at a socket.
 
-What it does in a step are acts: it asks the model, calls a research tool, submits. Each act goes
-through the step's session, one at a time, and is recorded in order with what came back. So a step
-can be executed again from its record, without the agent: `replay` does the same acts, and whatever
-comes back then must be what is on record.
+Its acts in a step are: ask the model, call a research tool, submit. Each act goes through the
+step's session, one at a time, and is recorded in order with what came back. So a step can be
+executed again from its record, without the agent: `replay` does the same acts, and whatever comes
+back then must be what is on record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import from_plain
 
 MAX_REFUSED = 1_000_000  #: refused acts in a row that are counted
-_MAX_OVER_BUDGET = 20  # calls of tools that are answered, and on record, with no budget left
+_MAX_OVER_BUDGET = 20  # calls of tools that are answered and recorded after the budget is used up
 
 _NOT_AN_ANSWER = {
     "submitted_again": "a submission was accepted in this step already, and it stands",
@@ -40,7 +40,7 @@ _NOT_AN_ANSWER = {
 
 
 class RefusedAct(KtdevalError):
-    """An act that the step does not take; `kind` is counted among its failures."""
+    """An act that the step refuses; `kind` is counted among its failures."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(_NOT_AN_ANSWER[kind])
@@ -48,8 +48,8 @@ class RefusedAct(KtdevalError):
 
 
 class ExternalSession:
-    """What an agent outside may do in a step. Thread-safe; acts are done one at a time, in the order
-    in which they come.
+    """Interface through which an external agent acts in a step. Thread-safe; acts are done one at a
+    time, in the order in which they arrive.
     """
 
     def __init__(
@@ -67,16 +67,17 @@ class ExternalSession:
         self._lock = threading.RLock()
         self._acts: list[Act] = []
         self._tools: tuple[ToolSpec, ...] = ()
-        self._offered: dict[str, ToolSpec] = {}  # by name, as the agent offered them in the step
-        self._withheld: dict[str, str] = {}  # texts by what they were before
+        self._offered: dict[str, ToolSpec] = {}  # by name, as offered by the agent in this step
+        self._withheld: dict[str, str] = {}  # original text -> text with identities withheld
         self._texts_withheld = 0
         self._calls = 0
-        self._over_budget = 0  # calls of research tools without any left
+        self._over_budget = 0  # calls of research tools after the budget was used up
         self._attempts = session.submission_attempts
         self._is_closed = False
         self._is_over_told = False
-        #: is called, once, when the step can go no further: a submission was accepted, none is left,
-        #: or an error ended the episode
+        #: called once when the step is over: a submission was accepted, no attempt is left, or an
+        #: error
+        #: ended the episode
         self.when_over: Callable[[], None] = lambda: None
         #: what the agent's sandbox showed; absent without one
         self.shown: tuple[ShownPart, ...] | UnsetType = UNSET

@@ -57,7 +57,7 @@ class Standing:
 
     invested: float = 1.0  #: share of a weight that costs leave to invest
     weight: float = 0.0  #: size of the position, as a share of NAV
-    closed: float = 0.0  #: share of it that the day before closed; 0 where it closed nothing
+    closed: float = 0.0  #: share of it that the previous day closed; 0 if nothing was closed
 
 
 NOTHING_HELD = Standing()
@@ -65,7 +65,7 @@ NOTHING_HELD = Standing()
 
 @dataclass(frozen=True, slots=True)
 class _StanceOrder:
-    """Order that a decision comes to."""
+    """Order that a decision results in."""
 
     asset: int
     side: Side
@@ -112,7 +112,7 @@ class StanceRule:
         self, side: int, now: int, standing: Standing = NOTHING_HELD
     ) -> tuple[Side, float] | None:
         """Return direction and target weight of the order that changes sides, or closes a part;
-        None where there is nothing to change. `standing`: the position before.
+        None if there is nothing to change. `standing`: the position before.
         """
         if side == now:
             return None
@@ -126,7 +126,7 @@ class StanceRule:
 
     def _part(self, closed: float) -> float:
         """Return the share of a position that the next decision against it closes. `closed` is the
-        share that the day before closed; the part whose share is nearest to it was the last one.
+        share that the previous day closed; the part with the nearest share was the last one closed.
         This is correct for 1, 2, 3 unless a price halves within the day.
         """
         shares: list[float] = []
@@ -204,7 +204,7 @@ class StanceForm(SubmissionForm):
         return [self._lens.asset_handle(asset) for asset in self._assets]
 
     def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`, or the feedback that says why there is none."""
+        """Return the submission in `text`, or the feedback that explains why it was refused."""
         value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return SubmissionReading(feedback, count_attempts(value, "decisions", self._lens))
@@ -231,8 +231,8 @@ class StanceForm(SubmissionForm):
         return SubmissionReading(Submission(orders, overall_reason, ("",) * len(orders)), hidden)
 
     def _explain_miscount(self, named: Sequence[int | None]) -> str:
-        """Return the rule that decisions on these assets break, and where: which assets lack one,
-        which have several, and how many name none that is shown.
+        """Return the rule that decisions on these assets break, and where: assets without a
+        decision, assets with several, and the number of decisions on assets that are not shown.
         """
         counts = Counter(named)
         lacking: list[str] = []
@@ -282,7 +282,7 @@ class StanceForm(SubmissionForm):
         return (steps > 0) - (steps < 0)
 
     def _trades(self, sides: Mapping[int, int]) -> list[_StanceOrder]:
-        """Return what has to be traded for the sides decided on."""
+        """Return the orders that reach the sides decided on."""
         if self._rebuild is not None:
             return self._rebuilding(sides, self._rebuild(sides))
 
@@ -298,9 +298,7 @@ class StanceForm(SubmissionForm):
     def _rebuilding(
         self, sides: Mapping[int, int], targets: Mapping[int, Target]
     ) -> list[_StanceOrder]:
-        """Return what has to be traded to reach the targets, in the order decided; short sales come
-        last.
-        """
+        """Return the orders that reach the targets, in the order decided; short sales come last."""
         trades: list[_StanceOrder] = []
         for asset in sides:
             if asset not in targets:
@@ -315,7 +313,7 @@ class StanceForm(SubmissionForm):
 
 
 def _listed_labels(labels: Sequence[str]) -> str:
-    """Return labels in words, the first ones of many."""
+    """Return the first labels as a comma-separated text, with the number of the others."""
     text = ", ".join(labels[:_MAX_NAMED])
     if len(labels) > _MAX_NAMED:
         text += f" and {len(labels) - _MAX_NAMED} more"

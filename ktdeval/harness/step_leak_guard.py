@@ -20,7 +20,9 @@ def _name_calls(calls: Sequence[ToolCall]) -> _Calls:
 
 
 class LeakClearance:
-    """What of a step's messages and tools has passed the leak guard, and in which form."""
+    """Messages and tools of a step that have passed the leak guard, in the form in which they are
+    sent.
+    """
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
@@ -30,15 +32,15 @@ class LeakClearance:
         self._of_calls: dict[_Calls, Opaque | None] = {}
 
     def receive(self, reply: Reply) -> None:
-        """Remember opaque data of a reply and its calls: they may go back with these, an agent's
-        own may not.
+        """Remember opaque data of a reply and its calls. Only remembered data may be sent back with
+        them; an agent's own data may not.
         """
         received = (reply.opaque, *(call.opaque for call in reply.tool_calls))
         self._parts.received.update(opaque for opaque in received if opaque is not None)
         if reply.tool_calls:
             calls = _name_calls(reply.tool_calls)
             is_new = calls not in self._of_calls
-            # Conversations beside each other may number their calls alike: then none is known.
+            # Parallel conversations may give calls the same ids: the owner is then unknown.
             self._of_calls[calls] = reply.opaque if is_new else None
 
     def clear_tool(self, tool: ToolSpec) -> None:
@@ -66,8 +68,8 @@ class LeakClearance:
         return self._parts.guard.redact(text)
 
     def clear(self, message: Message) -> Message:
-        """Return the message as it may be sent: checked, or, if it is the model's own, redacted.
-        Each is checked once.
+        """Return the message in the form to send: checked or, if it is the model's own, redacted.
+        Each message is checked once.
         """
         cleared = self._cleared.get(message)
         if cleared is None:
@@ -84,7 +86,7 @@ class LeakClearance:
         """Return a message of the model with hidden identities withheld."""
         content = self.withhold(message.content)
         calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-        # An agent may build a turn from its calls alone.
+        # An agent may build a turn from its calls only.
         opaque = self._clear_opaque(
             message.opaque or self._of_calls.get(_name_calls(message.tool_calls))
         )

@@ -108,7 +108,7 @@ class ModelPort:
         return vectors
 
     def _model_of(self, request: ModelRequest) -> NamedModel:
-        """Return the model that a request asks. Raises PluginError: it is no model of the run."""
+        """Return the model that a request asks. Raises PluginError: if the run does not have it."""
         parts = self._parts
         if request.model in (None, parts.name):
             return NamedModel(parts.model, parts.params)

@@ -13,7 +13,7 @@ from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value
 
-# What an agent may call a reply that a content filter emptied
+# Names that an agent may give to a reply that a content filter emptied
 _OF_FILTERED = frozenset({"empty_reply", "no_submission", "no_signal"})
 
 
@@ -27,20 +27,20 @@ class TranscriptEntry(Value):
     #: `schemas` of those whose schema is this step's own, by name, where it is not the one recorded
     #: last; `role` where a role of a team asked, `model` where a further model was asked.
     exchanges: tuple[dict[str, JsonValue], ...]
-    #: arguments of the submit tool that the decision took as they were; None where there are none
+    #: arguments of the submit tool that the decision used unchanged; None otherwise
     submission: str | None
     #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or
     #: `error`; absent without one
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
-    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts
-    #: nothing
+    #: most coins of an order in fractions; too small to be read as a timestamp
+    #: #: predictions
     predicted: dict[str, float] | UnsetType = UNSET
-    #: what an agent outside of this code did; absent of others
+    #: what an agent outside of this code did; absent for other agents
     external: ExternalRecord | UnsetType = UNSET
 
 
 class StepRecorder:
-    """Record of one step while it goes on."""
+    """Recorder of the current step."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._guard = parts.guard
@@ -92,8 +92,8 @@ class StepRecorder:
         self._is_filtered = reply.finish_reason == "content_filter"
 
     def count_failure(self, kind: str) -> None:
-        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name. What
-        a content filter took away is counted as that alone.
+        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name. If
+        a content filter emptied the reply, the filter's own failure is counted instead.
         """
         if self._is_filtered and kind in _OF_FILTERED:
             return
@@ -101,11 +101,11 @@ class StepRecorder:
         self.counts.fail(kind)
 
     def keep_acts(self, record: ExternalRecord) -> None:
-        """Put the acts of an agent outside on the step's record. Its submissions count as asked
-        for.
+        """Put the acts of an external agent on the step's record, and add its submissions to the
+        count.
         """
         self.external = record
         submissions = [act for act in record.acts if act.kind == "submit"]
         self.counts.submissions += len(submissions)
-        if submissions:  # what failed after the last one is no submission
+        if submissions:  # later failures are not of submissions
             self.last_failure = submissions[-1].failure

@@ -1,15 +1,15 @@
-"""Instance of a submission's schema for one step: it says what the rules say of this step.
+"""Instance of a submission's schema for one step, narrowed to the rules of this step.
 
-The plain schema of a form is the same at every step, and an engine that holds a model to it lets
-through an empty list and labels of no asset. An instance names the labels that the step shows, the
-number of decisions that it asks for, the sides and sizes that are possible. It is made of the
-state that the prompt shows and of nothing else, so it can't tell more.
+The plain schema of a form is the same at every step, and an engine that enforces it accepts an
+empty list and labels of no asset. An instance names the labels that the step shows, the number of
+decisions that it asks for, the sides and sizes that are possible. It is made of the state that the
+prompt shows and of nothing else, so it can't tell more.
 
 What the providers compile bounds an instance. OpenAI ("Structured model outputs", "Supported
-schemas"): 1,000 values of enumerations in a schema, and 15,000 characters of the values of one
-that has more than 250. Gemini refuses lists whose lengths sum up to more than about 960. Above a
-limit the label is a pattern, or any text. A reader checks a submission by the plain schema and the
-rules of its task, whatever an engine has let through.
+schemas"): 1,000 values of enumerations in a schema, and 15,000 characters of the values of one that
+has more than 250. Gemini refuses lists whose lengths sum up to more than about 960. Above a limit
+the label is a pattern, or any text. A reader checks a submission by the plain schema and the rules
+of its task, whatever an engine has let through.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _HELD_STEPS = 10
 _ROOM = 4.0
 #: Greater bounds are left out: 10^9 reads as a moment, in seconds since 1970.
 _MAX_BOUND = 10**8
-#: Every digit as 0, byte by byte: bytes of other characters in UTF-8 are no digits
+#: Every digit as 0, byte by byte: UTF-8 bytes of other characters are never digits
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _NO_LENGTHS = {"minLength", "maxLength"}
 
 
 def with_labels(schema: Schema, labels: Sequence[str]) -> Schema:
-    """Return a schema of one text that admits these labels, in their order; their pattern where an
-    enumeration would be too long, and the schema itself where they have none.
+    """Return a schema of one text that admits these labels, in their order; their pattern if an
+    enumeration would be too long, and the unchanged schema if they have no pattern.
     """
     return _narrow_schema(schema, _label_rule(labels))
 
 
 def _label_rule(labels: Sequence[str]) -> Schema:
-    """Return the rule of a text that admits these labels; empty where there is none."""
+    """Return the rule of a text that admits these labels; empty if there is no such rule."""
     if 0 < len(labels) <= MAX_LABELS:
         return {"enum": [*labels]}
 
@@ -71,8 +71,8 @@ def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
 
 
 def label_pattern(labels: Sequence[str]) -> str | None:
-    """Return the form of labels that differ in digits alone, such as `^asset_[0-9]{4}$`; None where
-    they differ in more, one has several lines, or there are none.
+    """Return the pattern of labels that differ only in digits, such as `^asset_[0-9]{4}$`. None if
+    they differ in more, one has several lines, or the list is empty.
     """
     # all at once: a step may show hundreds
     text = "\n".join(labels).encode("utf-8", "surrogatepass")
@@ -88,8 +88,8 @@ def label_pattern(labels: Sequence[str]) -> str | None:
 
 
 def shown_labels(state: ObservedState) -> list[str]:
-    """Return the labels of the assets that a state shows, each once, in the order shown; empty
-    where it lists none to choose from, so that an order may name others.
+    """Return the labels of the assets that a state shows, each once, in the order shown. Empty if
+    the state lists no assets to choose from, so that an order may name others.
     """
     if not state.sections.keys() & {"candidates", "universe"}:
         return []
@@ -229,8 +229,8 @@ def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
 
 
 def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
-    """Return a tool with another schema; the tool itself where providers take no schema of so many
-    values.
+    """Return a tool with another schema; the tool itself if the schema has more enumeration values
+    than providers accept.
     """
     if _values_in(parameters) > MAX_VALUES:
         return tool

@@ -46,8 +46,8 @@ class StepOutcome:
     decision: Decision
     counts: CountsRecord
     transcript: TranscriptEntry
-    #: arguments of the submission that the decision took as they were, whether a model or an agent
-    #: outside wrote them; None where there is none
+    #: arguments of the submission that the decision used unchanged, whether a model or an external
+    #: agent wrote them; None if there was no such submission
     taken: str | None = None
 
 
@@ -89,7 +89,7 @@ class GuardedSession:
         #: conversation of this step so far, as in `TranscriptEntry`
         self.exchanges = recorder.exchanges
 
-        # What an agent may ask of one port alone, as `StepSession` describes it
+        # Methods that concern a single port, as `StepSession` describes them
         self.parse_submission = self._submissions.parse
         self.submission_in_text = self._submissions.read_text
         self.accepted_text = self._submissions.written_text
@@ -127,7 +127,7 @@ class GuardedSession:
                 f"agent {type(agent).__name__}: decide() must return a Decision with {problem}"
             )
 
-        # whether the form or a rule of trading failed in the end can't be told from counts
+        # counts do not show whether the form or a trading rule failed last
         if decision.provenance == "fallback" and self._recorder.last_failure == "constraint":
             self.counts.fail(CONSTRAINT_AFTER_RETRIES)
 
@@ -153,8 +153,8 @@ class GuardedSession:
 
     @contextmanager
     def _ending_episode(self) -> Iterator[None]:
-        """Remember what a port raised, unless it was a failed model call: an agent that catches it
-        can't go on as if it had not happened.
+        """Record an exception that a port raised, other than a failed model call, so that the
+        episode ends even if the agent swallows it.
         """
         try:
             yield
@@ -166,7 +166,7 @@ class GuardedSession:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """Research tools of this mode; empty where the mode has none."""
+        """Research tools of this mode; empty if the mode has no tools."""
         return self._parts.specs
 
     @property
@@ -188,8 +188,8 @@ class GuardedSession:
 
     @cached_property
     def lessons(self) -> Sequence[Lesson]:
-        """Days of the task's warm-up at the first step. They are put into words only when an agent
-        asks for them.
+        """Days of the task's warm-up at the first step. Their text is made only when an agent asks
+        for them.
         """
         return () if self._teach is None else tuple(self._teach())
 
@@ -197,7 +197,7 @@ class GuardedSession:
         """Call the model with the run's parameters. Raises ModelError (counted), or LeakError
         before anything is sent.
         """
-        # Lessons are put into words when an agent asks for them, and not before.
+        # The text of lessons is made only when an agent asks for them.
         lessons: Sequence[Lesson] = self.__dict__.get("lessons", ())
         shown = [self._observed, *(lesson.state for lesson in lessons)]
         with self._ending_episode():
@@ -221,7 +221,7 @@ class GuardedSession:
 
     @property
     def outside(self) -> Outside:
-        """What the step knows of agents outside of this code."""
+        """Settings and records of the step that external agents use."""
         recall = model_traits(self._parts.model).recorded_acts
         if recall is None:
             return self._parts.outside

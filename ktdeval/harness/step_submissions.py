@@ -47,8 +47,8 @@ class SubmissionPort:
             self._received.add(without_added(call.arguments, offered, self.tool))
 
     def read_text(self, text: str) -> str | None:
-        """Return the arguments of the submit tool that a reply without a call stands for; None
-        where the form takes no plain text.
+        """Return the arguments of the submit tool if a reply without a call can be read as a
+        submission; None if the form takes no plain text.
         """
         if not text.strip():
             return None
@@ -101,7 +101,9 @@ class SubmissionPort:
     def taken_text(
         self, decision: Decision, is_of_model: Callable[[str], bool] = bool
     ) -> str | None:
-        """Return the arguments of the last submission that the decision took, of those that pass."""
+        """Return the arguments of the last submission that the decision used, among those that
+        satisfy `is_of_model`.
+        """
         if decision.provenance not in DECIDED:
             return None
 
@@ -114,8 +116,8 @@ class SubmissionPort:
         return None
 
     def _is_received(self, text: str) -> bool:
-        """Whether a submission is what the model wrote. An agent outside may have read it and
-        written it again: then its meaning counts.
+        """Return whether the model wrote a submission. An external agent may have rewritten it:
+        then its meaning is compared instead of its text.
         """
         if text in self._received:
             return True

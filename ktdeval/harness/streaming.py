@@ -20,7 +20,7 @@ class ReplyPiece:
     """
 
     kind: PieceKind
-    text: str = ""  #: what came; of `whole` why the provider does not stream
+    text: str = ""  #: text of the piece; for `whole`: why the provider does not stream
     index: int = 0  #: of `call`: which of the reply's calls
     name: str = ""  #: of `call`: more of the tool's name
 

@@ -59,7 +59,7 @@ class Tool:
     #: called as `function(context, **arguments)`, that of a `json_tool` as `function(context,
     #: arguments)`; returns a payload, or a Refusal
     function: Callable[..., Payload | Refusal]
-    #: the compiled arguments; None where the function reads the JSON object itself
+    #: the compiled arguments; None if the function reads the JSON object itself
     arguments: tuple[ToolArgument, ...] | None
 
     @property
@@ -70,7 +70,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refusal of a call in a tool's own words, returned by its function.
+    """Refusal of a call with the tool's own feedback, returned by its function.
 
     Example:
         Refusal({"error": "there is no such page"}, "bad_arguments")
@@ -98,8 +98,8 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
     """Make a tool of a typed function. The first parameter is the context; the model never sees it.
     Annotations may be str, int, float, bool, Literal of texts, AssetArg, DayArg, list[...] and
     dict[AssetArg | str, ...] of these, `... | None`, and Annotated with `Bounds` or `Length`.
-    Defaults must be of the function's side (columns, rows). Raises PluginError: the signature can't
-    be turned into a schema; names the function and the parameter.
+    Defaults must be of the function's side (columns, rows). Raises PluginError: if the signature
+    can't be turned into a schema; the message names the function and the parameter.
 
     Example:
         # def count_words(context, text: str): "Count the words of a text."
@@ -155,7 +155,7 @@ def json_tool(
     such as a service's. `name`: letters, digits, `_` and `-`; `description`: what the model reads;
     `parameters`: JSON Schema of the arguments; `function`: called as `function(context, arguments)`
     with the JSON object as the model wrote it, which it must check; returns a payload or a Refusal.
-    Raises PluginError: a name that providers refuse, or no description.
+    Raises PluginError: if providers refuse the name, or the description is empty.
     """
     if not _PLAIN_NAME.fullmatch(name):
         raise PluginError(f"tool {name[:64]!r}: a name has up to 64 letters, digits, _ and -")
@@ -216,7 +216,7 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
 
 
 def _arguments_in(text: str) -> dict[str, JsonValue]:
-    """Return the arguments in a text. Raises ToolArgumentError: it is not one JSON object."""
+    """Return the arguments in a text. Raises ToolArgumentError: if it is not one JSON object."""
     try:
         arguments = {} if is_no_arguments(text) else loads_unique(text)
     except DoubledFieldError:

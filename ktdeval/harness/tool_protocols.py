@@ -57,8 +57,8 @@ def encode(request: ModelRequest) -> ModelRequest:
     """Translate a request into the tool protocol that its parameters name.
 
     Tools and results become text, and earlier calls become what the model would have written under
-    this protocol. A request that needs no translation is returned unchanged. Tools of which none
-    may be called are left out: rules on how to call them would only mislead.
+    this protocol. A request that needs no translation is returned unchanged. If the request allows
+    no tool call, tools are left out: rules on how to call them would mislead.
     """
     protocol = request.params.tool_protocol
     if protocol != "native" and request.tool_choice == NO_TOOL:
@@ -134,7 +134,7 @@ class ProtocolModel:
 
 
 def _needs_encoding(request: ModelRequest) -> bool:
-    """Whether a request has parts that a model without tools does not understand."""
+    """Return whether a request has parts that a model without tool calls does not understand."""
     if request.tools:
         return True
     if request.response_schema is not None and request.params.tool_protocol == "text":

@@ -1,6 +1,6 @@
-"""Traits of models and agents: what one may say of itself beyond its contract, each with a default.
+"""Traits of models and agents: declarations beyond their contract, each with a default.
 
-An object that has something to say has its record as `traits`; without one, the defaults apply.
+An object declares them in its attribute `traits`; without one, the defaults apply.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ agent elsewhere; a file of decisions; a person.
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTraits:
-    """What a model may say of itself.
+    """Traits that a model may declare.
 
     A trait that is a function is a method of the model, so that a model with one has a property
     `traits`, or sets it in `__init__`.
@@ -145,7 +145,7 @@ class ModelTraits:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentTraits:
-    """What an agent may say of itself.
+    """Traits that an agent may declare.
 
     Example:
         class Committee:
@@ -197,22 +197,22 @@ _AGENT = AgentTraits()
 
 
 def model_traits(model: object) -> ModelTraits:
-    """Return the traits of a model; the defaults where it has none. Raises PluginError: they are
-    something else.
+    """Return the traits of a model; the defaults if it declares none. Raises PluginError: if
+    `traits` is not a `ModelTraits`.
     """
     return stated_traits(model, _MODEL)
 
 
 def agent_traits(agent: object) -> AgentTraits:
-    """Return the traits of an agent; the defaults where it has none. Raises PluginError: they are
-    something else.
+    """Return the traits of an agent; the defaults if it declares none. Raises PluginError: if
+    `traits` is not an `AgentTraits`.
     """
     return stated_traits(agent, _AGENT)
 
 
 def stated_traits(instance: object, default: T) -> T:
-    """Return the `traits` of an object, or the default where it has none. Raises PluginError: they
-    are not of the default's class.
+    """Return the `traits` of an object, or the default if it declares none. Raises PluginError: if
+    they are not of the default's class.
     """
     stated = getattr(instance, "traits", default)
     if not isinstance(stated, type(default)):
@@ -225,7 +225,7 @@ def stated_traits(instance: object, default: T) -> T:
 
 
 def close_agent(agent: object) -> None:
-    """End what an agent holds, at the end of an episode."""
+    """Release an agent's resources at the end of an episode."""
     close = agent_traits(agent).close
     if close is not None:
         close()

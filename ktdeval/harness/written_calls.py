@@ -2,7 +2,7 @@
 
 The arguments of a call are exactly the characters that the model wrote. Malformed arguments thus
 reach the harness malformed, and are counted as with native tool calling. Only the wrapping is read
-tolerantly, since it is no part of a decision: a missing fence, a language tag in capitals, a fence
+tolerantly, since it is not part of a decision: a missing fence, a language tag in capitals, a fence
 that is never closed.
 """
 
@@ -33,8 +33,9 @@ _NAMES = {key: re.compile(_NAME.format(key=key)) for key in ("tool", "name")}
 _ENDS = {"tool": "}", "name": "}]}"}
 
 
-# Marks around a call by which models were trained to call, and which a server's tool parser takes out:
-# Hermes and Qwen, Kimi, DeepSeek, Mistral, Llama, MiniMax, gpt-oss (each model's chat template).
+# Marks around a call by which models were trained to call, and which a server's tool parser takes
+# out: Hermes and Qwen, Kimi, DeepSeek, Mistral, Llama, MiniMax, gpt-oss (each model's chat
+# template).
 _MARKS = re.compile(
     r"<tool_calls?>|<\|tool_calls?(_section)?_begin\|>|<\|tool_call\|>|<\uff5ctool\u2581calls?\u2581begin\uff5c>"
     r"|<\uff5cDSML\uff5c|\[TOOL_CALLS\]|<\|python_tag\|>|<minimax:tool_call>"
@@ -43,7 +44,7 @@ _MARKS = re.compile(
 
 
 def holds_marked_call(text: str) -> bool:
-    """Whether a text holds the marks of a call that a server with a tool parser would have read."""
+    """Return whether a text holds the marks of a call that a server's tool parser should have read."""
     return _MARKS.search(text) is not None
 
 
@@ -75,7 +76,7 @@ def split_thought(text: str) -> tuple[str, str]:
 
     Servers without a reasoning parser leave `<think>…</think>` in the text; some omit the first
     tag, which is then part of the prompt. A call drafted in the reasoning does not count. A closing
-    tag alone counts only at the end of a line, where JSON text cannot contain it.
+    tag without an opening one is read only at the end of a line, where JSON text cannot contain it.
     """
     if "<think>" not in text and "</think>" not in text:
         return "", text
@@ -355,7 +356,7 @@ def _is_json(text: str) -> bool:
 
 
 def _object_at(text: str, offset: int) -> _WrittenObject | None:
-    """Return the JSON object that begins at `offset`; None if there is none."""
+    """Return the JSON object that begins at `offset`; None if the text there is not one."""
     try:
         return _scan(text, offset)
     except (ValueError, RecursionError):

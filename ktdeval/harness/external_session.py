@@ -76,8 +76,7 @@ class ExternalSession:
         self._is_closed = False
         self._is_over_told = False
         #: called once when the step is over: a submission was accepted, no attempt is left, or an
-        #: error
-        #: ended the episode
+        #: error ended the episode
         self.when_over: Callable[[], None] = lambda: None
         #: what the agent's sandbox showed; absent without one
         self.shown: tuple[ShownPart, ...] | UnsetType = UNSET
@@ -108,7 +107,7 @@ class ExternalSession:
 
     @property
     def is_over(self) -> bool:
-        """Whether the step can go no further: a submission was accepted, none is left, or an error
+        """True if the step is over: a submission was accepted, no attempt is left, or an error
         ended the episode.
         """
         return self.submission is not None or self._attempts <= 0 or self.error is not None
@@ -124,15 +123,15 @@ class ExternalSession:
             return self._session.withhold(text)
 
     def close(self) -> None:
-        """Take no further act; one that is being done is finished first."""
+        """Accept no further acts; wait for the current one to finish."""
         with self._lock:
             self._is_closed = True
 
     # --- acts
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Ask the model, with hidden identities withheld in all texts. Raises ModelError: the call
-        failed; RefusedAct; KtdevalError: the episode ends.
+        """Ask the model, with hidden identities withheld in all texts. Raises ModelError: if the
+        call failed; RefusedAct; KtdevalError: if the episode ends.
         """
         with self._lock:
             self._check_open()
@@ -148,7 +147,7 @@ class ExternalSession:
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Call a research tool. A call that fails gives feedback. Raises RefusedAct; KtdevalError:
-        the episode ends.
+        if the episode ends.
         """
         with self._lock:
             self._check_open()
@@ -174,8 +173,8 @@ class ExternalSession:
             return result
 
     def submit(self, arguments: str) -> Submission:
-        """Submit the step's decision: the first that is accepted stands. Raises RefusedAct: one was
-        accepted already, or too many were not.
+        """Submit the step's decision; the first accepted one is final. Raises RefusedAct: if a
+        submission was already accepted, or no attempt is left.
         """
         with self._lock:
             self._check_open()
@@ -213,7 +212,7 @@ class ExternalSession:
             raise self._count_refusal("step_over")
 
     def _count_refusal(self, kind: str) -> RefusedAct:
-        """Count a refused act; it is on record until the step is closed."""
+        """Count a refused act; refusals are recorded until the step is closed."""
         if not self._is_closed:
             last = self._acts[-1] if self._acts else None
             is_repeated = last is not None and (last.kind, last.failure) == ("refused", kind)
@@ -227,7 +226,7 @@ class ExternalSession:
         return RefusedAct(kind)
 
     def _clear_request(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with identities withheld in its texts; what is known in it passes the
+        """Return the request with identities withheld in its texts; parts that are known pass the
         leak guard. The model's own turns are cleared by the session.
         """
         messages = []
@@ -245,7 +244,7 @@ class ExternalSession:
         return replace(request, messages=tuple(messages), tools=tools, response_schema=schema)
 
     def _cleared_prompt(self, text: str) -> str:
-        """Return a system prompt with identities withheld, but for lines that are known."""
+        """Return a system prompt with identities withheld, except in known lines."""
         cleared = self._known.cleared_prompt(text, self._without_identities)
         if cleared is None:
             return self._without_identities(text)
@@ -254,7 +253,7 @@ class ExternalSession:
         return cleared
 
     def _cleared_tool(self, tool: ToolSpec) -> ToolSpec:
-        """Return a tool with identities withheld; one that is known as it is."""
+        """Return a tool with identities withheld; a known tool is returned unchanged."""
         if self._known.has_tool(tool):
             self._session.let_pass(tool=tool)
             return tool
@@ -263,8 +262,8 @@ class ExternalSession:
         return ToolSpec(tool.name, description, self._cleared_schema(tool.parameters))
 
     def _cleared_schema(self, schema: Mapping[str, JsonValue]) -> JsonObject:
-        """Return a schema with identities withheld. Its dialect is left out: the address of one
-        reads as a month, and no model needs it.
+        """Return a schema with identities withheld. Its dialect (`$schema`) is omitted: the address
+        of a dialect contains a date, and no model needs it.
         """
         return self._cleared_object({key: schema[key] for key in schema if key != "$schema"})
 
@@ -275,8 +274,8 @@ class ExternalSession:
         return cleared
 
     def _cleared_value(self, value: JsonValue) -> JsonValue:
-        """Return a JSON value with identities withheld in its names and texts; a number that is one
-        becomes null.
+        """Return a JSON value with identities withheld in its names and texts; a number that is an
+        identity becomes null.
         """
         if isinstance(value, str):
             return self._without_identities(value)
@@ -291,7 +290,7 @@ class ExternalSession:
         return value
 
     def _without_identities(self, text: str) -> str:
-        """Return a text with identities withheld; each text is looked at once in a step."""
+        """Return a text with identities withheld; each text is checked once in a step."""
         known = self._withheld.get(text)
         if known is None:
             known = self._session.withhold(text)
@@ -300,8 +299,8 @@ class ExternalSession:
         return known
 
     def _ask_model(self, sent: ModelRequest, withheld: int) -> Reply:
-        """Ask the model with a cleared request, in which so many texts of the step have identities
-        withheld that had not been sent before.
+        """Ask the model with a cleared request. `withheld`: number of texts in it with identities
+        withheld that were not sent before in this step.
         """
         self._calls += 1
         tools: tuple[OfferedTool, ...] | UnsetType = UNSET
@@ -325,14 +324,14 @@ class ExternalSession:
             self.last_call_error = error
             raise
         finally:
-            # An exchange is on record where the call failed, too.
+            # Failed calls are recorded, too.
             self._tools = sent.tools
             self._offered.update((tool.name, tool) for tool in sent.tools)
             self._acts.append(act)
 
     @contextmanager
     def _ending_step(self, *passing: type[BaseException]) -> Iterator[None]:
-        """End the step where an act raises anything but the errors that pass."""
+        """End the step if an act raises an exception other than `passing`."""
         try:
             yield
         except passing:
@@ -351,8 +350,8 @@ class ExternalSession:
     # --- again
 
     def replay(self, record: ExternalRecord, exchanges: Sequence[Mapping[str, Any]]) -> None:
-        """Do the acts of a record again; `exchanges` are the step's, as transcripts have them.
-        Raises StoreError: they are fewer than its calls of the model. Other errors as of the acts.
+        """Repeat the acts of a record. `exchanges`: those of the step's transcript. Raises
+        StoreError: if there are fewer exchanges than model calls. Errors of the acts pass through.
         """
         left = list(exchanges)
         messages: list[Message] = []
@@ -385,7 +384,7 @@ class ExternalSession:
         self._acts.append(act)
 
     def _replay_call(self, act: Act, request: ModelRequest) -> None:
-        """Ask again; a call that failed fails again, and the agent went on."""
+        """Repeat a model call. If it fails again, ignore the error: the agent continued, too."""
         with suppress(ModelError):
             self._ask_model(self._clear_request(request), act.withheld)
 
@@ -417,10 +416,10 @@ def _request(
 
 @dataclass(frozen=True, slots=True)
 class ExternalStep:
-    """What an agent outside did in a step."""
+    """Result of an external agent's step."""
 
-    submission: Submission | None  #: the accepted one; None where there is none
-    submissions: int  #: how many it took
+    submission: Submission | None  #: the accepted one, if any
+    submissions: int  #: number of submissions made
     report: JsonValue  #: what was seen of the agent
 
     def decision(self, memory: JsonValue) -> Decision:
@@ -445,13 +444,13 @@ def act_outside(
     most_calls: int | None = None,
     known: KnownTexts = NOTHING_KNOWN,
 ) -> ExternalStep | None:
-    """Let an agent outside of this code act in a step: `run` lets it, and returns what was seen of
-    it as JSON. Where the step is executed again, the recorded acts are done instead. None: the step
-    is only planned, and nothing outside is asked.
+    """Let an agent outside of this code act in a step. `run` starts it and returns a JSON report
+    about it. If the step is executed again, the recorded acts are repeated instead. Return None if
+    the step is only planned: then nothing outside is asked.
 
-    `isolation`: walls around the agent; `most_calls`: calls of the model in the step; `known`: texts
-    of programs in which nothing is withheld. Raises ModelError: the last call failed, and nothing
-    was submitted; what `run` raises.
+    `isolation`: sandbox around the agent; `most_calls`: maximum number of model calls in the step;
+    `known`: texts of programs in which nothing is withheld. Raises ModelError: if the last call
+    failed and nothing was submitted. Errors of `run` pass through.
     """
     outside = session.outside
     if outside.is_plan:

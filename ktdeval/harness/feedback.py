@@ -1,7 +1,7 @@
-"""Feedback to a submission that breaks its schema: the place and the rule of each problem, in words;
-and to a reply that was cut.
+"""Feedback to a submission that breaks its schema (path and rule of each problem), and to a reply
+that was cut.
 
-It never quotes what the model wrote.
+It never quotes the model's text.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Problem = dict[str, str]
 
 
 def with_cut(reply: Reply, feedback: str) -> str:
-    """Return feedback to a reply that says so first where the limit of its length cut it: its other
-    faults are then mostly those of the cut. Where the provider counts no tokens, none are named.
+    """Return feedback to a reply; if the length limit cut the reply, say so first, since the cut
+    explains most other faults. Token counts are named only if the provider reports them.
     """
     if reply.finish_reason != "length":
         return feedback
@@ -52,9 +52,8 @@ def with_cut(reply: Reply, feedback: str) -> str:
 def answer_reply(
     messages: list[Message], reply: Reply, feedback: str, tool: str = "", other: str = ""
 ) -> None:
-    """Append a reply that is not accepted, and what was wrong with it, to a conversation. Every call
-    is answered, as providers require: with the feedback, and where a `tool` is named, calls of
-    others with `other`.
+    """Append a rejected reply and the feedback to a conversation. Providers require an answer to
+    every call: it is the feedback, or `other` for calls of a tool other than `tool`, if given.
     """
     if reply.tool_calls or reply.content.strip():  # several providers refuse an empty turn
         messages.append(reply.as_message())
@@ -111,7 +110,7 @@ class _ObjectChoice:
     together: Schema
 
     def is_made_in(self, value: object) -> bool:
-        """Whether a value chooses exactly one alternative.
+        """Return whether a value chooses exactly one alternative.
 
         True for a value that is not an object: that is another problem, reported by itself.
         """
@@ -155,8 +154,9 @@ def _choice_of(error: ValidationError) -> _ObjectChoice | None:
 def _distinguishing_fields(
     branches: Sequence[Mapping[str, Any]], common: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the one required field of each object that the others lack; None without such. An
-    object that has one of these and further fields is a variant of the one with that alone.
+    """Return the required field that distinguishes each object from the others; None if there is no
+    such set of fields. An object that has one of these fields and others is a variant of the object
+    that has only this field.
     """
     names: list[str] = []
     variants: list[set[str]] = []
@@ -175,7 +175,7 @@ def _distinguishing_fields(
 
 
 def _is_closed_object(schema: Any) -> bool:
-    """Whether a schema is of an object with a fixed set of fields."""
+    """Return whether a schema describes an object with a fixed set of fields."""
     if not isinstance(schema, Mapping):
         return False
 
@@ -184,7 +184,7 @@ def _is_closed_object(schema: Any) -> bool:
 
 
 def _path_text(path: Sequence[str | int]) -> str:
-    """Return a path in words, such as `orders[0].lots`."""
+    """Return a path as text, such as `orders[0].lots`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -196,7 +196,7 @@ def _path_text(path: Sequence[str | int]) -> str:
 
 
 def _rule(error: ValidationError) -> str:
-    """Return the rule that a value breaks, in words."""
+    """Return a text of the rule that a value breaks."""
     schema: Any = error.schema
     value: Any = error.validator_value
     instance: Any = error.instance
@@ -210,11 +210,13 @@ def _rule(error: ValidationError) -> str:
     return f"must be {in_words(schema)}"
 
 
-# ---- rules in words
+# ---- text of rules
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
-    """Return what a schema asks of a value: `a whole number from 1 to 100`, `one of BUY, SELL`."""
+    """Return the text of a schema's requirement: `a whole number from 1 to 100`, `one of BUY,
+    SELL`.
+    """
     if "enum" in schema:
         return f"one of {', '.join(map(str, schema['enum']))}"
 

@@ -1,5 +1,5 @@
-"""Answers outside the submission: one forced tool call, for agents that need a fixed form, or words
-where no tool may be called.
+"""Answers other than the submission: one forced tool call, for agents that need a fixed form, or
+plain text when no tool may be called.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def ask_forced(
     messages: list[Message], session: StepSession, tool: ToolSpec, failure: str
 ) -> JsonObject | None:
     """Return the arguments of a forced call of `tool`, which follow its schema (an object); None if
-    no attempt gave them. The conversation is appended to `messages`.
+    every attempt failed. The conversation is appended to `messages`.
 
-    The model is asked as often as for a submission, each time with what was wrong, and each failed
-    attempt counts as `failure`. `tool` is none that the session runs. Raises ModelError: the model
-    call failed.
+    The model is asked as often as for a submission. Each failed attempt is counted as `failure`,
+    and the next one gets feedback. The session must not run `tool` itself. Raises ModelError: if
+    the model call failed.
     """
     validator = Draft202012Validator(dict(tool.parameters))
     for _ in range(session.submission_attempts):
@@ -54,13 +54,13 @@ def ask_forced(
 
 
 def ask_in_words(messages: list[Message], session: StepSession, request: ModelRequest) -> str:
-    """Return the model's reply to a request with the choice of no tool, which is made on the
-    conversation `messages`; empty if there is none.
+    """Return the text of the model's reply to a request that allows no tool call, made on the
+    conversation `messages`; may be empty.
 
-    Not every provider is told that choice, and not every one heeds it. So a call is refused, which
-    counts as `wrong_tool`, and the model is asked again, as often as for a submission; the refused
-    turns are appended to `messages`. Of the last attempt the words count. Raises ModelError: the
-    model call failed.
+    Some providers do not receive this choice, others ignore it. So a call is refused and counted as
+    `wrong_tool`, and the model is asked again, as often as for a submission; the refused turns are
+    appended to `messages`. If the last attempt also has a call, its text is used. Raises
+    ModelError: if the model call failed.
     """
     words = ""
     for _ in range(session.submission_attempts):
@@ -76,7 +76,7 @@ def ask_in_words(messages: list[Message], session: StepSession, request: ModelRe
 
 
 def _unfit(reply: Reply, tool: ToolSpec) -> str:
-    """Return what is wrong with a reply that is not one call of `tool`."""
+    """Return why a reply is not a single call of `tool`."""
     if any(call.name != tool.name for call in reply.tool_calls):
         return OTHER_TOOL
     if reply.tool_calls:

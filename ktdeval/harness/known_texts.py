@@ -1,8 +1,8 @@
-"""Texts of programs that are known: a tool that is offered alike in each step of each episode, such
-as a shell with a limit of 600000 ms, says nothing of the market, though a mask reads a code there.
+"""Known texts of programs. A tool that is offered identically in each step of each episode, such as
+a shell with a limit of 600000 ms, reveals nothing of the market, even if a mask reads a code in it.
 
-What is known is known by the hash of the whole before any episode began. A text that a program makes
-up in an episode is never among them, and no part of a known one is.
+A text is known by the hash of the whole text, fixed before any episode begins. A text that a
+program makes up during an episode is never known, and neither is a part of a known text.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class KnownTexts:
     lines: frozenset[str] = frozenset()  #: of system prompts
 
     def has_tool(self, tool: ToolSpec) -> bool:
-        """Whether a tool is known, with all its words."""
+        """Return whether a tool is known, including its description and schema."""
         try:
             return bool(self.tools) and tool_hash(tool) in self.tools
         except ValueError:
             return False  # half a surrogate pair
 
     def cleared_prompt(self, text: str, clear: Callable[[str], str]) -> str | None:
-        """Return a system prompt whose lines are cleared together, but for those that are known;
-        None where none is.
+        """Return a system prompt, with all lines but the known ones cleared together; None if no
+        line is known, or if the clearance changed the number of lines.
         """
         lines = text.split("\n")
         known = {}
@@ -53,6 +53,6 @@ NOTHING_KNOWN = KnownTexts()
 
 
 def tool_hash(tool: ToolSpec) -> str:
-    """Return the SHA-256 of a tool: name, description and schema, whose dialect does not count."""
+    """Return the SHA-256 of a tool: name, description and schema without its dialect."""
     schema = {name: value for name, value in tool.parameters.items() if name != "$schema"}
     return content_hash([tool.name, tool.description, schema])

@@ -16,8 +16,8 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 def smallest_value(schema: Mapping[str, Any]) -> JsonValue:
     """Return the smallest value of a schema: the first choice, null where it is allowed, required
-    fields only, as few items as allowed, the number nearest to 0. Raises ValueError: what it makes
-    does not follow the schema, which has a rule that it does not know (a pattern, a sum, …).
+    fields only, as few items as allowed, the number nearest to 0. Raises ValueError: if the result
+    does not follow the schema, which has an unsupported rule (a pattern, a sum, …).
     """
     value = _smallest(schema)
     problem = next(Draft202012Validator(schema).iter_errors(value), None)
@@ -45,7 +45,7 @@ def _smallest(schema: Any) -> JsonValue:
 
 
 def _of_alternatives(schema: Mapping[str, Any]) -> JsonValue:
-    """Return a value of the first branch that gives one which follows the whole schema."""
+    """Return a value of the first branch whose value follows the whole schema."""
     for word in _ALTERNATIVES:
         for branch in schema.get(word, ()):
             value = _smallest(branch)
@@ -72,7 +72,7 @@ def _of_type(kind: str, schema: Mapping[str, Any]) -> JsonValue:
 
 
 def _smallest_object(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the required fields; those of the first fitting alternative where it adds some."""
+    """Return the required fields; with those of the first fitting alternative, if it adds any."""
     fields = schema.get("properties", {})
     required = list(schema.get("required", ()))
     made: dict[str, JsonValue] = {name: _smallest(fields.get(name, True)) for name in required}

@@ -1,4 +1,4 @@
-"""Settings that an agent's own program sends with a request: they hold instead of the run's."""
+"""Settings that an agent's own program sends with a request: they replace the run's settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class OwnSettings(Value, frozen=True):
 
 
 def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[str, ...]:
-    """Return the note that names settings, by one of `APPLIED` and `NOT_APPLIED`; none for none."""
+    """Return the note that names settings, beginning with `APPLIED` or `NOT_APPLIED`; empty without
+    settings.
+    """
     named = [_show_setting(path, value) for path, value in fields]
     return (f"{begin}{_BETWEEN.join(named)}",) if named else ()
 
@@ -54,7 +56,7 @@ def noted_settings(notes: Iterable[str], begin: str) -> list[str]:
 
 
 def _show_setting(path: str, value: JsonValue) -> str:
-    """Return a setting as cards show it. A long text is a key, such as that of a cache."""
+    """Return a setting as cards show it. A long text is assumed to be a key, such as a cache key."""
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         return path
     text = value if isinstance(value, str) else dumps_canonical(value)

@@ -1,5 +1,5 @@
-"""Predictions of a step: scores of a `Predictor` for each name today, and the place of each name,
-which ties share.
+"""Predictions of a step: scores of a `Predictor` for each name today, and the rank of each name;
+tied names share a rank.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def predictions_of(
     history: Callable[[int], FactorHistory],
     handle_of: Callable[[int], str],
 ) -> Predictions | None:
-    """Return the model's predictions, which a replay has recorded; None for a model that predicts
-    nothing. `first`: the step's first request; `history`: style factors of so many latest days.
-    Raises PluginError: not a number for each name.
+    """Return the model's predictions, or the recorded ones in a replay; None for a model that makes
+    no predictions. `first`: the step's first request; `history`: returns style factors of the given
+    number of latest days. Raises PluginError: if the model gives anything but a number for each
+    name.
     """
     recall = model_traits(model).recorded_predictions
     if recall is not None:
@@ -54,7 +55,7 @@ def predictions_of(
         if recorded is None:
             return None
 
-        # Today's factors are enough: the scores are known, and ties fall to these.
+        # Today's factors are enough: the scores are known, and only ties need the factors.
         names, factors = history(1)
         handles = [handle_of(name) for name in names]
         scores = np.array([recorded.get(handle, np.nan) for handle in handles], dtype=float)
@@ -81,8 +82,9 @@ def _place_scores(handles: Sequence[str], scores: FloatArray, factors: FloatArra
 
 
 def _predict_scores(model: Predictor, history: FloatArray) -> FloatArray:
-    """Return [N] predictions. The model gets the names in an order of their figures, and equal
-    histories one score: so no order that a mask changes reaches a prediction, not even by rounding.
+    """Return [N] predictions. The model gets the names ordered by their figures, and equal
+    histories get one score. So the order of a mask cannot affect a prediction, not even by
+    rounding.
     """
     latest_first = history[::-1].transpose(0, 2, 1).reshape(-1, history.shape[1])
     placed = np.array(places(list(latest_first)), dtype=np.int64)

@@ -1,6 +1,7 @@
-"""How a step goes, in words. The market, the account and the rules are the task's text; the
-procedure is the text of what drives the step, which alone knows how its research ends and which
-submission counts. Each text holds for whoever follows it to the letter: its decision is recorded.
+"""Text of the procedure of a step. A task describes the market, the account and the rules. The code
+that drives the step writes the procedure, since only that code knows how research ends and which
+submission counts. Each text must be exact: an agent that follows it to the letter gets its decision
+recorded.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TEXTS_OF_ONE_SUBMISSION = (HEADING, _ANY_CALLS, _SUBMISSION, _UNREAD, END)
 
 
 class OfferedTools(Protocol):
-    """What a procedure names: a step's tools, as its session has them."""
+    """Tools of a step that a procedure names."""
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -49,8 +50,8 @@ class OfferedTools(Protocol):
 
 
 def two_phases(observation: Observation, session: OfferedTools) -> str:
-    """Return how a step of `decide_in_phases` goes (KTD-Fin §3.4); empty where there is nothing to
-    say: without research, the one request asks for the submission.
+    """Return the procedure of `decide_in_phases` (KTD-Fin §3.4). Empty if there is nothing to
+    explain: without research, the only request asks for the submission.
     """
     parts = []
     use = _use_of_tools(observation, session)
@@ -64,8 +65,8 @@ def two_phases(observation: Observation, session: OfferedTools) -> str:
 
 
 def told_at_a_desk(rules: str, submit_tool: str) -> str:
-    """Return rules as a person is shown them. A desk answers the second phase by itself, with what
-    the person has submitted in the first one.
+    """Return rules in the form shown to a person. A desk answers the second phase by itself, with
+    the submission that the person made in the first.
     """
     told = _REST_OF_TWO_PHASES.format(submit=submit_tool)
     submission = _SUBMISSION.format(submit=submit_tool)
@@ -98,7 +99,7 @@ def one_submission(
 
 
 def _use_of_tools(observation: Observation, session: OfferedTools) -> str:
-    """Return how the research tools may be used; empty where none can be called."""
+    """Return how the research tools may be used; empty if no tool can be called."""
     if not session.tools or session.tool_budget <= 0:
         return ""
     if observation.tool_use:

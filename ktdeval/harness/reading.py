@@ -1,4 +1,4 @@
-"""Reading of what a model wrote: JSON objects, labels of assets, sides and names of tools."""
+"""Parsers of a model's text: JSON objects, labels of assets, sides and names of tools."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def json_object(text: str) -> Mapping[str, Any]:
 
 
 def canonical_form(arguments: str, plain_numbers: bool = False) -> str:
-    """Return arguments in canonical form: the same JSON is the same text. A text that is no JSON
-    stays. `plain_numbers`: 0.0 is 0, too, as for languages with one kind of number.
+    """Return arguments in canonical form: equal JSON values give equal text. A text that is not
+    JSON is returned unchanged. `plain_numbers`: write 0.0 as 0, for languages with one kind of
+    number.
     """
     try:
         value = loads_strict(arguments)
@@ -49,7 +50,7 @@ def _with_plain_numbers(value: JsonValue) -> JsonValue:
 
 # Where a submission has a side: the list, and the field of its items
 SIDE_FIELDS: Mapping[str, str] = {"orders": "side", "decisions": "decision"}
-# What models write around a tool's name: `functions.submit_action`, `functions.submit_action:0`
+# Wrapping that models add to a tool's name: `functions.submit_action`, `functions.submit_action:0`
 _WRAPPED_NAME = re.compile(r"(?:[A-Za-z_-]+[.:/]+)*(?P<name>[A-Za-z_][A-Za-z0-9_-]*)(?::[0-9]+)?")
 
 
@@ -83,8 +84,8 @@ def submission_object(text: str) -> Mapping[str, Any]:
 
 
 def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
-    """Return a reply whose calls name tools as they are offered: some models write the namespace
-    of their training before the name (`functions.submit_action`), or a number behind it.
+    """Return a reply whose calls use the offered names of tools: some models write the namespace of
+    their training before the name (`functions.submit_action`), or a number behind it.
     """
     offered = {tool.name for tool in tools}
     calls = []
@@ -99,8 +100,8 @@ def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
 
 
 def is_no_arguments(text: str) -> bool:
-    """Whether a call has no arguments: a blank text, or JSON that says nothing, which servers write
-    for an object without fields: null, or a blank text in quotes.
+    """Return whether a call has no arguments: a blank text, or the JSON that servers write for an
+    object without fields (null, or a blank text in quotes).
     """
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':

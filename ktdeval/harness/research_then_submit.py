@@ -2,8 +2,8 @@
 submission (KTD-Fin §3.4).
 
 Both phases offer the same tools, the submit tool as the last one: providers count tools among what
-their prompt caches reuse. A submission is only what the submission phase asks for; a call of the
-submit tool before it ends the research, and submits nothing.
+their prompt caches reuse. Only a call in the submission phase submits; an earlier call of the
+submit tool ends the research and submits nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ CONTRADICTORY = (
 
 
 def decide_in_phases(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
-    """Decide a step from the opening `messages`, which the conversation is appended to; a hold with
-    provenance `fallback` where no submission is valid. The decision carries `memory` unchanged.
-    Raises ModelError: the model call failed.
+    """Decide a step from the opening `messages`, to which the conversation is appended. Return a
+    hold with provenance `fallback` if no submission is valid. The decision carries `memory`
+    unchanged. Raises ModelError: if the model call failed.
     """
     if session.tools and session.tool_budget > 0:
         last = research(messages, session)
@@ -51,11 +51,11 @@ def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
 
 
 def research(messages: list[Message], session: StepSession) -> Reply | None:
-    """Extend `messages` by a research phase: the model calls tools until it replies without a call,
-    which is then the last message, or calls the submit tool, which submits nothing and costs no
-    budget, or the session's budget is spent. Ends because every other call, good or bad, costs
-    budget. Returns the reply without a call that ended it; None where another end came. Raises
-    ModelError: a call failed.
+    """Extend `messages` by a research phase. The model calls tools until (a) it replies without a
+    call, which is then the last message, (b) it calls the submit tool, which submits nothing and
+    costs no budget, or (c) the session's budget is spent. It always ends, since every other call,
+    good or bad, costs budget. Return the reply without a call in case (a), else None. Raises
+    ModelError: if a call failed.
     """
     tools = offered_tools(session)
     while session.tool_budget > 0:
@@ -107,7 +107,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
             answer_reply(messages, reply, feedback.format(tool=tool.name))
             continue
 
-        # A model may repeat its call; only calls that say different things contradict each other.
+        # A model may repeat its call; only calls with different arguments contradict each other.
         if len(set(map(canonical_form, arguments))) > 1:
             session.count_failure("contradictory")
             feedback = CONTRADICTORY.format(tool=tool.name)

@@ -18,7 +18,7 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
-    """Model besides the run's own, which requests ask by name."""
+    """Additional model of the run, which requests ask by name."""
 
     model: Model
     params: CallParams  #: as `SessionParts.params`
@@ -41,15 +41,15 @@ class SessionParts:
     #: seed of models of this process that draw (`draws_chance`), instead of `seed`
     chance_seed: int | None = None
     name: str = ""  #: name of the model under evaluation
-    #: further models by the name that requests ask them by
+    #: further models, by the name that requests use
     further: Mapping[str, NamedModel] = field(default_factory=dict)
     outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
-    #: tools that the leak guard has let pass, by name, as they were then: an agent could change a
-    #: schema in place
+    #: copies of the tools that the leak guard has cleared, by name: an agent could change a schema
+    #: in place
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
-    #: system prompts that it has let pass: they come again at every step
+    #: system prompts that the leak guard has cleared: they are sent again at every step
     cleared_prompts: set[str] = field(default_factory=set)
-    #: opaque data of the model's replies, in any step: an agent may go on with its conversation
+    #: opaque data of the model's replies in all steps, since an agent may continue its conversation
     received: set[Opaque] = field(default_factory=set)
     total_steps: int | None = None  #: of the episode
 

@@ -31,8 +31,8 @@ from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.types import Order, Position, Side
 
-HoldRule = Literal["keep", "flat"]  #: What HOLD means: the position stays, or there is none
-# Share of a weight that is ordered after the other side was closed, or at costs. Costs are rounded
+HoldRule = Literal["keep", "flat"]  #: Meaning of HOLD: keep the position, or close it
+# Share of a weight that is ordered after closing the other side, or after costs. Costs are rounded
 # up, and a reversal is filled whole or not at all: an order for all of it could fail by a cent.
 _ROUNDED = 1 - 1e-6
 _MAX_NAMED = 20  # labels in feedback
@@ -41,10 +41,10 @@ _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision fo
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an asset comes to in a portfolio that is rebuilt."""
+    """Target position of an asset when a portfolio is rebuilt."""
 
     weight: float  #: share of NAV, below 0 a short
-    steps: int  #: the position that it leads to, in steps of the venue
+    steps: int  #: the resulting position, in steps of the venue
 
 
 Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]

@@ -32,8 +32,8 @@ class TranscriptEntry(Value):
     #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or
     #: `error`; absent without one
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
-    #: most coins of an order in fractions; too small to be read as a timestamp
-    #: #: predictions
+    #: handle -> the model's prediction for a name (`Predictor`); absent if the model makes no
+    #: predictions
     predicted: dict[str, float] | UnsetType = UNSET
     #: what an agent outside of this code did; absent for other agents
     external: ExternalRecord | UnsetType = UNSET

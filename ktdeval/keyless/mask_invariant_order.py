@@ -1,5 +1,5 @@
-"""Order of a table's rows by figures that no mask changes: what a model of rules goes by where its
-own score leaves a tie.
+"""Order of a table's rows by figures that no mask changes. Rule-based models use it to break ties
+of their own score.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MASKED_FIGURES = frozenset({
 
 
 def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row]]:
-    """Return groups of rows, best first: by the highest of `scores` (none: all are equal), then by
-    the figures of the rows that no mask changes, in the alphabet of the columns, lower first. Rows
-    of one group are equal in all of them.
+    """Return groups of rows, best first: by highest of `scores` (empty: all equal), then by the
+    figures that no mask changes, in alphabetical order of the columns, lower first. Rows of a group
+    are equal in all of them.
     """
     if not rows:
         return []
@@ -52,7 +52,7 @@ def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:
 
 
 def _number_or_nan(value: object) -> float:
-    """Return a figure of a table; NaN for a word, a flag, or what is not defined."""
+    """Return a figure of a table; NaN for a word, a flag or an undefined value."""
     if isinstance(value, bool) or not isinstance(value, float | int):
         return math.nan
     return float(value)

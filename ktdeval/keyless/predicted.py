@@ -1,5 +1,5 @@
-"""Trading by predictions: the best names by a trained model's scores, with a threshold that a
-change of name must pay for.
+"""Trading by predictions: hold the names with the best scores of a trained model. A name is
+replaced only if the improvement exceeds a threshold.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class TopModel(KeylessModel):
     needs = "a table of candidates, or the tool compare_candidates"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Whether names that it predicts can be shown."""
+        """Return whether the conversations can show the names that it predicts."""
         return bool(table_columns(conversations, "candidates")) or is_offered(
             conversations, "compare_candidates"
         )
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the market, and the status and close of the names predicted best; they are known
-        by their predictions alone.
+        """Return calls for the market, and for the status and close of the names with the best
+        predictions. The model knows these names only by their predictions.
         """
         groups = _groups_by_place(_places(conversation))
         most = min(2 * self.top.positions, MAX_COMPARED)
@@ -51,7 +51,7 @@ class TopModel(KeylessModel):
         return calls
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Change names beyond the threshold, fill vacant positions with the best; hold where
+        """Replace names beyond the threshold and fill vacant positions with the best; hold if
         nothing is predicted or shown.
         """
         scores = conversation.request.predictions or {}
@@ -69,7 +69,7 @@ class TopModel(KeylessModel):
         sizing = Sizing.equal(conversation, self.top.positions, self.top.invested, band)
         best = buyable(rows)
         held = list(conversation.observed.positions)
-        # A holding without a prediction today can't be judged, and stays.
+        # A holding without a prediction today can't be judged and is kept.
         judged = [stock for stock in held if stock in scores]
         gone = choose_replaced(scores, judged, best, sizing.positions, self.top.threshold, placed)
         ranking = Ranking(best, frozenset(held) - gone, LABEL, placed)
@@ -82,8 +82,8 @@ def _groups_by_place(placed: Mapping[str, int]) -> list[list[str]]:
 
 
 def _places(conversation: Conversation) -> Mapping[str, int]:
-    """Return the place of each predicted name; by its score alone where the request has no
-    places.
+    """Return the rank of each predicted name: that of the request, or by score if the request has
+    no ranks.
     """
     return conversation.request.places or _places_by(conversation.request.predictions or {})
 
@@ -103,14 +103,15 @@ def choose_replaced(
     threshold: float,
     placed: Mapping[str, int] | None = None,
 ) -> frozenset[str]:
-    """Return the holdings that give way: the worst one to the best name not held, the next worst to
-    the next best, for as long as the name is one of the `positions` best and beats the holding by
-    more than `threshold` standard deviations of all `scores`. `placed`: the place of each name,
-    best first (None: by score); names that share one give way, and are taken for, all or none.
+    """Return the holdings to replace: the worst by the best name not held, the next worst by the
+    next best, as long as the name is one of the `positions` best and beats the holding by more than
+    `threshold` standard deviations of all `scores`. `placed`: the place of each name, best first
+    (None: by score); names that share a place are replaced, and are chosen as replacements, all or
+    none.
 
     Under Grinold's forecast (information coefficient × volatility × score) a round trip of 20 bps
-    is paid for by 0.5 standard deviations where IC is 0.05, the day's volatility 2 %, and a
-    forecast lasts four days.
+    is covered by 0.5 standard deviations if IC is 0.05, daily volatility is 2 %, and a forecast
+    lasts four days.
     """
     number = max(len(scores), 1)
     mean = math.fsum(scores.values()) / number

@@ -1,10 +1,10 @@
 """Orders of a ranking: which holdings to sell, which names to buy, and at what weight. Uses
 figures, never labels.
 
-Names that no figure tells apart (`ktdeval.values.tie_breaking`) are treated alike: all are bought or none, at
-equal weights that share the positions which are left. As the next open may leave too little cash
-for the last orders, such names come first, and only if what there is before any sale suffices for
-all of them; else they wait.
+Names that no figure distinguishes (`ktdeval.values.tie_breaking`) are treated alike: all are bought
+or none, at equal weights that share the remaining positions. The next open may leave too little
+cash for the last orders. So such names come first, and are bought only if the cash available before
+any sale is enough for all of them; otherwise they wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
-# of holdings until the next open, for which the cash of equal names must suffice
+# largest rise of holdings until the next open for which the cash of equal names must suffice
 LARGEST_RISE = 0.2
 _UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
@@ -53,18 +53,17 @@ class Intent:
 class Ranking:
     """Ranking of the names by a model."""
 
-    # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` where it
-    # is shown
+    # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` if shown
     buyable: Sequence[Row]
     # holdings that still rank high enough; None keeps every holding that is a member
     kept: frozenset[str] | None
-    label: str  # what the ranking is by, for reasons
-    # stock -> place, shared by names that no figure tells apart; others differ
+    label: str  # criterion of the ranking, quoted in reasons
+    # stock -> place, shared by names that no figure distinguishes; other places differ
     places: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def groups(self) -> list[list[Row]]:
-        """Rows that can be bought, best first; names that no figure tells apart are one group."""
+        """Rows that can be bought, best first; names that no figure distinguishes form one group."""
         groups: list[list[Row]] = []
         for _, rows in groupby(self.buyable, key=self._place):
             groups.append(list(rows))
@@ -81,7 +80,7 @@ class Ranking:
 class Sizing:
     """Number and weight of holdings, and when a weight is corrected."""
 
-    positions: int  # names to hold, where there are so many
+    positions: int  # names to hold, if enough names can be held
     target: float  # weight of each
     trim_above: float  # weight above which a holding is cut back to `target`
     add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises
@@ -90,9 +89,8 @@ class Sizing:
     def equal(
         cls, conversation: Conversation, positions: int, invested: float, band: tuple[float, float]
     ) -> Sizing:
-        """Equal weights within the task's limits: of `positions` names, or of all that can be held
-        where there are fewer. `band` holds the multiples of the target below and above which to
-        correct.
+        """Return equal weights within the task's limits for `positions` names, or for as many as
+        can be held. `band`: multiples of the target below and above which weights are corrected.
         """
         limits = conversation.state["constraints"]
         count = min(positions, int(limits["max_positions"]))
@@ -130,7 +128,7 @@ def holdable(conversation: Conversation) -> int:
 
 
 def _can_be_held(row: Row, state: Mapping[str, Any], largest: float) -> bool:
-    """Whether a name can be held at some weight, today or on a day on which it trades."""
+    """Return whether a name can be held at some weight, today or on a later trading day."""
     if row["status"] == "not_listed":
         return False
     close = row.get("close", row.get("close_cny"))
@@ -138,15 +136,15 @@ def _can_be_held(row: Row, state: Mapping[str, Any], largest: float) -> bool:
 
 
 def largest_weight(conversation: Conversation) -> float:
-    """Return the largest weight to order: short of the task's limit, which is judged at the next
-    open and not at the close seen here.
+    """Return the largest weight to order. It is below the task's limit, since the limit is checked
+    at the next open, not at the close seen here.
     """
     return 0.95 * float(conversation.state["constraints"]["max_weight"])
 
 
 class Certain:
-    """Cash and positions that are free before any sale: what equal names may use, so that no order
-    comes too late among them. Without bounds where a prompt shows none.
+    """Cash and positions that are free before any sale. Equal names may use only these, so that no
+    order among them fails for lack of cash. Unlimited if the prompt shows no cash or positions.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -167,8 +165,8 @@ class Certain:
         self._names = max_names - len(weights)
 
     def takes(self, weight: float, names: int = 0) -> bool:
-        """Set aside cash of a weight and a number of positions; False, and nothing is, where there
-        is less.
+        """Set aside cash of a weight and a number of positions. If there is not enough, set aside
+        nothing and return False.
         """
         if weight > self._cash or names > self._names:
             return False
@@ -177,8 +175,8 @@ class Certain:
         return True
 
     def share(self, weight: float, names: int) -> float:
-        """Set aside equal weights of at most `weight` for so many names and return this weight; 0
-        if it would be less than half.
+        """Set aside equal weights of at most `weight` for `names` names and return the weight of
+        each; 0 if it would be less than half of `weight`.
         """
         part = int(min(weight, self._cash / names) * 10_000) / 10_000
         if part < weight / 2:
@@ -191,7 +189,7 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
 
     Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights
     outside the band are corrected; vacant positions go to the best names not held. Buys share the
-    cash there is.
+    available cash.
     """
     state = conversation.state
     held = [row for row in conversation.holdings if row["weight"] >= 0]
@@ -229,7 +227,7 @@ def _is_sellable(row: Row) -> bool:
 
 
 def _is_gone(row: Row, kept: frozenset[str] | None) -> bool:
-    """Whether a holding has left the index, or no longer ranks; `kept`: as of `Ranking`."""
+    """Return whether a holding has left the index, or no longer ranks. `kept`: see `Ranking`."""
     if not row["member"]:
         return True
     return kept is not None and row["stock_id"] not in kept
@@ -259,7 +257,7 @@ def _raises(group: Sequence[Row], weight: float) -> list[Intent]:
 
 @dataclass(frozen=True, slots=True)
 class BuyingRoom:
-    """What there is to buy with."""
+    """Cash and positions available for buying."""
 
     state: Mapping[str, Any]  # as shown
     vacant: int  # positions of the portfolio's size
@@ -269,8 +267,8 @@ class BuyingRoom:
 
 
 def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
-    """Return what is in groups, those of equal names before all others: what falls short falls
-    short for the others.
+    """Return the items of groups, groups of several equal names first, so that any shortage of cash
+    affects the other names.
     """
     ordered = sorted(groups, key=lambda group: len(group) == 1)
     return list(chain.from_iterable(ordered))
@@ -321,7 +319,7 @@ def _buys(
         if not taken:
             break
 
-        # Rounded down, so that the last buy is not cut for a hair's breadth.
+        # Rounded down, so that rounding does not cut the last buy.
         part = min(sizing.target, cash / (count - rank)) * (taken / len(group))
         weight = int(part * 10_000) / 10_000
         confidence = round(0.6 - 0.1 * rank / count, 3)
@@ -340,13 +338,13 @@ def _buys(
 
 
 def _is_group_affordable(group: Sequence[Row], weight: float, room: BuyingRoom) -> bool:
-    """True where all of a group can be bought at the weight from what is certain."""
+    """Return whether all of a group can be bought at the weight from certain cash and positions."""
     affordable = all(is_affordable(row, room.state, weight) for row in group)
     return affordable and room.certain.takes(weight * len(group), len(group))
 
 
 def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
-    """True when the smallest permitted buy is not more than the target weight."""
+    """Return whether the smallest permitted buy does not exceed the target weight."""
     limits = state["constraints"]
     if "lot_shares" not in limits:  # a market of fractions
         return row["close"] is not None
@@ -365,8 +363,8 @@ def sell_short(
     conversation: Conversation, worst: Sequence[Sequence[Row]], kept: frozenset[str], weight: float
 ) -> list[Intent]:
     """Return the orders that hold the worst names of a ranking short, at most `weight` each, and
-    buy back those not in `kept`. `worst`: groups of names that no figure tells apart, the worst
-    first, which are sold short whole or not at all.
+    buy back those not in `kept`. `worst`: groups of names that no figure distinguishes, the worst
+    first; each group is sold short whole or not at all.
     """
     held = {row["stock_id"]: row for row in conversation.rows(conversation.state["positions"])}
     shorts = [row for row in held.values() if row["weight"] < 0]

@@ -1,5 +1,5 @@
-"""Reading of a request and writing of a reply by a model of rules: the tools and the state that a
-real model is shown, as values.
+"""Reading of a request and writing of a reply by a rule-based model: the tools and the state shown
+to a real model, as values.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Conversation:
 
     @cached_property
     def choices(self) -> Mapping[str, Sequence[str]]:
-        """Words on offer by field, where a forced tool asks to choose some of a list; else empty:
-        a submission is no such choice.
+        """Options by field if a forced tool asks to choose from a list; empty for other requests
+        and for submissions.
         """
         if self.is_submission:
             return {}
@@ -91,8 +91,8 @@ class Conversation:
 
     @property
     def is_readable(self) -> bool:
-        """True when the state is one that these models understand: account, positions and
-        constraints are there.
+        """True if the state has the sections that these models need: account, positions and
+        constraints.
         """
         return self.observed.sections.keys() >= _READABLE
 
@@ -133,20 +133,20 @@ class Conversation:
         return latest
 
     def rows(self, source: Any) -> list[Row]:
-        """Return the rows of a table as mappings; empty when `source` is no table."""
+        """Return the rows of a table as mappings; empty if `source` is not a table."""
         return table_rows(source)
 
     @cached_property
     def holdings(self) -> list[Row]:
-        """Rows of the positions. Where a task does not show whether one trades, or is in the index,
-        each counts as if it did.
+        """Rows of the positions. If a task does not show whether a position trades or is in the
+        index, both are assumed.
         """
         assumed = {"status": "trading", "member": True}
         return [{**assumed, **row} for row in self.rows(self.state["positions"])]
 
     @cached_property
     def day_message(self) -> str:
-        """Latest message of the user's with a state; empty if there is none."""
+        """Latest user message with a state; empty if no user message has one."""
         for message in reversed(self.request.messages):
             if message.role == "user" and _STATE in message.content:
                 return message.content
@@ -194,9 +194,9 @@ class Conversation:
         return self.call([(SUBMIT, {**action, "overall_reason": overall_reason})])
 
     def _decisions(self, orders: Sequence[Mapping[str, Any]]) -> list[JsonValue]:
-        """Return one decision for each candidate: the side that its order ends on, or that it is
-        on. Candidates come in the order of the orders, then of their figures: what is decided first
-        is traded first.
+        """Return one decision for each candidate: the side after its order, or its current side.
+        Candidates come in the order of the orders, then of their figures: what is decided first is
+        traded first.
         """
         order_of = {order["stock_id"]: order for order in orders}
         stocks = dict.fromkeys(order_of)
@@ -224,9 +224,9 @@ class Conversation:
         return decisions
 
     def _decision(self, stock: str, order: Mapping[str, Any] | None) -> str:
-        """Return BUY, SELL or HOLD: the side of the weight that the order ends on, or, where HOLD
-        leaves no position, of the weight that is there. Where HOLD keeps a position, only the other
-        side ends one.
+        """Return BUY, SELL or HOLD: the side of the order's target weight. Without an order, the
+        side of the current weight if HOLD closes positions. If HOLD keeps a position, only the
+        opposite side ends it.
         """
         is_flat = self.observed.limits.hold == "flat"
         weight = 0.0

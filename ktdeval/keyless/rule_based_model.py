@@ -26,7 +26,7 @@ class KeylessModel:
     closing = "Research done."
 
     def __init__(self, _name: str = "") -> None:
-        """Make a model without parameters, under any name."""
+        """Create a model without parameters; any name is accepted."""
 
     @property
     def traits(self) -> ModelTraits:
@@ -60,10 +60,10 @@ class KeylessModel:
         return conversation.submit(orders, conversation.reason(explained))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return what the model needs and a step does not give, to complete its name; None where it
-        can act.
+        """Return what a step lacks that the model needs, to complete the sentence that begins with
+        the model's name; None if it can act.
 
-        `requests`: all of a first step, without any reply of this model.
+        `requests`: all requests of a first step, before any reply of this model.
         """
         conversations = [Conversation(request) for request in requests]
         if not any(asked.is_submission and asked.is_readable for asked in conversations):
@@ -76,7 +76,9 @@ class KeylessModel:
     """What a task must show or offer, in words."""
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:  # noqa: ARG002 - an account is enough
-        """Whether the conversations of a first step show or offer what the model decides by."""
+        """Return whether the conversations of a first step show or offer the data that the model
+        uses.
+        """
         return True
 
     def _next_calls(self, conversation: Conversation) -> Sequence[Call]:
@@ -106,7 +108,7 @@ class KeylessModel:
         return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Return the orders that follow from the conversation so far; none when it holds no data to
+        """Return the orders that follow from the conversation so far; empty if it has no data to
         decide on.
         """
         raise NotImplementedError
@@ -125,7 +127,7 @@ class KeylessModel:
 
 
 def table_columns(conversations: Sequence[Conversation], table: str) -> frozenset[str]:
-    """Return the columns of a table, in all prompts for a submission that show it; empty where none
+    """Return the columns of a table, in all prompts for a submission that show it; empty if none
     does.
     """
     columns = set[str]()
@@ -138,7 +140,7 @@ def table_columns(conversations: Sequence[Conversation], table: str) -> frozense
 
 
 def is_offered(conversations: Sequence[Conversation], tool: str) -> bool:
-    """Whether a research tool is on offer in some conversation."""
+    """Return whether some conversation offers a research tool."""
     return any(tool in asked.offered for asked in conversations)
 
 

@@ -1,8 +1,8 @@
-"""Tables of figures in few tokens: each row a line of comma-separated values, three significant
-digits, of a bar the close and the volume alone.
+"""Tables of figures in few tokens: each row is a line of comma-separated values with three
+significant digits, and a bar has only its close and volume.
 
 A digit costs a token, and so do the quotes and brackets of JSON. A packed table stays a table:
-`{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` reads as the rows that it packs.
+`{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` is read as the rows that it packs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of the orders of the step before, in words for an agent's memory."""
+"""Outcomes of the previous step's orders, as text for an agent's memory."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ktdeval.observation.state_entries import ObservedOrder, first_number
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """What became of all orders of a step for one asset."""
+    """Outcome of all orders of a step for one asset."""
 
     #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`, `booked`
     words: str
-    is_traded: bool  #: whether anything was filled, as far as it is shown
+    is_traded: bool  #: True if the state shows that anything was filled
 
 
 def fill_of(state: ObservedState, label: str) -> Fill | None:
-    """Return what became of the orders of the step before for an asset; None if there was none, or
-    the task does not show it. A `label` that the state does not show may have been no asset.
+    """Return the outcome of the previous step's orders for an asset; None if it had no order, or
+    the task does not show it. A `label` that the state does not show may be an unknown asset.
     """
     named = label.lower()
     orders = [order for order in state.last_orders if (order.label or "").lower() == named]
@@ -43,9 +43,7 @@ def fill_of(state: ObservedState, label: str) -> Fill | None:
 
 
 def _fill_size(orders: Sequence[ObservedOrder], nav: float | None) -> str:
-    """Return the size of fills as a share of the NAV after them, in shares where no price is
-    shown.
-    """
+    """Return the size of fills as a share of the NAV after them, in shares if no price is shown."""
     shares = 0.0
     notional = 0.0
     for order in orders:

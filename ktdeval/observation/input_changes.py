@@ -1,8 +1,9 @@
-"""One input of a prompt, changed before the mask shows it: what a model would have been shown had a
-figure, a word or an order been another one.
+"""One input of a prompt, changed before the mask shows it: the prompt that a model would have seen
+with another figure, word or order.
 
 A change is applied to payloads, so that the text of the prompt, the typed state and the results of
-tools agree, and so that rounding, noise and rebased prices of the mask apply to it as to any figure.
+tools agree, and so that rounding, noise and rebased prices of the mask apply to it as to any
+figure.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Operation = Literal["set", "add", "times", "reversed", "shuffled"]
 
 ORDER = "order"  #: of the candidates, or of the universe
 LABELS = "labels"  #: the handles of assets and industries
-EACH = "each"  #: in place of changes: each input that is shown
+EACH = "each"  #: instead of changes: each input that is shown
 DEALT: tuple[Operation, ...] = ("reversed", "shuffled")
 """Operations that deal the values shown to other rows: none becomes one that no market has."""
 
@@ -55,7 +56,7 @@ _DAY = "day"
 _OUTCOMES = "outcomes"  # of a day of a warm-up
 _SCORE = "score"  # of a tool's ranking; the columns that it is by come after it
 _NEVER = (AssetRef, AssetName, DayRef, DocumentRef)
-#: Sections whose figures follow from each other and from what was decided
+#: Sections whose figures follow from each other and from earlier decisions
 ACCOUNT_SECTIONS = frozenset({
     *(_DAY, "account", "positions", "last_step", "constraints", "duties", _OUTCOMES, "universe"),
 })  # fmt: skip
@@ -63,7 +64,7 @@ _NEWS_INPUTS = ("sentiment", "title", "text")
 
 
 class CannotChangeError(UsageError):
-    """A change has nothing to change here, or would contradict what else is shown."""
+    """A change has no input to change here, or would contradict other inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +73,16 @@ class InputChange:
     or `ORDER` or `LABELS`.
     """
 
-    text: str  #: as it is named in reports
+    text: str  #: name in reports
     field: str
     operation: Operation
-    stock: str = ""  #: handle of the one asset that it is of; empty: all
+    stock: str = ""  #: handle of the one asset to change; empty: all
     number: float = 0.0  #: of `set`, `add` and `times`
     words: str = ""  #: to set in place of a number
 
     @property
     def is_placebo(self) -> bool:
-        """Whether it changes nothing that a decision should depend on."""
+        """True if the change affects nothing that a decision should depend on."""
         return self.field in (ORDER, LABELS)
 
     @property
@@ -91,7 +92,7 @@ class InputChange:
 
 
 def parse_change(text: str) -> InputChange:
-    """Read a change as a user writes it. Raises UsageError: it has no such form."""
+    """Parse a change as a user writes it. Raises UsageError: if it is malformed."""
     left, is_split, value = text.strip().partition("=")
     left = left.strip()
     value = value.strip()
@@ -121,7 +122,7 @@ def parse_change(text: str) -> InputChange:
 
 
 def _operation(value: str, text: str) -> tuple[Operation, float, str]:
-    """Return what a value asks for: the operation, its number, its words."""
+    """Parse a value into the operation, its number and its text."""
     for dealt in DEALT:
         if value == dealt:
             return dealt, 0.0, ""
@@ -149,17 +150,18 @@ def _finite(number: str, text: str) -> float:
     return value
 
 
-# ---- what a state shows
+# ---- contents of a state
 
 
 def is_state(payload: Any) -> bool:
-    """Whether a payload is the state of a day, and no tool's result."""
+    """Return whether a payload is the state of a day, not a tool's result."""
     return isinstance(payload, Mapping) and _DAY in payload and "constraints" in payload
 
 
 def changes_of_each(state: State) -> list[InputChange]:
-    """Return one change for each input that a state shows, but for the account, whose figures
-    follow from each other: values dealt in reverse, or figures of the market with the other sign.
+    """Return one change for each input that a state shows: values in reverse order, or figures of
+    the market with the opposite sign. The account is skipped, since its figures follow from each
+    other.
     """
     texts: list[str] = []
     for section, payload in state.items():
@@ -183,8 +185,8 @@ def changes_of_each(state: State) -> list[InputChange]:
 
 
 def _changes_of_one(table: State) -> list[str]:
-    """Return changes of the figures of a single asset, which there is no other to deal to: those
-    that can be below 0 get the other sign, others are halved.
+    """Return changes of the figures of a single asset, whose values can't be exchanged with
+    others': figures that can be negative change their sign, others are halved.
     """
     (row,) = table["rows"]
     texts = []
@@ -216,7 +218,7 @@ def shown_fields(state: State) -> list[str]:
 
 
 def _columns(payload: Any) -> list[str]:
-    """Return the columns of a table; none of anything else."""
+    """Return the columns of a table; empty for any other value."""
     if isinstance(payload, Mapping) and "columns" in payload and "rows" in payload:
         return list(payload["columns"])
     return []
@@ -226,16 +228,17 @@ def _columns(payload: Any) -> list[str]:
 
 
 class ChangedPayloads:
-    """Payloads of one step as a change shows them. `asset`: column of the asset that it is of, None
-    for all; `day`: row of the step; `seed`: of a shuffle; `has_tools`: whether the field may be
-    shown by tools alone.
+    """Payloads of one step with the change applied.
+
+    `asset`: column of the asset to change, None for all; `day`: row of the step; `seed`: of a
+    shuffle; `has_tools`: True if only tools may show the field.
     """
 
     def __init__(
         self, change: InputChange, asset: int | None, day: int, seed: int, has_tools: bool = False
     ) -> None:
         self.cells = 0  #: how many cells have changed
-        #: by column of an asset, how much its figure in the state is larger than it was
+        #: by column of an asset: increase of its figure in the state
         self.differences: dict[int, float] = {}
         self._change = change
         self._asset = asset
@@ -243,11 +246,11 @@ class ChangedPayloads:
         self._seed = seed
         self._has_tools = has_tools
         self._column = change.field.rpartition(".")[2]
-        self._is_whole_section = False  # words in it stay as they are
+        self._is_whole_section = False  # text in it is not changed
         self._dealt: dict[int, Payload] = {}  # of a field of assets, by column of the asset
 
     def __call__(self, payload: Any) -> Any:
-        """Return a payload changed; days of a warm-up stay as they are. Raises CannotChangeError."""
+        """Return the changed payload; warm-up days are not changed. Raises CannotChangeError."""
         if isinstance(payload, Mapping) and _OUTCOMES in payload:
             return payload
         if not is_state(payload):
@@ -313,8 +316,8 @@ class ChangedPayloads:
         return changed
 
     def _cells_of(self, state: dict[str, Any], section: str, column: str) -> list[_Cell]:
-        """Return the cells of a section that may change: of one column or key, or all figures where
-        none is named.
+        """Return the cells of a section that may change: of one column or key, or all figures if no
+        column is named.
         """
         payload = state[section]
         columns = _columns(payload)
@@ -404,8 +407,8 @@ class ChangedPayloads:
     # --- results of tools
 
     def _result(self, payload: Any) -> Any:
-        """Return a tool's result with the field changed wherever it stands. Raises
-        CannotChangeError: the result ranks by it.
+        """Return a tool's result with the field changed wherever it occurs. Raises
+        CannotChangeError: if the result is ranked by the field.
         """
         changed = _editable(payload)
         for cell in list(self._result_cells(changed, None)):
@@ -417,7 +420,7 @@ class ChangedPayloads:
         return changed
 
     def _result_cells(self, payload: Any, asset: AssetRef | None) -> Iterator[_Cell]:
-        """Yield the cells of the field in a result; `asset`: what the result is of."""
+        """Yield the cells of the field in a result; `asset`: asset of the result."""
         columns = _columns(payload)
         if columns:
             yield from self._result_rows(payload["rows"], columns, asset)
@@ -458,7 +461,7 @@ class _Cell:
 
     holder: Any  #: a row, or an object
     key: Any  #: column of the row, or name
-    asset: Payload = None  #: what it is of: an asset, several, or nothing
+    asset: Payload = None  #: owner of the cell: an asset, several, or nothing
     is_by_day: bool = False  #: whether its table has a row for each asset and day
 
     @property
@@ -504,8 +507,8 @@ def _table_cells(
 
 
 def _places(state: State, field: str) -> list[tuple[str, str]]:
-    """Return section and column (or key; empty: all) of a field. Raises CannotChangeError: it isn't
-    shown, or several are called so.
+    """Return section and column (or key; empty: all) of a field. Raises CannotChangeError: if it
+    isn't shown, or the name is ambiguous.
     """
     section, _, column = field.partition(".")
     if column:
@@ -552,7 +555,7 @@ def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[
 
 
 def _number(value: Payload) -> float | None:
-    """Return the number that a cell shows; None where it shows none."""
+    """Return the number that a cell shows; None if it shows no number."""
     held = value
     if isinstance(value, tuple):
         if isinstance(value, _NEVER):

@@ -1,13 +1,13 @@
-"""Older bars of a history, of which the close alone is shown: set apart from its rows, in a third of
-the tokens.
+"""Older bars of a history that show only the close: stored apart from its rows, in a third of the
+tokens.
 
-A row of a table repeats label, day and a null for each price that it lacks. Set apart, assets that
-traded on the same days share the list of these:
+A row of a table repeats label, day and a null for each missing price. Stored apart, assets that
+traded on the same days share the list of days:
 
     {"columns": [...], "rows": [...],
      "earlier": [{"days": ["day_-9", "day_-8"], "closes": {"asset_0042": [12.3, 12.5]}}]}
 
-Such a table reads as the rows that it was made of.
+Such a table is read as the rows that it was made from.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Row = Sequence[Any]
 
 
 def with_older_apart(sections: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the texts of a state's sections, the older closes of its history set apart."""
+    """Return the texts of a state's sections, with the older closes of its history stored apart."""
     if HISTORY not in sections:
         return sections
 
@@ -43,11 +43,11 @@ def with_older_apart(sections: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def older_apart(history: Table) -> Table:
-    """Return a history with the first rows of each asset apart, as long as they show a close alone.
-    Its last row stays. The history itself where no row goes.
+    """Return a history with the leading rows of each asset stored apart, as long as they show only
+    a close. The last row of an asset always stays. Return the history itself if no row is moved.
     """
     columns = history["columns"]
-    if not set(_ALWAYS) < set(columns):  # a market of closes alone has short rows anyway
+    if not set(_ALWAYS) < set(columns):  # a market with only closes has short rows anyway
         return history
 
     label, day, close = (columns.index(name) for name in _ALWAYS)
@@ -69,12 +69,12 @@ def older_apart(history: Table) -> Table:
 
 
 def shows_older_apart(sections: Mapping[str, str]) -> bool:
-    """Return whether the history of a state's sections has rows apart."""
+    """Return whether the history of a state's sections has rows stored apart."""
     return f'"{_EARLIER}":[' in sections.get(HISTORY, "")
 
 
 def joined_again(history: Table) -> Table:
-    """Return a table with the rows that were set apart; any other as it is."""
+    """Return a table with the rows that were stored apart; any other table unchanged."""
     if not _has_rows_apart(history):
         return history
 
@@ -98,7 +98,7 @@ def joined_again(history: Table) -> Table:
 
 
 def _has_rows_apart(value: Table) -> bool:
-    """Return whether a value has the form of such a table: it may be a stranger's."""
+    """Return whether a value has the form of such a table: it may come from untrusted input."""
     groups = value.get(_EARLIER)
     if not isinstance(value.get("columns"), list) or not isinstance(groups, list):
         return False
@@ -120,7 +120,7 @@ def _row_of(columns: Sequence[str], asset: str, day: str, close: Any) -> Row:
 
 
 def _has_close_alone(columns: Sequence[str]) -> Callable[[Row], bool]:
-    """Return what tells whether a row has a close and no other figure."""
+    """Return a function that tests whether a row has a close and no other figure."""
     close = columns.index(_CLOSE)
     others = [place for place, name in enumerate(columns) if name not in _ALWAYS]
 

@@ -1,10 +1,9 @@
-"""State of a day as the mask shows it: one value, from which the JSON block of the prompt is written
-and from which agents and models of this process read.
+"""State of a day as the mask shows it: one value. The JSON block of the prompt is written from it,
+and agents and local models read it.
 
-A task builds the state as payloads. `observe` is the only way from these to an `ObservedState`, and
-it goes through the lens: a state holds what the prompt shows and nothing else. The limits of a task
-are in its rules, in words; a state has them as numbers for who reads it in this process. Numbers are those of
-the text, to its last digit.
+A task builds the state as payloads. `observe` is the only way from payloads to an `ObservedState`,
+and it uses the lens: a state holds only what the prompt shows. The rules of a task state its limits
+as text; a state has them as numbers for local readers. Numbers are exactly those of the text.
 """
 
 from __future__ import annotations
@@ -147,12 +146,12 @@ class ObservedState:
 
     @property
     def shows_last_orders(self) -> bool:
-        """Whether the task shows what became of the step before."""
+        """True if the task shows the outcome of the previous step."""
         return "orders" in as_object(self.values.get("last_step"))
 
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
-        """Of a day of a warm-up, what came after it, by label of the asset."""
+        """For a warm-up day: subsequent price changes by label of the asset."""
         return self._by_label("outcomes", ObservedOutcome)
 
     def _by_label(self, section: str, kind: type[T]) -> Mapping[str, T]:
@@ -174,7 +173,7 @@ class ObservedState:
         return ObservedState({**self.sections, "news": _compact({**news, "rows": rows})})
 
     def with_older_apart_as(self, other: ObservedState) -> ObservedState:
-        """Return the state with the older closes of its history apart where those of another are."""
+        """Return the state with older closes of its history stored apart if `other` has them apart."""
         if not shows_older_apart(other.sections):
             return self
         return ObservedState(with_older_apart(self.sections))
@@ -191,9 +190,9 @@ def observe(
     is_compact: bool = False,
     sets_older_apart: bool = False,
 ) -> ObservedState:
-    """Return a day's payload as its lens shows it, `is_compact` with its tables of figures packed,
-    `sets_older_apart` with the older closes of its history apart. Raises PluginError: a value is
-    not a payload type; DataError: an asset or day that the snapshot lacks.
+    """Return a day's payload as its lens shows it, `is_compact`: with its tables of figures packed;
+    `sets_older_apart`: with the older closes of its history stored apart. Raises PluginError: if a
+    value is not a payload type; DataError: if the snapshot lacks an asset or day.
     """
     sections: Mapping[str, str] = lens.render_fields(payload)
     if sets_older_apart:
@@ -204,7 +203,9 @@ def observe(
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:
-    """Return the state that an agent makes of values it was shown: fewer assets, for example."""
+    """Return a state made by an agent from values that it was shown, with fewer assets, for
+    example.
+    """
     return ObservedState({name: _compact(value) for name, value in values.items()})
 
 

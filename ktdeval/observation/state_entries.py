@@ -18,7 +18,7 @@ Cells = Mapping[str, Any]  # one row of a table, by column
 
 
 def first_number(cells: Cells, *columns: str) -> float | None:
-    """Return the first finite number in some columns; None if there is none."""
+    """Return the first finite number in some columns; None if no column has one."""
     for column in columns:
         value = cells.get(column)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -40,7 +40,7 @@ class _Number:
 
 
 class _Text:
-    """Attribute of an entry: a cell as text; empty if there is none."""
+    """Attribute of an entry: a cell as text; empty if the cell is missing."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -83,7 +83,7 @@ class ObservedLimits(Entry):
 
     @property
     def hold(self) -> str | None:
-        """What HOLD means (`ktdeval.harness.HoldRule`) if the task asks for BUY, SELL or HOLD of
+        """Meaning of HOLD (`ktdeval.harness.HoldRule`) if the task asks for BUY, SELL or HOLD of
         each asset shown; None if it asks for orders.
         """
         hold = self.cells.get("hold")
@@ -91,7 +91,7 @@ class ObservedLimits(Entry):
 
     @property
     def asks_decisions(self) -> bool:
-        """Whether the task asks for BUY, SELL or HOLD of each asset shown, not for orders."""
+        """True if the task asks for BUY, SELL or HOLD of each asset shown, not for orders."""
         return self.hold is not None
 
 
@@ -100,15 +100,15 @@ class ObservedPosition(Entry):
 
     label = _Text(ASSET)
     shares = _Number("shares")  #: below 0: a short
-    locked_shares = _Number("locked_shares")  #: of these, bought today and not for sale today
+    locked_shares = _Number("locked_shares")  #: of these, bought today and not sellable today
     value = _Number("value", "value_cny")  #: at the last close
     weight = _Number("weight")  #: share of the NAV
     status = _Text("status")
 
     @property
     def is_sellable(self) -> bool:
-        """Whether some of it can be sold at the next open, by its locks. An account at book shows
-        none: what is ordered for the next day is never locked on it.
+        """True if some of the position is sellable at the next open (not locked). An account at
+        book shows no shares: orders for the next day are never locked on it.
         """
         return self.shares is None or self.shares > (self.locked_shares or 0)
 
@@ -123,7 +123,7 @@ class ObservedAsset(Entry):
     price = _Number("close", "close_cny", "last_close", "last_close_cny")
 
     def figure(self, name: str) -> float | None:
-        """Return the finite number in a column; None if there is none."""
+        """Return the finite number in a column; None if it has no finite number."""
         return first_number(self.cells, name)
 
 
@@ -145,18 +145,18 @@ class ObservedDocument(Entry):
     day = _Text("day")
     source = _Text("source")
     kind = _Text("kind")
-    sentiment = _Text("sentiment")  #: in the words of its source; empty if it gives none
+    sentiment = _Text("sentiment")  #: as its source words it; empty if not given
     title = _Text("title")
     text = _Text("text")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Assets that it is about; none: the whole market."""
+        """Assets that it is about; empty: the whole market."""
         return tuple(self.cells.get("stock_ids") or ())
 
 
 class ObservedOrder(Entry):
-    """Order of the step before, and what came of it."""
+    """Order of the previous step, and its outcome."""
 
     side = _Text("side")
     status = _Text("status")  #: how it ended; empty if it isn't shown
@@ -178,9 +178,9 @@ class ObservedOrder(Entry):
 
 
 class ObservedOutcome(Entry):
-    """What came after a day of a warm-up, for one asset."""
+    """Price change of one asset after a warm-up day."""
 
     label = _Text(ASSET)
     next_day = _Text("next_day")
-    change_pct = _Number("change_pct")  #: of the price until then
-    action = _Text("label")  #: BUY, SELL or HOLD: what the change called for
+    change_pct = _Number("change_pct")  #: change of the price until `next_day`
+    action = _Text("label")  #: BUY, SELL or HOLD: the decision that fits the change

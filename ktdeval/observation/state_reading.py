@@ -24,8 +24,8 @@ def recorded_state(prompt: str) -> ObservedState:
 
 
 def shown_state(prompt: str) -> Mapping[str, Any]:
-    """Return the last JSON block of a recorded prompt; empty if there is none, or if it is not an
-    object.
+    """Return the last JSON block of a recorded prompt; empty if it has no JSON block, or the block
+    is not an object.
     """
     blocks = _JSON_BLOCK.findall(prompt)
     if not blocks:

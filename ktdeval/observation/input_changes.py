@@ -87,7 +87,7 @@ class InputChange:
 
     @property
     def is_dealt(self) -> bool:
-        """Whether it deals the values shown to other rows."""
+        """True if the change redistributes the shown values among rows."""
         return self.operation in DEALT
 
 

@@ -17,15 +17,15 @@ _KITS = (
     "ktdeval_pages",
     "ktdeval_memory",
     "ktdeval_tables",
-)  #: packages that are no plugins
-#: Of a package, what decides how it behaves: its code, and the tables and texts that the code reads
+)  #: packages that are not plugins
+#: Files of a package that determine its behaviour: its code, and the tables and texts that it reads
 _SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
 
 
 def code_hashes(plugins: Plugins) -> dict[str, str]:
-    """Return a hash of the code of ktdeval and of each loaded plugin, by name. Two machines with the
-    same hashes run the same code, whatever the folders that it is installed in. Files of tasks are
-    none: a task has a hash of its own.
+    """Return a hash of the code of ktdeval and of each loaded plugin, by name. Two machines with
+    the same hashes run the same code, regardless of the folders that it is installed in. Task files
+    are not included: a task has its own hash.
     """
     found = {}
     for name in _KITS:
@@ -67,7 +67,7 @@ def _file_of(plugin: str) -> Path | None:
     return path if path.is_file() else None
 
 
-@cache  # what this process has imported stays as it was
+@cache  # code that this process has imported does not change
 def _hash_of(file: Path) -> str:
     """Return the hash of a module's file, or of the whole package that it begins."""
     digest = hashlib.sha256()

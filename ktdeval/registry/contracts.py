@@ -1,5 +1,5 @@
-"""Contracts of what plugins make: the members that a `Task`, a `Model` and so on must have, as their
-Protocols and dataclasses declare them, and what these may say of themselves in their traits.
+"""Contracts of objects that plugins make: the members that a `Task`, a `Model` and so on must have,
+as declared by Protocols and dataclasses, and the traits that objects may declare.
 
 A contract is imported when something of its kind is made, so that listings import none.
 """
@@ -48,11 +48,11 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class PluginContract:
-    """What an object of one kind must be."""
+    """Requirements on an object of one kind."""
 
     name: str  #: public name of the class that declares it
     members: Mapping[str, Any]  #: annotations of its attributes, and its methods
-    #: the class whose instance it must be, where that class declares no members
+    #: the class whose instance it must be, if that class declares no members
     python: type | None
 
 
@@ -73,8 +73,8 @@ def contract_of(kind: str) -> PluginContract:
 
 
 def _members_of(python: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the members that an object must have: fields of a dataclass without a default;
-    attributes, then methods, of a Protocol and of those that it extends.
+    """Yield the members that an object must have: the fields of a dataclass that have no default;
+    or the attributes, then methods, of a Protocol and its bases.
     """
     if dataclasses.is_dataclass(python) and isinstance(python, type):
         for field in dataclasses.fields(python):
@@ -109,7 +109,7 @@ def _hint_of_member(python: type, name: str, annotation: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class MemberFault:
-    """A member that is not what it must be."""
+    """A member that breaks its contract."""
 
     path: str  #: such as `scores['accuracy'].better`
     expected: str
@@ -117,8 +117,8 @@ class MemberFault:
 
 
 def fault_of(hint: Any, value: Any, path: str) -> MemberFault | None:
-    """Return what is wrong with a member; None where nothing is. Looks into the fields of records
-    that stand in a mapping, such as definitions of scores.
+    """Return how a member breaks its annotation; None if it fits. Checks the fields of records in a
+    mapping, such as definitions of scores.
     """
     if not fits(hint, value):
         return MemberFault(path, describe_type(hint), value)
@@ -148,9 +148,8 @@ def _hints_of_traits(record: Any) -> Mapping[str, Any]:
 
 
 def traits_problem(kind: str, instance: Any) -> str:
-    """Return what is wrong with the traits of an object: they are another class, one has another
-    type, or the object has one as an attribute of its own, where nobody reads it; empty where
-    nothing is.
+    """Return the problem with the traits of an object: their class is wrong, one has a wrong type,
+    or the object sets one as its own attribute, where it is ignored. Empty if there is no problem.
     """
     if kind not in TRAITS:
         return ""
@@ -179,8 +178,8 @@ def traits_problem(kind: str, instance: Any) -> str:
 
 
 def near_trait_problem(kind: str, instance: Any) -> str:
-    """Return which attribute of an object nobody reads, but looks like a misspelt trait; empty where
-    none does.
+    """Return a message on an attribute of an object that is ignored but looks like a misspelt
+    trait; empty if no attribute does.
     """
     if kind not in TRAITS:
         return ""

@@ -29,7 +29,7 @@ class EntryPoint:
 
 def find_entry_points() -> list[EntryPoint]:
     """Return the entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by
-    distribution and name. Of two distributions with one name the first on the path counts.
+    distribution and name. Of two distributions with one name, the first on the path is used.
     """
     names: dict[importlib.metadata.Distribution, tuple[str, str]] = {}
     entries = []

@@ -1,7 +1,7 @@
-"""A wheel of this installation, for containers that are to run the same code.
+"""A wheel of this installation, for containers that must run the same code.
 
-It is made of the files that are installed, so that nothing is asked of an index. An editable
-installation is packed from its folders of sources.
+It is made of the installed files, so that no package index is needed. An editable installation is
+packed from its folders of sources.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_of_wheel(file: Path | metadata.PackagePath) -> bool:
-    """Whether an installed file came with a wheel: not a script, bytecode, a note of pip's or a
-    hidden file.
+    """Return whether an installed file came with a wheel: it is not a script, bytecode, a note of
+    pip's or a hidden file.
     """
     is_note = file.parts[0].endswith(".dist-info") and file.name in _NOT_OF_A_WHEEL
     is_hidden = any(part.startswith(".") for part in file.parts)  # `..` as well

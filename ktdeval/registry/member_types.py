@@ -1,5 +1,5 @@
-"""Types of the members of objects that plugins make: whether a Python object fits an annotation as it
-is, and the annotation in words.
+"""Types of the members of objects that plugins make: tests whether a Python object fits an
+annotation, and texts that describe annotations.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Method:
 
 
 def fits(hint: Any, value: object) -> bool:
-    """Whether an object is what an annotation says. Items of lists are not looked at."""
+    """Return whether an object fits an annotation. Items of lists are not checked."""
     if isinstance(hint, Method):
         return callable(value) and not mismatch(value, hint.arguments)
 
@@ -78,7 +78,7 @@ def record_in_mapping(hint: Any) -> Any:
 
 
 def describe_type(hint: Any) -> str:
-    """Return what fits an annotation, in words."""
+    """Return a text that describes the values that fit an annotation."""
     if isinstance(hint, Method):
         return f"a method of {', '.join(hint.arguments)}" if hint.arguments else "a method"
 

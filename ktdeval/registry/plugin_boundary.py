@@ -1,5 +1,5 @@
-"""Boundary to foreign code: all that it raises becomes a `PluginError` that names it; its hooks and
-objects are checked.
+"""Boundary to foreign code: all exceptions that it raises become a `PluginError` that names it; its
+hooks and objects are checked.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _with_near_names(message: str) -> str:
 
 
 def is_other_package(error: ImportError, plugin: str) -> bool:
-    """Whether an import failed because a package is not there that is neither the plugin's own nor
-    ktdeval: then installing it helps. Anything else is a slip in the author's code.
+    """Return whether an import failed because of a missing package that is neither the plugin's own
+    nor ktdeval: installing it then helps. Any other failure is a mistake in the author's code.
     """
     if not isinstance(error, ModuleNotFoundError):
         return False
@@ -81,10 +81,10 @@ def import_reference(module: str, attribute: str = "") -> Any:
 
 def import_module_or_path(reference: str) -> ModuleType:
     """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module
-    on `sys.path`. Raises PluginError: there is no such file or module, it can't be imported, or its
+    on `sys.path`. Raises PluginError: if the file or module is missing or can't be imported, or its
     name belongs to another loaded module.
     """
-    # os.path says False of a link to itself and of too long a name, where Path raises.
+    # os.path gives False for a link to itself or a name that is too long, where Path raises.
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118
     if not (
         is_package or os.sep in reference or reference.startswith(".") or reference.endswith(".py")
@@ -165,8 +165,8 @@ def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
 
 
 def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code whose errors of ktdeval's own, which say what to fix, are raised as they
-    are; else as `call_foreign`.
+    """Call a plugin's code like `call_foreign`, but pass on errors of ktdeval's own unchanged,
+    since they say what to fix.
     """
     try:
         return call_foreign(function, where, *args)
@@ -178,8 +178,8 @@ def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
 
 # ---- hooks
 
-PIN = "content"  #: argument by which a run records the hash of what a part is made of
-#: an agent that takes no arguments, with that one: it is recorded, and not given to it
+PIN = "content"  #: argument by which a run records the hash of a part's sources
+#: for an agent without arguments, this one is recorded and not passed to it
 PINNED = ("agents", PIN)
 KINDS = tuple(HOOKS)  #: What plugins can offer; the hook of a kind is `ktdeval_<kind>`
 
@@ -220,8 +220,8 @@ def hooks_of(plugin: object) -> tuple[str, ...]:
 
 
 def check_hook_names(plugin: object, name: str) -> None:
-    """Raise a PluginError that names plugin and function for a function that is named like a hook
-    and is none.
+    """Raise a PluginError that names plugin and function if a function has the name of a hook but
+    is not one.
     """
     for hook in hooks_of(plugin):
         if hook not in HOOK_NAMES:
@@ -311,7 +311,7 @@ _ABSENT = object()
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a task or metric may have a name: its cards lie in files and folders of that name, on
+    """Return whether a task or metric may have a name: it must be usable for files and folders on
     any system.
     """
     return re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]{1,120}", name) is not None
@@ -319,10 +319,10 @@ def is_file_name(name: str) -> bool:
 
 def check_made(kind: str, name: str, instance: Any, where: str) -> None:
     """Check an object that a plugin made for a name of a kind before anything is paid for, since
-    most are used only later. Raises PluginError, which `where` (kind, name and plugin) starts: an
-    attribute or method is missing or of another type, or a task, tool, metric or card kind has
-    another name, or a task or metric one that no file can have; or the traits of a task, model or
-    agent are wrong.
+    most are used only later. Raises PluginError, which begins with `where` (kind, name and plugin):
+    if an attribute or method is missing or of another type; if a task, tool, metric or card kind
+    has another name, or a task or metric has a name that no file can have; or if the traits of a
+    task, model or agent are wrong.
     """
     kind = kind_of_made(kind, instance)
     _check_members(contract_of(kind), instance, where)

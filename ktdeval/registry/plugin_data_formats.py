@@ -1,4 +1,4 @@
-"""Forms of stored data beside market snapshots, which plugins bring."""
+"""Formats of stored data other than market snapshots, which plugins add."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ktdeval.values.findings import Finding
 
 @dataclass(frozen=True)
 class DataForm:
-    """A form of stored data that is no market snapshot: `extra["form"]` of a data provider.
+    """A format of stored data other than a market snapshot: `extra["form"]` of a data provider.
 
-    Such a provider's `make(params, folder)` writes the folder and yields lines that say what it
-    wrote; `ktdeval data check` and `info` find the form of a folder, and ask that.
+    Such a provider's `make(params, folder)` writes the folder and yields lines that describe the
+    written data; `ktdeval data check` and `info` detect the form of a folder and use it.
 
     Attributes:
-        name: what messages call it, such as `QFinZero dataset`.
-        holds: `holds(folder)`: whether a folder has this form, whatever else is wrong with it.
+        name: name in messages, such as `QFinZero dataset`.
+        holds: `holds(folder)`: returns whether a folder has this form, even if it has other faults.
         check: `check(folder)` returns findings, the most severe first, each with the file or table
             as its path.
-        facts: `facts(folder)` returns what the folder holds, by name, in JSON's types. Raises
-            DataError: it can't be read.
+        facts: `facts(folder)` returns facts about the content, by name, in JSON types. Raises
+            DataError: if it can't be read.
     """
 
     name: str

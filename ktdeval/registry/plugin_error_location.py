@@ -31,9 +31,8 @@ class CodePlace:
 def place_of(error: BaseException) -> CodePlace | None:
     """Return where an author's code failed; None if no frame of the traceback is an author's.
 
-    The place is the last frame of the author's package: what lies deeper is a library that the
-    author called. If no frame is that of a plugin of others, it is that of a plugin of ktdeval's
-    own.
+    The place is the last frame of the author's package: deeper frames are libraries that the author
+    called. If no frame belongs to an external plugin, it is a frame of ktdeval's own plugins.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return CodePlace(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib

@@ -63,7 +63,7 @@ _ONE_OF |= {"venues": "venue", "cards": "card kind", "runners": "runner", "comma
 
 
 def count_of(kind: str, count: int) -> str:
-    """Return a count in words, such as `1 task` or `7 models`."""
+    """Return a count with its noun, such as `1 task` or `7 models`."""
     return f"{count} {_ONE_OF[kind]}{'' if count == 1 else 's'}"
 
 
@@ -90,12 +90,12 @@ def hint(kind: str, name: str, value: str = "") -> str:
 
 _OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
 """Groups of options that people look for among the arguments of a model."""
-_LONGEST_VALUE = 20  # characters of an argument's value that an error repeats
+_LONGEST_VALUE = 20  # longest value of an argument that an error repeats, in characters
 
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
-    """Return why a model has no argument of a name, where an option of the run or another argument
-    is meant; None where it has it, or nothing is known.
+    """Return a hint if a model lacks an argument, and an option of the run or another argument is
+    probably meant. None if the model has the argument, or there is no hint.
     """
     own = set() if params is None else {field.name for field in fields(params)}
     if name in own:
@@ -128,7 +128,7 @@ class PluginInfo:
     """A plugin that was loaded."""
 
     name: str  #: its module, such as `ktdeval_models`
-    #: the installed distribution that advertises it; "" when it came by `--plugin`
+    #: the installed distribution that advertises it; "" if added by `--plugin`
     distribution: str
     version: str  #: that distribution's version
     hooks: tuple[str, ...]  #: the hooks it implements, sorted
@@ -140,10 +140,10 @@ Warn = Callable[[str], None]  #: Called with one line for each plugin that is sk
 def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
     """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
     `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`;
-    `warn`: called once for each plugin that is skipped, also when that shows only later, as its
-    hooks are called. Raises PluginError: a plugin of `extra` can't be imported, or any plugin
-    misspells a hook. An installed plugin that can't be imported is in `broken` and otherwise left
-    out.
+    `warn`: called once for each plugin that is skipped, even if its failure shows only later, when
+    its hooks are called. Raises PluginError: if a plugin of `extra` can't be imported, or any
+    plugin misspells a hook. An installed plugin that can't be imported is listed in `broken` and
+    otherwise ignored.
     """
     plugins = Plugins(warn)
     for entry in find_entry_points():
@@ -172,12 +172,12 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
 
 def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
-    """Whether models are listed under a provider's name, as builtin/hold is."""
+    """Return whether a provider's models are listed by full names, as builtin/hold is."""
     return any(name.startswith(f"{provider}/") for name in specs)
 
 
 def _is_remote(model: Model) -> bool:
-    """Whether a model is one behind a network."""
+    """Return whether a model is behind a network."""
     from ktdeval.harness.chat_messages import as_remote  # noqa: PLC0415 - listings make no model
 
     return as_remote(model) is not None
@@ -189,13 +189,13 @@ class Plugins:
     def __init__(self, warn: Warn | None = None) -> None:
         self._warn = warn
         self.broken: dict[str, str] = {}  #: plugin name -> one line saying why it was skipped
-        #: plugin name -> what is known of it, in the order loaded
+        #: plugin name -> its details, in the order loaded
         self.info: dict[str, PluginInfo] = {}
-        #: path -> names of its tasks, of files that belong to no package
+        #: path -> names of its tasks, for files outside of any package
         self.task_files: dict[str, tuple[str, ...]] = {}
         self._manager = plugin_boundary.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
-        self._remote: dict[str, bool | None] = {}  # by spec of a model, as found out
+        self._remote: dict[str, bool | None] = {}  # by spec of a model, once known
         self._derivations: dict[str, Spec] = {}
         own = [
             *(("commands", name) for name in hints()["built_in"]),
@@ -221,8 +221,8 @@ class Plugins:
         self.add(plugin, entry.value, entry.distribution, entry.version)
 
     def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
-        """Register an imported plugin. Raises PluginError: it misspells a hook, forgets
-        `@hookimpl`, or implements a hook with arguments that it does not have.
+        """Register an imported plugin. Raises PluginError: if it misspells a hook, forgets
+        `@hookimpl`, or implements a hook with arguments that the hook does not have.
         """
         if name in self.info or self._manager.is_registered(plugin):
             return
@@ -236,8 +236,8 @@ class Plugins:
         self.info[name] = PluginInfo(name, distribution, version, hooks_of(plugin))
 
     def add_task_file(self, path: str) -> tuple[str, ...]:
-        """Add the tasks of a YAML file that belongs to no package; return their names. ConfigError:
-        it is not a task file.
+        """Add the tasks of a YAML file that belongs to no package; return their names. Raises
+        ConfigError: if it is not a task file.
         """
         from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
 
@@ -251,7 +251,7 @@ class Plugins:
 
     def _skip(self, plugin: str, error: Exception) -> None:
         if plugin in self.info and not self.info[plugin].distribution:
-            # Asked for by name with --plugin: going on without it is not what the user wants.
+            # Requested by name with --plugin, so the user does not want to continue without it.
             raise PluginError(f"plugin {plugin}: {error}") from error
         self.broken[plugin] = str(error)
         if self._warn is not None:
@@ -279,7 +279,7 @@ class Plugins:
         for implementation in self._manager.hook.ktdeval_event.get_hookimpls():
             name = implementation.plugin_name
             try:
-                # As pluggy does, an implementation may leave out arguments that it has no use for.
+                # As in pluggy, an implementation may omit arguments that it does not use.
                 arguments = (event,) if implementation.argnames else ()
                 call_foreign(implementation.function, "ktdeval_event", *arguments)
             except PluginError as error:
@@ -291,8 +291,8 @@ class Plugins:
     # ---- names
 
     def specs(self, kind: str) -> dict[str, Spec]:
-        """Return everything of one kind that plugins offer, by name, sorted. Raises PluginError:
-        two plugins offer one name, or a hook returned something else than Specs.
+        """Return everything of one kind that plugins offer, by name, sorted. Raises PluginError: if
+        two plugins offer one name, or a hook returned something other than Specs.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -341,8 +341,8 @@ class Plugins:
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """Return the spec of a name; UsageError where there is none suggests near names and lists
-        skipped plugins.
+        """Return the spec of a name. Raises UsageError: if the name is unknown; it suggests near
+        names and lists skipped plugins.
         """
         specs = self.specs(kind)
         if name not in specs and kind == "tasks" and (made := self._derive_task(name)):
@@ -355,7 +355,9 @@ class Plugins:
         return specs[name]
 
     def _derive_task(self, name: str) -> Spec | None:
-        """Return the task with settings that a name stands for; None where it stands for none."""
+        """Return the derived task that a name describes (a task with settings); None if the name
+        matches no task.
+        """
         if name not in self._derivations:
             from ktdeval.registry.task_files import derived_spec  # noqa: PLC0415 - help lists no tasks
 
@@ -372,7 +374,7 @@ class Plugins:
         return self._derivations[name]
 
     def is_derived(self, name: str) -> bool:
-        """Whether a name is that of a task with settings behind it, such as `TASK_compact`."""
+        """Return whether a name is a task's name followed by settings, such as `TASK_compact`."""
         base = without_settings(name)
         return base != name and base in self.specs("tasks")
 
@@ -380,10 +382,10 @@ class Plugins:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
-        """Return the task names that patterns stand for: a task, a group, a glob such as
-        `blinded_*`, or a task file, each also with `_spread`, `_sqrt` and `_compact` behind it; in
-        order, each once. Raises UsageError: no pattern, or one that matches nothing, with near
-        names; a task has no compact prompt, or executes no orders.
+        """Return the task names that match patterns: a task, a group, a glob such as `blinded_*`,
+        or a task file, each optionally followed by `_spread`, `_sqrt` and `_compact`; in order,
+        each once. Raises UsageError: if there is no pattern, one matches nothing (with near names),
+        or a task has no compact prompt or executes no orders.
         """
         if not patterns:
             raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
@@ -419,8 +421,8 @@ class Plugins:
     # ---- making
 
     def make_task(self, name: str, items: str | None = None) -> Task:
-        """Make the task called `name`, with samples of another source where `items` names one;
-        UsageError if it takes none.
+        """Make the task called `name`, with samples of another source if `items` names one. Raises
+        UsageError: if the task takes no other samples.
         """
         if items is None:
             return cast("Task", self.make("tasks", name))
@@ -446,8 +448,8 @@ class Plugins:
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
         """Return the model called `full_name`: a listed name such as `builtin/hold`, or
-        `PROVIDER/anything` of a listed provider. Raises UsageError: unknown, with near names; or a
-        provider without a model.
+        `PROVIDER/anything` of a listed provider. Raises UsageError: if the name is unknown (with
+        near names), or names a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
         params = self.spec("models", spec_name).params
@@ -467,9 +469,9 @@ class Plugins:
         return model
 
     def is_remote(self, full_name: str) -> bool | None:
-        """Return whether the model called `full_name` is behind a network, by what its plugin says
-        of it or makes without parameters: nothing that a record says of itself. None where that is
-        not known: no plugin offers it, or it can't be made so.
+        """Return whether the model called `full_name` is behind a network. The answer comes from
+        its plugin's declaration, or from the model made without parameters, never from a run's
+        records. None if unknown: no plugin offers it, or it can't be made without parameters.
         """
         try:
             spec_name, _ = self.model_spec_name(full_name)
@@ -541,8 +543,8 @@ class Plugins:
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """Return the tools called `names`, in that order. Raises ConfigError: one is named twice,
-        which providers refuse.
+        """Return the tools called `names`, in that order. Raises ConfigError: if one is named
+        twice, which providers refuse.
         """
         if len(set(names)) < len(names):
             raise ConfigError(f"tools: a name appears twice: {', '.join(names)}")
@@ -566,8 +568,9 @@ class Plugins:
     def make(
         self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any
     ) -> Any:
-        """Return what a plugin offers of a kind as `name`, checked. Raises UsageError: no such
-        name, or arguments that it has not; PluginError: the plugin fails, or gives something else.
+        """Make the object of a kind that a plugin offers as `name`, and check it. Raises
+        UsageError: if the name or an argument is unknown; PluginError: if the plugin fails, or
+        makes something else.
         """
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"

@@ -1,4 +1,4 @@
-"""What plugins offer as data: tasks, venues and tables of papers in YAML, metrics in CSV.
+"""Files in which plugins declare tasks, venues and tables of papers (YAML) and metrics (CSV).
 
 Tasks are variants: one YAML file per task family, one `Spec` per variant, and variants that extend
 another plugin's task.
@@ -14,15 +14,15 @@ A task file is a mapping with these keys:
     windows           mapping: window name -> {first, last}, ISO days, both ends included
     default_windows   list of window names used when the user names none
     defaults          mapping: config of every variant
-    compact           mapping: most of each of these in a compact prompt; none: there is no such
-    suffixes          mapping: end of a variant's name, such as _flat -> what it means
+    compact           mapping: limit of each option in a compact prompt; without it: no compact prompt
+    suffixes          mapping: suffix of a variant's name, such as _flat -> its meaning
     variants          mapping: task name -> overrides of `defaults`
 
 The config of a variant is `defaults` with the variant's overrides merged in (mappings merge key by
 key, anything else replaces), together with `family`, `version`, `data_card`, `sources`, `windows`
 and `default_windows`, which a variant may override as well. `summary`, `groups`, `suffixes` and
-`extends` are read here and do not enter it. A variant that says `extends: NAME` starts from the
-config of task NAME, which may belong to another plugin, and is built by that task's maker.
+`extends` are read here and are not part of the config. A variant with `extends: NAME` starts from
+the config of task NAME, which may belong to another plugin, and is built by that task's maker.
 
 Metrics are rows: one CSV table per family, with columns name, formula, unit, better, low, high,
 source, summary.
@@ -88,22 +88,24 @@ class UnresolvedVariant:
     extends: str | None  #: name of the task whose config it starts from
     summary: str  #: its line in listings; "" takes the extended task's
     groups: tuple[str, ...]
-    compact: PlainConfig  #: most of each option in a compact prompt
-    family_summary: str  #: line of its family; "" where the file has none
-    suffixes: Mapping[str, str]  #: meanings of ends of names in the file
+    compact: PlainConfig  #: limit of each option in a compact prompt
+    family_summary: str  #: summary of its family; "" if the file has none
+    suffixes: Mapping[str, str]  #: meanings of name suffixes in the file
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook. `make` builds a task of
-    this family; it may be left out when every variant extends another task. Raises ConfigError:
-    unreadable, not YAML, a duplicate, unknown, missing or ill-typed key; names the file and the
-    key.
+    this family; it may be omitted if every variant extends another task. Raises ConfigError, which
+    names the file and the key: if the file is unreadable or not YAML, or a key is duplicate,
+    unknown, missing or ill-typed.
 
     Example:
         task_specs(Path("mine.yaml"))[0].name  # my_short_week
     """
     specs = []
-    for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins more than once
+    for variant in load_yaml_as(
+        path, _read_variants
+    ):  # a command may load its plugins several times
         if variant.extends is None and make is None:
             raise ConfigError(
                 f"{variant.where}: say which task it builds on, as in `extends:"
@@ -200,7 +202,7 @@ def task_maker(task: str, config: str) -> TaskMaker:
 def venue_specs(path: Path | str) -> list[Spec]:
     """Return the venues of a YAML file, a mapping of fields for each name, for a plugin's
     `ktdeval_venues` hook. `like: us_equity` takes the fields that are not given from a built-in
-    venue. Raises ConfigError: no mapping, or an unknown or impossible value.
+    venue. Raises ConfigError: if it is not a mapping, or a value is unknown or impossible.
     """
     return _named_specs(path, _make_venue, "summary")
 
@@ -208,7 +210,8 @@ def venue_specs(path: Path | str) -> list[Spec]:
 def table_specs(path: Path | str) -> list[Spec]:
     """Return the tables of a YAML file, a mapping of fields for each name
     (`ktdeval.registry.paper_tables.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
-    ConfigError: no mapping; a made table, also of an unknown, missing or ill-typed field.
+    ConfigError: if it is not a mapping; making a table also raises it for an unknown, missing or
+    ill-typed field.
     """
     return _named_specs(path, maker("ktdeval.registry.paper_tables:read_table"), "caption")
 
@@ -241,7 +244,7 @@ def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[s
     """Resolve every variant against the task that it extends; tasks that did not come from a task
     file pass through. Returns specs whose `make` takes nothing, those of variants with `extra`
     {"config", "make", "where", "extends", "lineage"}; and, by name, why a variant was left out: it
-    extends an unknown task, a circle, or a task that is not made from a task file.
+    extends an unknown task, itself through a circle, or a task that is not made from a task file.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}
@@ -353,8 +356,8 @@ def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
 
 
 def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
-    """Return the task `name`: `spec` with the setting that its name ends in. Raises UsageError: it
-    takes no such setting.
+    """Return the task `name`: `spec` with the setting given by the name's suffix. Raises
+    UsageError: if the task does not support the setting.
     """
     if suffix == COMPACT:
         return compact_spec(spec, name)
@@ -365,8 +368,8 @@ def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
 
 
 def compact_spec(spec: Spec, name: str) -> Spec:
-    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError: it has
-    none.
+    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError: if it has
+    no compact prompt.
     """
     layers = [variant.compact for variant in spec.extra.get("lineage", ())]
     most = merge_layers(layers)
@@ -389,8 +392,8 @@ def compact_spec(spec: Spec, name: str) -> Spec:
 
 
 def execution_spec(spec: Spec, name: str) -> Spec:
-    """Return the task `name`, which is `spec` with the execution that its name ends in. Raises
-    UsageError: it executes no orders.
+    """Return the task `name`, which is `spec` with the execution given by the name's suffix. Raises
+    UsageError: if the task executes no orders.
     """
     suffix = name[len(spec.name) :]
     execution = EXECUTIONS[suffix]
@@ -426,8 +429,8 @@ def _not_modelled(words: str, execution: str) -> str:
 
 
 def _at_most(config: PlainConfig, most: PlainConfig) -> tuple[dict[str, Any], list[str]]:
-    """Return a config with no option above its most, and what that takes away. An option that the
-    config leaves at its default or at null is not added.
+    """Return a config with options cut to their limits, and texts of the reductions. An option that
+    the config leaves at its default or at null is not added.
     """
     bounded = dict(config)
     left_out: list[str] = []
@@ -472,7 +475,7 @@ class TaskFile:
 
 # ---- metrics
 
-_rows = cache(csv_rows)  # a command loads its plugins more than once
+_rows = cache(csv_rows)  # a command may load its plugins several times
 
 
 def metric_specs(path: Path | str, figure: str) -> list[Spec]:
@@ -499,7 +502,7 @@ def table_metrics(
 
 
 def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
-    """Return one of a family's figures. Raises UsageError: there is none of that name."""
+    """Return one of a family's figures. Raises UsageError: if the family has no such figure."""
     if name not in figures:
         raise UsageError(f"no figure {name!r} of {family}{near_matches(name, figures)}")
     return figures[name]

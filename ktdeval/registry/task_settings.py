@@ -1,5 +1,5 @@
-"""Names of tasks: patterns that stand for several, and settings behind a name, `_spread` or `_sqrt`
-(its execution), then `_compact` (its prompt).
+"""Names of tasks: patterns that match several tasks, and settings after a name, `_spread` or
+`_sqrt` (its execution), then `_compact` (its prompt).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ EXECUTIONS = {"_spread": "spread", "_sqrt": "sqrt"}
 
 
 def is_task_file(text: str) -> bool:
-    """Whether a name on the command line is that of a YAML file."""
+    """Return whether a name on the command line is that of a YAML file."""
     return text.endswith((".yaml", ".yml"))
 
 
 def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
-    """Return the tasks that a name, a group or a glob stands for; none where it stands for none."""
+    """Return the tasks that match a name, a group or a glob; empty without a match."""
     if pattern in specs:
         return [pattern]
 
@@ -30,8 +30,8 @@ def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
 
 
 def last_setting(name: str) -> tuple[str, str]:
-    """Return a task's name without its last setting, and that: `_compact`, or an execution; empty
-    where it ends in none.
+    """Return a task's name without its last setting, and that setting: `_compact`, an execution, or
+    empty if the name has no setting.
     """
     for suffix in (COMPACT, *EXECUTIONS):
         if name.endswith(suffix):
@@ -41,7 +41,7 @@ def last_setting(name: str) -> tuple[str, str]:
 
 
 def without_settings(pattern: str) -> str:
-    """Return a name or a pattern of tasks without the settings behind it."""
+    """Return a name or a pattern of tasks without its settings."""
     without, suffix = last_setting(pattern.removesuffix(COMPACT))
     if suffix == COMPACT:
         return pattern.removesuffix(COMPACT)

@@ -1,4 +1,4 @@
-"""Unit of work: all that can change an episode's outcome, and the id that is its hash; backends
+"""Unit of work: everything that can change an episode's outcome, with its hash as id; and backends
 that run such units.
 """
 
@@ -34,19 +34,19 @@ are drawn from it.
 
 @dataclass(frozen=True)
 class FurtherModel:
-    """A model besides the run's own, which the agent asks by name."""
+    """Additional model of a run, which the agent asks by name."""
 
-    asked_as: str  #: how the agent names it
+    asked_as: str  #: name that the agent uses for it
     name: str  #: its full name, PROVIDER/NAME
     args: Mapping[str, JsonValue] = field(default_factory=dict)  #: its parameters
-    #: how tools are offered to it; None of a model of this machine
+    #: how tools are offered to it; None for a local model
     tool_protocol: str | None = None
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. Of a task
-    that asks about no market there is no `snapshot`, `mask`, `window` or `mask_key`.
+    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. A task
+    without a market has no `snapshot`, `mask`, `window` or `mask_key`.
 
     Example:
         random.Random(spec.hidden_seed("samples")).sample(range(100), 10)
@@ -70,7 +70,7 @@ class EpisodeSpec:
     further_models: tuple[FurtherModel, ...] = ()
 
     def __post_init__(self) -> None:
-        """Replace the empty texts of a record by None, which they stand for."""
+        """Replace the empty texts of a record by None, which they represent."""
         for name in ("snapshot", "mask", "mode", "window"):
             if getattr(self, name) in ("", Window("", "", "")):
                 object.__setattr__(self, name, None)
@@ -86,30 +86,30 @@ class EpisodeSpec:
     def mask_seed(self) -> int:
         """Seed of handles, orders and noise, which nobody can compute without the key.
 
-        Each task has its own: who sees the codes or dates of one task finds no handle and no order
-        of them in another.
+        Each task has its own seed: the codes or dates of one task reveal no handle or order of
+        another.
         """
         return self.hidden_seed("mask", bits=128)
 
     @property
     def call_seed(self) -> int:
-        """Seed of the model calls, which a provider is sent: it tells nothing of window and mask to
-        who has no key.
+        """Seed of the model calls, which providers receive. Without the key, it reveals nothing
+        about window and mask.
         """
         if self.window is None:
-            return self.chance_seed  # nothing is hidden, and there is no key
+            return self.chance_seed  # nothing is hidden, so a key is not needed
         return self.hidden_seed("calls")
 
     @property
     def chance_seed(self) -> int:
-        """Seed of models that draw by chance in this process: the same under every mask and key, so
-        it must never leave.
+        """Seed of local models that draw random numbers: the same under every mask and key, so it
+        must never be sent.
         """
         return derive_seed(self.seed, *self.ends, "calls")
 
     def hidden_seed(self, purpose: str, bits: int = 63) -> int:
-        """Return a seed of this episode for what leaves: drawn from the key, and another one for
-        each task and mask.
+        """Return a seed of this episode for values that are sent out: derived from the key, and
+        different for each task and mask.
         """
         return derive_seed(
             self.mask_key or "",
@@ -128,7 +128,7 @@ class EpisodeSpec:
 
     @property
     def span(self) -> Window:
-        """Window of an episode on a market. Raises StoreError: it has none."""
+        """Window of an episode on a market. Raises StoreError: if it has no window."""
         if self.window is None:
             raise StoreError(f"episode {self.id} has no window, and its task asks about a market")
         return self.window
@@ -140,12 +140,12 @@ class EpisodeSpec:
 
     @property
     def label(self) -> str:
-        """Words that identify an episode within its run: `TASK WINDOW seed 0`."""
+        """Text that identifies an episode within its run: `TASK WINDOW seed 0`."""
         return " ".join(filter(None, (self.task, self.window_name, f"seed {self.seed}")))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the spec as a JSON object: without a mask key that is None and without further
-        models where there are none, with empty texts for other fields that are None.
+        """Return the spec as a JSON object. `mask_key` is omitted if None, `further_models` if
+        empty; other fields that are None become empty texts.
         """
         omitted: dict[str, JsonValue] = {"mask_key": None, "further_models": []}
         facts = {}
@@ -161,12 +161,16 @@ class EpisodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOutcome:
-    """How one episode ended: complete (`error` None), or the one-line reason why it is not."""
+    """Outcome of one episode: complete (`error` None), or the one-line reason for its failure."""
 
     spec: EpisodeSpec
     error: str | None = None
-    is_defect: bool = False  #: the code of a plugin is wrong: until it is corrected, it fails again
-    is_stopped: bool = False  #: nothing failed: a budget ended the run before the episode's end
+    is_defect: bool = (
+        False  #: True if a plugin's code is wrong: the episode fails until it is fixed
+    )
+    is_stopped: bool = (
+        False  #: True if a budget ended the run before the episode's end; nothing failed
+    )
 
 
 class Runner(Protocol):
@@ -178,6 +182,6 @@ class Runner(Protocol):
         execute: Callable[[EpisodeSpec], EpisodeOutcome],
         concurrency: int,
     ) -> list[EpisodeOutcome]:
-        """Run every spec once; outcomes in the order of `specs`. What `execute` raises is an
-        interrupt, to be passed on.
+        """Run every spec once; outcomes in the order of `specs`. `execute` raises only interrupts,
+        which are passed on.
         """

@@ -11,7 +11,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins, or continues: its episodes follow, those that are finished already too."""
+    """A run begins, or continues; events of all its episodes follow, finished ones included."""
 
     id: str  #: hash of its episodes, the same when the run is resumed
     folder: str  #: path of its records
@@ -61,8 +61,8 @@ class SampleFinished:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """An attempt of an episode's model call ended, or a kept reply was used again. Calls of batches,
-    and models of this process, have no such events.
+    """An attempt of an episode's model call ended, or a kept reply was used again. Batches and
+    local models have no such events.
     """
 
     spec: EpisodeSpec  #: the episode
@@ -71,7 +71,7 @@ class CallFinished:
     outcome: str  #: `answered`, `cached`, `refused`, or the kind of the failure (`rate_limited`, …)
     attempt: int  #: number of the attempt at this call, from 1
     latency_s: float  #: seconds until the end of the reply
-    cost_usd: float | None  #: None: no price is known, or there is no reply
+    cost_usd: float | None  #: None: no price is known, or no reply came
     request: ModelRequest  #: as it was sent: masked texts
     reply: Reply | None  #: None: the attempt failed
 
@@ -81,14 +81,14 @@ class CallDelayed:
     """An episode waits before it asks its model again, or before it asks at all."""
 
     spec: EpisodeSpec  #: the episode
-    #: why: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while others'
-    #: calls are settled
+    #: reason: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while the
+    #: calls of other episodes are settled
     kind: str
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: most attempts that are made
-    #: the failed attempt in words, with those of the provider; empty if no attempt of this model
-    #: failed
+    #: description of the failed attempt, with the provider's message; empty if no attempt of this
+    #: model failed
     problem: str = ""
 
 
@@ -98,25 +98,25 @@ class CheckDelayed:
 
     #: `check` of how the model takes tools, `canary`, the fixed questions, or `batch`
     check: str
-    kind: str  #: why, as of `CallDelayed`
+    kind: str  #: reason, see `CallDelayed`
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: most attempts that are made
-    problem: str = ""  #: as of `CallDelayed`
+    problem: str = ""  #: see `CallDelayed`
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
     """The run waits for its batches at the provider, before its episodes run (`--batch`)."""
 
-    done: int  #: requests that are over, as far as the provider tells
+    done: int  #: finished requests, as reported by the provider
     total: int  #: requests in the batches
     wait_s: float  #: seconds until it looks again; 0 once all results are there
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFinished:
-    """An episode's ledger is complete. `already_done` says that it was so before this run."""
+    """An episode's ledger is complete. `already_done`: it was complete before this run."""
 
     spec: EpisodeSpec
     already_done: bool
@@ -140,7 +140,7 @@ class RunFinished:
 
     folder: str  #: path of its records
     cards: tuple[str, ...]  #: paths of the cards, of episodes that are finished
-    unfinished: int  #: episodes that are not
+    unfinished: int  #: episodes without a complete ledger
     #: `stopped` by a budget, `interrupted` by the user or an error of the whole run
     state: Literal["finished", "failed", "stopped", "interrupted"]
 

@@ -55,13 +55,13 @@ class QATask:
     """Scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
 
     `score` is a pure function that scores a submitted answer; `scores` names the figures that it
-    returns: truth values or numbers from 0 to 1, the higher the better, or as the `ScoreDefinition`
-    says that stands beside the name in a mapping. A sample without a valid answer counts as the
-    worst figure of each score; the score `unanswered` counts them.
+    returns: truth values or numbers from 0 to 1, the higher the better. A mapping from names to
+    `ScoreDefinition`s defines other scores. A sample without a valid answer gets the worst figure
+    of each score; the score `unanswered` is the share of such samples.
 
     `name` is the task's name in `--tasks`. `version` is on every card: raise it whenever a change
     may alter a score. A subclass may set another `system` prompt, names the paper or other origin
-    in `source`, and lets a reply in plain text count as an answer by `answers = "text"`.
+    in `source`, and accepts a plain-text reply as an answer with `answers = "text"`.
 
     Raises ConfigError if there are no samples, a sample is not a question, `score` is not a
     function, or `scores` are not names.
@@ -106,7 +106,7 @@ class QATask:
                 f"task {name}: score: expected a function of answer and sample: {problem}"
             )
 
-        # A text is a sequence of texts, too: ("accuracy") is a common slip for ("accuracy",).
+        # A text is a sequence of texts, too: ("accuracy") is a common mistake for ("accuracy",).
         if isinstance(scores, str) or not scores or not _are_texts(scores):
             raise ConfigError(
                 f"task {name}: scores: expected names such as ('accuracy',), was {scores!r:.80}"
@@ -175,12 +175,12 @@ class QATask:
         return questions
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the mean of each score over the samples, with its interval, and how many have no
-        valid answer.
+        """Return the mean of each score over the samples, with its interval, and the share of
+        samples without a valid answer.
 
-        A sample without a valid answer counts as the worst figure; where the model call failed it
-        is missing, and the detail has the score's bounds. Several answers to one sample, as with
-        several seeds, count once, by their mean.
+        A sample without a valid answer gets the worst figure. If the model call failed, it is
+        missing, and the detail has the score's bounds. Several answers to one sample, as with
+        several seeds, are averaged and enter once.
         """
         summary: dict[str, Score] = {}
         for name, definition in self._scored.items():
@@ -192,7 +192,7 @@ class QATask:
 def _score_definitions(
     scores: Sequence[str] | Mapping[str, ScoreDefinition], source: str, task: str
 ) -> dict[str, ScoreDefinition]:
-    """Return what each score means; those that are only named are shares."""
+    """Return the definition of each score; scores given only by name are shares."""
     formula = "mean over samples; one without a valid answer counts as the worst figure"
     share = ScoreDefinition(formula, "1", (0.0, 1.0), "higher", source)
     if not isinstance(scores, Mapping):
@@ -209,7 +209,7 @@ def _score_definitions(
 
 
 def _plain_definition(definition: ScoreDefinition) -> JsonValue:
-    """Return what of a definition changes figures."""
+    """Return the parts of a definition that change figures."""
     return {
         "better": definition.better,
         "range": list(definition.range),
@@ -218,7 +218,7 @@ def _plain_definition(definition: ScoreDefinition) -> JsonValue:
 
 
 def _are_texts(values: Iterable[object]) -> bool:
-    """Whether all values are texts, none of them empty."""
+    """Return whether all values are non-empty texts."""
     return all(isinstance(value, str) and value for value in values)
 
 

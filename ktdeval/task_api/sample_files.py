@@ -44,7 +44,7 @@ class SampleRows:
     """Rows of a source, in order."""
 
     name: str  #: of the source, without its folder
-    sha256: str  #: of the file's bytes where it has lines of JSON, else of all rows
+    sha256: str  #: SHA-256 of the file's bytes for lines of JSON, else of all rows
     rows: tuple[SampleRow, ...]
 
 
@@ -191,8 +191,8 @@ def write_samples(
 ) -> None:
     """Write rows as a folder that `datasets.load_dataset`, and `read_samples`, load: one Parquet
     file and a dataset card. Objects and lists of objects in rows are written as JSON text;
-    `columns` are in order, with the meaning of each. Raises UsageError if something is in the
-    folder already, DataError if it can't be written.
+    `columns`: meaning of each, in order. Raises UsageError if the folder is not empty, DataError if
+    it can't be written.
     """
     import datasets  # noqa: PLC0415 - as in `_load_rows`
     import pyarrow as pa  # noqa: PLC0415 - as above
@@ -223,7 +223,7 @@ def _pack_value(value: JsonValue) -> JsonValue:
 def _dataset_card(
     title: str, count: int, columns: Mapping[str, str], features: Mapping[str, Any]
 ) -> str:
-    import yaml  # noqa: PLC0415 - only where a card is written
+    import yaml  # noqa: PLC0415 - only if a card is written
 
     header = {
         "pretty_name": title,

@@ -1,8 +1,8 @@
 """Contract of a scoring task: questions with a known answer, each behind a mask of its own, and a
 score for each.
 
-It goes the way of a trading task with sample, answer and scores instead of step, ledger and
-metrics. Agents, session, masks, records, resume, cache, budgets and verification are the same code.
+A scoring task has samples, answers and scores where a trading task has steps, a ledger and metrics.
+Both share the code of agents, sessions, masks, records, resume, cache, budgets and verification.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class TargetTask:
 
 
 class Environment(Protocol):
-    """Tools of a sample, for an agent to use before it answers. Made anew with each sample, for it
-    remembers what was done.
+    """Tools of a sample, which an agent can use before it answers. Each sample has its own, since
+    it records the agent's actions.
 
     Example:
         class Library:
@@ -57,13 +57,13 @@ class Environment(Protocol):
             completed = staticmethod(dict)  # the answer as it was submitted
     """
 
-    #: offered besides the form, up to `harness.max_tool_calls` calls; their functions get the
-    #: environment as their context
+    #: tools offered in addition to the form, up to `harness.max_tool_calls` calls; their functions
+    #: get the environment as their context
     tools: tuple[Tool, ...]
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return the answer that is recorded and scored: what was submitted, together with what was
-        done.
+        """Return the answer to record and score: the submission with the actions in the
+        environment.
         """
 
 
@@ -76,19 +76,19 @@ class Sample:
         Sample("sum-1", UNMASKED, "", "What is 2 + 3?", form, facts={"gold": 5})
     """
 
-    id: str  #: names it within its episode
-    #: the mask that it is seen through (`ktdeval.masking.UNMASKED` without a market); what leaves
-    #: for the model passes its guard
+    id: str  #: id within its episode
+    #: mask of the sample (`ktdeval.masking.UNMASKED` without a market); everything sent to the
+    #: model passes its leak guard
     lens: Lens
     system: str  #: system prompt
     user: str  #: the question
-    #: the tool that it is answered with: name, description and the JSON Schema of an answer
+    #: tool to answer with: name, description and the JSON Schema of an answer
     form: ToolSpec
     #: gold answer and strata, in true identities. They are recorded, and never shown.
     facts: Mapping[str, JsonValue]
-    #: what can be done before answering; None where there is only the form
+    #: tools to use before answering; None if only the form is offered
     environment: Environment | None = None
-    #: field of the form that a reply in plain text fills; empty: only a call of the form answers
+    #: field of the form that a plain-text reply fills; empty: an answer must call the form
     text_field: str = ""
     #: how the environment's tools may be used, as `Observation.tool_use`
     tool_use: str = ""
@@ -102,10 +102,10 @@ class Score:
         Score(0.75, n=40, baseline=0.5)
     """
 
-    value: float | None  #: None where it is not defined, with `reason`
-    n: int  #: samples that it is made of
+    value: float | None  #: None if undefined, with `reason`
+    n: int  #: number of samples
     interval: Interval | None = None  #: of the value
-    baseline: float | None = None  #: what chance alone gives on these very samples
+    baseline: float | None = None  #: expected value of random answers on these samples
     detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: further figures
     reason: str = ""  #: why `value` is None
 
@@ -116,8 +116,8 @@ Unanswered = Literal["worst", "left_out"]
 
 @dataclass(frozen=True)
 class ScoreDefinition:
-    """Definition of a score: formula, unit, range, which way is better (`higher`, `lower`, or
-    empty), source; as of a metric. The range is that of a single sample's figure, too.
+    """Definition of a score, with the fields of a metric's: formula, unit, range, better direction
+    (`higher`, `lower`, or empty), source. The range also holds for a single sample.
 
     Example:
         ScoreDefinition("distance", "days", (0.0, 30.0), "lower", "mine").worst  # 30.0
@@ -129,14 +129,14 @@ class ScoreDefinition:
     better: Literal["higher", "lower", ""]
     source: FilledText
     headline: bool = True
-    #: what a sample counts as to which the model gave no valid answer: the `worst` figure, or left
-    #: out where silence is no failure at what is measured, as of a probe that attacks a mask
+    #: figure of a sample without a valid answer: the `worst` figure, or `left_out` if silence is
+    #: not a failure of what is measured, as in a probe that attacks a mask
     unanswered: Unanswered = "worst"
 
     @property
     def worst(self) -> float | None:
-        """Figure of a sample without a valid answer; None where it is left out, the score has no
-        direction, or its range no end that way.
+        """Figure of a sample without a valid answer. None if such samples are left out, the score
+        has no better direction, or its range is open at the worse end.
         """
         return worst_figure(self.better, self.range, self.unanswered)
 
@@ -144,7 +144,7 @@ class ScoreDefinition:
 def worst_figure(
     better: str, ends: Sequence[float | None], unanswered: str = "worst"
 ) -> float | None:
-    """Return what a sample without a valid answer counts as; see `ScoreDefinition.worst`."""
+    """Return the figure of a sample without a valid answer; see `ScoreDefinition.worst`."""
     if unanswered == "left_out":
         return None
     if better == "higher":
@@ -163,28 +163,27 @@ class SampleSet(Protocol):
     """
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of questions."""
 
     def sample(self, number: int) -> Sample:
-        """Return one of them, numbered from 0."""
+        """Return a question by its number, from 0."""
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Score an answer, which follows the form's schema or is what the environment made of it:
-        figures or None by name.
+        """Return the scores of an answer by name, each a figure or None. The answer follows the
+        form's schema, or was completed by the environment.
         """
 
 
 class ScoringTask(TaskVariant, Protocol):
-    """A scoring task variant. Without `windows` it asks about no market, and a run of it opens
-    none.
+    """A scoring task variant. Without `windows` it needs no market, and a run of it opens none.
 
     Example:
         task.samples(spec, None, None).sample(0).facts["gold"]  # 5
     """
 
-    mask: MaskKind | None  #: None where the task asks about no market
-    mode: str | None  #: None where there is one way to ask it
-    #: name of the trading task whose scene and tools it shows; None where it has none
+    mask: MaskKind | None  #: None if the task needs no market
+    mode: str | None  #: None if the task has a single mode
+    #: name of the trading task whose scene and tools it shows; None without one
     target_task: str | None
     #: definition of each figure that `summarise` gives, in the order shown
     scores: Mapping[str, ScoreDefinition]
@@ -192,25 +191,21 @@ class ScoringTask(TaskVariant, Protocol):
     def samples(
         self, spec: EpisodeSpec, snapshot: Any, target_task: TargetTask | None
     ) -> SampleSet:
-        """Return the questions of one episode (a window and a seed) on a MarketSnapshot; None where
-        the task has no windows.
+        """Return the questions of one episode (a window and a seed) on a MarketSnapshot; `snapshot`
+        is None if the task has no windows.
         """
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the figures of all answered samples together, those without a valid answer among
-        them. Pure.
-        """
+        """Return the figures over all samples, including those without a valid answer. Pure."""
 
 
 def needs_market(task: Any) -> bool:
-    """Whether a task asks about a market: it trades, or has windows."""
+    """Return whether a task needs a market: it trades, or has windows."""
     return not is_scoring(task) or bool(task.windows)
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Return why a task can't be about a market, by what its traits say that it needs; None where
-    it can.
-    """
+    """Return why a task can't run on a market, according to its traits; None if it can."""
     task_name = task.name
     name = snapshot.meta.name
     traits = task_traits(task)
@@ -248,9 +243,7 @@ def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
 
 
 def _not_of_a_shares(snapshot: MarketSnapshot) -> str:
-    """Return what keeps a market from being one of A-shares and their index; empty where nothing
-    does.
-    """
+    """Return the reason why a market is not one of A-shares and their index; empty if it is."""
     others = [
         f"{code} of {venue}"
         for code, venue in zip(snapshot.codes, snapshot.venues, strict=True)
@@ -263,5 +256,5 @@ def _not_of_a_shares(snapshot: MarketSnapshot) -> str:
 
 
 def is_scoring(task: Any) -> TypeGuard[ScoringTask]:
-    """Whether a task scores answers, rather than trades."""
+    """Return whether a task scores answers instead of trading."""
     return hasattr(task, "samples")

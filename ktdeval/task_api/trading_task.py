@@ -38,8 +38,8 @@ class WindowDates:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionsConfig:
-    """One variant of a task about no market; subclass it with the fields of a family. All of it is
-    part of hash and card.
+    """One variant of a task without a market; subclass it with the fields of a family. All fields
+    enter hash and card.
     """
 
     family: str = option(help="task family")
@@ -52,8 +52,8 @@ class QuestionsConfig:
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant. Raises ConfigError: an unknown, missing, ill-typed or
-        impossible value, named.
+        """Validate a resolved variant. Raises ConfigError, which names the value: if one is
+        unknown, missing, ill-typed or impossible.
         """
         built = build(cls, config, where)
         built.check(where)
@@ -73,8 +73,8 @@ class TaskConfig(QuestionsConfig):
     default_windows: tuple[str, ...] = option(help="windows used when the user names none")
 
     def check(self, where: str) -> None:
-        """Raise ConfigError as of `QuestionsConfig.check`: windows that end before they begin, or
-        defaults that are none.
+        """Raise ConfigError like `QuestionsConfig.check`, and if a window ends before it begins or
+        a default window is not defined.
         """
         for name, window in self.windows.items():
             field = f"{where}: windows.{name}"
@@ -136,7 +136,7 @@ class MaskedConfig(TaskConfig):
 
     @property
     def is_compact(self) -> bool:
-        """Whether tables of figures are packed."""
+        """True if tables of figures are packed."""
         return self.prompt == "compact"
 
     @property
@@ -159,8 +159,8 @@ class MaskedConfig(TaskConfig):
         }
 
     def check(self, where: str) -> None:
-        """Raise ConfigError as of `TaskConfig.check`: figures that are not exact, and fills that
-        answer for them.
+        """Raise ConfigError like `TaskConfig.check`, and if inexact figures are combined with fills
+        that would reveal them.
         """
         super().check(where)
         if not self.mask_config.is_coarse:
@@ -194,8 +194,9 @@ class MaskedConfig(TaskConfig):
         )
 
     def length_words(self, window: Window) -> str:
-        """Return how long an episode lasts, in words of a prompt. Where the mask hides dates, they
-        are the same for every window, also for one of the user's own: a length tells which it is.
+        """Return the text of a prompt on the length of an episode. If the mask hides dates, the
+        text is the same for every window, including the user's own: a length would identify the
+        window.
         """
         if not self.mask_config.hides_dates:
             return (
@@ -246,18 +247,17 @@ class TaskVariant(Protocol):
 
     name: str
     version: FilledText
-    #: names that the `ktdeval_tools` hook gives, in the order offered; empty where samples bring
-    #: their own
+    #: names from the `ktdeval_tools` hook, in the order offered; empty if samples bring their own
     tools: tuple[str, ...]
-    #: of a scoring task `schema_retries` counts, and `max_tool_calls` where samples have an
+    #: of a scoring task, only `schema_retries` applies, and `max_tool_calls` if samples have an
     #: environment
     harness: HarnessConfig
-    windows: Mapping[str, Window]  #: empty where the task asks about no market
+    windows: Mapping[str, Window]  #: empty if the task needs no market
     default_windows: tuple[str, ...]
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the resolved config as JSON, with data card and sources, prompts by their hashes;
-        its hash goes on the card.
+        """Return the resolved config as JSON, with data card, sources and the hashes of prompts.
+        The card shows its hash.
         """
 
 

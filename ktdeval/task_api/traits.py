@@ -1,4 +1,4 @@
-"""Traits of tasks: what a trading or scoring task may say of itself beyond its contract, each with a
+"""Traits of tasks: declarations of a trading or scoring task beyond its contract, each with a
 default.
 """
 
@@ -18,7 +18,7 @@ from ktdeval.values.config_options import option
 
 @dataclass(frozen=True, kw_only=True)
 class TaskTraits:
-    """What a task may say of itself.
+    """Traits that a task may declare.
 
     A task whose traits depend on its config sets them in `__init__`.
 
@@ -90,7 +90,7 @@ _TASK = TaskTraits()
 
 
 def task_traits(task: object) -> TaskTraits:
-    """Return the traits of a task; the defaults where it has none. Raises PluginError: they are
-    something else.
+    """Return the traits of a task; the defaults if it declares none. Raises PluginError: if
+    `traits` is not a `TaskTraits`.
     """
     return stated_traits(task, _TASK)

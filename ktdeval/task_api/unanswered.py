@@ -1,8 +1,8 @@
-"""Samples without a valid answer: what they count as, and what failed calls leave open.
+"""Samples without a valid answer: their score, and the bounds that failed calls imply.
 
-A model that was asked and gave no valid answer failed: the sample counts as the worst figure of
-each score, or silence would pay. A call that failed says nothing about the model: its sample is
-missing, and the score has bounds over all samples.
+A model that was asked and gave no valid answer failed: the sample gets the worst figure of each
+score, or silence would pay. A failed call says nothing about the model: its sample is missing, and
+the score has bounds over all samples.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ def unanswered_detail(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
 
 
 def with_bounds(score: Score, figures: Sequence[Figure], ends: Range) -> Score:
-    """Return a mean over samples with its bounds in the detail, if a model call failed; as it is
+    """Return a mean over samples with its bounds in the detail, if a model call failed; unchanged
     otherwise.
     """
     return replace(score, detail={**score.detail, **bounds_of(figures, ends)})
 
 
 def bounds_of(figures: Sequence[Figure], ends: Range) -> dict[str, JsonValue]:
-    """Return where the mean over all samples would lie if each failed call had had an answer: `n`
-    samples, `missing` answers, `low` and `high`, under the name `BOUNDS`; empty if none failed.
+    """Return the range of the mean over all samples if each failed call had had an answer: `n`
+    samples, `missing` answers, `low` and `high`, under the name `BOUNDS`; empty if no call failed.
 
-    `ends`: least and greatest figure of a sample; where there is none, the bound has none. Several
-    answers to one sample count as one, by their mean.
+    `ends`: least and greatest figure of a sample; an end that is None leaves that bound None.
+    Several answers to one sample enter once, as their mean.
     """
     missing = sum(value is None for _, value in figures)
     if not missing:
@@ -98,7 +98,9 @@ def _filled_mean(figures: Sequence[Figure], filling: float | None) -> float | No
 
 
 def bounds_words(detail: Mapping[str, JsonValue], low: str, high: str) -> str:
-    """Return in words what failed calls leave open, with the ends as texts; empty if nothing."""
+    """Return a sentence on the bounds that failed calls imply, with the ends as texts; empty if no
+    call failed.
+    """
     bounds = detail.get(BOUNDS)
     if not isinstance(bounds, Mapping):
         return ""

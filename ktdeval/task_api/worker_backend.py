@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-#: Variable that a backend sets where a worker's standard input is a pipe of the process that
-#: started it: the worker then stops when that process has ended
+#: Variable that a backend sets if a worker's standard input is a pipe from the process that started
+#: it: the worker then stops when that process has ended
 WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
 
 
@@ -23,9 +23,9 @@ class WorkerJob:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: names of this process's variables that workers on other machines need too, such as API keys
     inherited: tuple[str, ...] = ()
-    logs: str | None = None  #: folder for what each worker prints; None: it is not kept
-    #: whether workers may be forks of this process: it has loaded what they share, and holds no
-    #: thread, client or lock; a backend of other machines, or without forks, starts new processes
+    logs: str | None = None  #: folder for the output of each worker; None: output is discarded
+    #: True if workers may be forks of this process: it has loaded the shared data, and holds no
+    #: thread, client or lock. Backends on other machines, or without forks, start new processes.
     may_fork: bool = False
 
 

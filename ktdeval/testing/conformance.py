@@ -51,11 +51,11 @@ from ktdeval.values.typed_json import encode_canonical, from_plain
 T = TypeVar("T")
 
 _KIND_OF_FAILURE = re.compile(r"[a-z_]+")
-_SAMPLES = 3  # of a scoring task that are looked at
+_SAMPLES = 3  # samples of a scoring task that are checked
 
 
 def expect(holds: object, message: str) -> None:
-    """Raise a ConformanceError that says `message`, unless `holds`."""
+    """Raise a ConformanceError with `message`, unless `holds`."""
     if not holds:
         raise ConformanceError(message)
 
@@ -116,7 +116,7 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
 
 
 def _require_accepted(where: str, check: Callable[..., T], *args: Any) -> T:
-    """Return the result of a check that the suite makes, too; ConformanceError where it refuses."""
+    """Return the result of a check of the suite. Raises ConformanceError: if the check refuses."""
     try:
         return check(*args)
     except (ModelError, PluginError) as error:
@@ -165,7 +165,9 @@ def _strict(value: Any, where: str) -> str:
 
 
 def _window(market: MarketSnapshot | None, task: Task | ScoringTask) -> EpisodeSpec:
-    """Spec of an episode over the last five days of a market, or of none."""
+    """Return the spec of an episode over the last five days of a market; without a window if the
+    market is None.
+    """
     window = None if market is None else Window("check", str(market.days[-5]), str(market.days[-1]))
     kind = (
         task.name,
@@ -210,7 +212,7 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
 
 
 def _check_scene(task: Task, scene: Any) -> None:
-    """Check that what a scene has beyond its contract is named in the traits of its task."""
+    """Check that members of a scene beyond its contract are declared in the traits of its task."""
     traits = task_traits(task)
     named = {
         "form": traits.submission_form,
@@ -286,8 +288,8 @@ def check_scoring_task(
     task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None
 ) -> None:
     """Check a scoring task's declaration and its first samples: pure, masked, with a form that can
-    be answered. Raises ConformanceError: says what is broken; LeakError: a sample shows what its
-    mask hides.
+    be answered. Raises ConformanceError: if the task breaks its contract; LeakError: if a sample
+    shows what its mask hides.
 
     Example:
         check_scoring_task(task)
@@ -346,7 +348,7 @@ def check_scoring_task(
 
 
 def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
-    """Check that a sample without a valid answer earns the worst figure of each score, or none."""
+    """Check that a sample without a valid answer gets the worst figure of each score, or no figure."""
     counts = ("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts")
     silent: dict[str, Any] = {
         "step": 0,

@@ -1,4 +1,4 @@
-"""Findings of a check of a plugin: what is wrong, in which part, at which line, and how to fix it."""
+"""Findings of a check of a plugin: problem, part, line and fix."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Report:
 
 
 class NotCalled(Exception):
-    """A part can't be called here, for a reason that is no fault."""
+    """A part can't be called here, and this is not a fault."""
 
 
 def source_of(*candidates: Any) -> CodePlace:
-    """Return where the first candidate that is an author's was written: a function, a class, a
-    module, or an instance, which stands for its class.
+    """Return the source location of the first candidate written by an author: a function, a class,
+    a module, or an instance, located by its class.
     """
     for candidate in candidates:
         source = _source(candidate)

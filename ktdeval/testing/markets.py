@@ -14,16 +14,16 @@ from ktdeval.market.snapshots.snapshot import DayArray, FloatArray, MarketSnapsh
 INDEX = "609300.IDX"
 _CODES = ("609{:03d}.SH", "009{:03d}.SZ", "309{:03d}.SZ", "6889{:02d}.SH")
 
-#: Code -> one value a day; None where the asset has no bar that day
+#: Code -> one value a day; None if the asset has no bar that day
 Rows = Mapping[str, Sequence[float | None]]
 
 
 @dataclass(frozen=True)
 class SnapshotDetails:
-    """Details of a `tiny_snapshot` besides closes, each with a default."""
+    """Details of a `tiny_snapshot` other than closes, each with a default."""
 
     opens: Rows = field(default_factory=dict)  #: opening prices; default: the day's close
-    #: shares traded; default: 1,000,000 where there is a bar, 0 (suspended) elsewhere
+    #: shares traded; default: 1,000,000 on days with a bar, 0 (suspended) on others
     volumes: Rows = field(default_factory=dict)
     factors: Rows = field(default_factory=dict)  #: cumulative adjustment factors; default: 1
     #: whether a code is in the index each day; default: always
@@ -37,7 +37,7 @@ class SnapshotDetails:
 def tiny_snapshot(
     closes: Rows, details: SnapshotDetails | None = None, first_day: str = "2024-01-02"
 ) -> MarketSnapshot:
-    """Return a market from closes, None where there is no bar. Days are consecutive weekdays from
+    """Return a market from closes (None: no bar that day). Days are consecutive weekdays from
     `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount is
     close times volume.
 

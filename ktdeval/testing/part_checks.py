@@ -1,8 +1,8 @@
-"""Checks of what a plugin offers, each of one kind: the part is made and called with small, safe
-inputs. Nothing asks a network, reads a vendor's file, or writes.
+"""Checks of the parts that a plugin offers, one check for each kind: the part is made and called
+with small, safe inputs. Nothing uses a network, reads a vendor's file, or writes.
 
-Each check raises `ConformanceError`, or what the author's code raises, for a fault, and `NotCalled`
-where a part can't be called here.
+For a fault, each check raises `ConformanceError` or passes on the exception of the author's code.
+It raises `NotCalled` if a part can't be called here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ktdeval.values.lazy import later
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import dumps_canonical
 
-_MIN_HELP = 3  # characters of a help text
+_MIN_HELP = 3  # shortest help text in characters
 
 
 def check_made_without_arguments(spec: Spec) -> None:
@@ -116,8 +116,8 @@ class _CountedModel:
 
 
 def call_agent(trial: PluginTrial, spec: Spec) -> None:
-    """Check that an agent decides, equally twice; that it holds if the model submits nothing; and
-    that it lets a failed call rise.
+    """Check that an agent decides, with the same result twice; that it holds if the model submits
+    nothing; and that it passes on a failed call's exception.
     """
     agent = trial.plugins.make_agent(spec.name)
     check_trait_names("agents", agent)
@@ -197,7 +197,7 @@ def call_metric(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_data(trial: PluginTrial, spec: Spec) -> None:
-    """Build a market twice: both must be the same one."""
+    """Check that building a market twice gives the same market."""
     if {"read", "fetch"} & set(spec.extra):
         raise NotCalled("reads a vendor's files or asks a network")
     if "form" in spec.extra:
@@ -230,7 +230,7 @@ def call_card_kind(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_table(trial: PluginTrial, spec: Spec) -> None:
-    """Make a table, and find the function that makes its rows where it has one of its own."""
+    """Make a table, and import its own function for rows, if it has one."""
     table = trial.plugins.make("tables", spec.name)
     if ":" in table.rows:
         later(table.rows)()
@@ -313,7 +313,7 @@ CALLS: Mapping[str, Callable[[PluginTrial, Spec], None]] = {
 
 
 def advice_of(error: BaseException) -> str:
-    """Return advice for errors whose message has none."""
+    """Return advice for errors whose message contains no advice."""
     if isinstance(error, LeakError):
         return "show labels by the lens alone: AssetRef and DayRef in payloads, lens.mask_text in texts"
     return ""

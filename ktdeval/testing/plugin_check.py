@@ -94,8 +94,8 @@ def _module_of(plugins: Plugins, reference: str) -> str:
 
 
 def _source_in_manifest(reference: str, message: str) -> CodePlace:
-    """Return where the hook that a message names is written; the manifest's first line for a
-    message that names none.
+    """Return where the hook that a message names is written; the manifest's first line if the
+    message names no hook.
     """
     module = sys.modules.get(Path(reference).name.removesuffix(".py"))
     if module is None:
@@ -117,7 +117,7 @@ class _PluginCheck:
         self._manifest: Any = sys.modules.get(module.partition(":")[0])
 
     def run(self) -> None:
-        """Add to the report what is wrong with the plugin."""
+        """Add the plugin's faults to the report."""
         broken = self._plugins.broken.get(self._module)
         if broken is not None:
             self._add(_MANIFEST, ConformanceError(broken), source_of(self._manifest))
@@ -175,7 +175,7 @@ class _PluginCheck:
         call_observer(self._trial, observe, arguments)
 
     def _try(self, part: str, source: CodePlace, check: Callable[..., None], *args: Any) -> None:
-        """Run a check; what it raises is a finding, whatever it is, since it calls foreign code."""
+        """Run a check; any exception is a finding, since the check calls foreign code."""
         error = raised_by(check, *args)
         if error is None:
             return

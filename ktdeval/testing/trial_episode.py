@@ -24,7 +24,7 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 STEPS = 2
 WINDOW_DAYS = 5
-_MODE = "fixed_candidate"  # of the task that agents and models are tried on: its prompt shows all
+_MODE = "fixed_candidate"  # mode of the task that agents and models are tried on: all in the prompt
 
 Conduct = Literal["submits", "writes text", "fails"]
 
@@ -67,7 +67,7 @@ def _calls(tools: list[ToolSpec], number: int, request: ModelRequest) -> Reply:
 
 
 def _arguments(tool: ToolSpec, request: ModelRequest) -> JsonValue:
-    """Return the smallest arguments of a tool: `{}` where none are known to fit."""
+    """Return the smallest arguments of a tool: `{}` if no fitting arguments are known."""
     try:
         arguments = smallest_value(tool.parameters)
     except ValueError:
@@ -99,8 +99,8 @@ class PluginTrial:
 
     @cached_property
     def stage(self) -> Any:
-        """Trading task that agents and models are tried on: one that shows candidates, of those
-        installed. NotCalled: there is none.
+        """Trading task for trials of agents and models: an installed one that shows candidates.
+        Raises NotCalled: if no such task is installed.
         """
         for name, spec in self.plugins.specs("tasks").items():
             if spec.extra.get("config", {}).get("mode") != _MODE:
@@ -136,8 +136,8 @@ class PluginTrial:
         )
 
     def entries(self, task: Any, model: Model, agent: str = "react") -> Iterator[Any]:
-        """Yield the record of each step of a trial. NotCalled: the market lacks what the task
-        needs.
+        """Yield the record of each step of a trial. Raises NotCalled: if the market lacks data that
+        the task needs.
         """
         if needs_market(task):
             problem = market_problem(task, self.market)
@@ -151,7 +151,9 @@ class PluginTrial:
             yield episode.run_step(step)
 
     def with_agent(self, name: str, conduct: Conduct) -> list[Any]:
-        """Return the records of a trial of an agent. NotCalled: it refuses the task."""
+        """Return the records of a trial of an agent. Raises NotCalled: if the agent refuses the
+        task.
+        """
         try:
             return list(self.entries(self.stage, TrialModel(conduct), name))
         except KtdevalError as error:

@@ -31,8 +31,7 @@ class Act(Value, omit_defaults=True):
     """One act of a step."""
 
     kind: Literal["ask", "tool", "submit", "refused"]
-    #: of a call of the model: the tools that it offered, where they are not those of the call
-    #: before
+    #: of a call of the model: the tools that it offered, where they are not those of the call before
     tools: tuple[OfferedTool, ...] | UnsetType = UNSET
     #: of a call of the model: a JSON Schema that the reply had to follow; absent where it was free
     response_schema: JsonObject | UnsetType = UNSET

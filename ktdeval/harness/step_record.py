@@ -27,15 +27,15 @@ class TranscriptEntry(Value):
     #: `schemas` of those whose schema is this step's own, by name, where it is not the one recorded
     #: last; `role` where a role of a team asked, `model` where a further model was asked.
     exchanges: tuple[dict[str, JsonValue], ...]
-    #: arguments of the submit tool that the decision used unchanged; None otherwise
+    #: arguments of the submit tool that the decision took as they were; None where there are none
     submission: str | None
     #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or
     #: `error`; absent without one
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
-    #: handle -> the model's prediction for a name (`Predictor`); absent if the model makes no
-    #: predictions
+    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts
+    #: nothing
     predicted: dict[str, float] | UnsetType = UNSET
-    #: what an agent outside of this code did; absent for other agents
+    #: what an agent outside of this code did; absent of others
     external: ExternalRecord | UnsetType = UNSET
 
 

@@ -208,12 +208,12 @@ class _Estimator:
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
 
     def _check_rehearsed(self, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
-        """Raise UsageError where the model can't act on what first steps show it."""
+        """Raise UsageError if the model can't act on the first steps."""
         check_model(self.config.model, self.model, rehearsal, plugins)
         check_batch_calls(self.config, rehearsal)
 
     def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:
-        """Return how tools will be offered to a model; None for one of this machine."""
+        """Return how tools will be offered to a model; None for a local model."""
         if remote is None:
             return None
         if requested == "auto":
@@ -285,7 +285,7 @@ class _Estimator:
         return [FinishedStep(*step) for step in zip(records, entries, strict=True)]
 
     def _are_counted(self, steps: Sequence[FinishedStep]) -> bool:
-        """Whether the tokens of all replies are known; a model that costs nothing has none."""
+        """Return whether the token counts of all replies are known; a free model needs no counts."""
         return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
     def _sum_finished(self, steps: Sequence[FinishedStep]) -> Finished:
@@ -305,13 +305,11 @@ class _Estimator:
 
     @property
     def only_price(self) -> Price | None:
-        """Price of all tokens; None where it is not known, or where models with prices of their own
-        share them.
-        """
+        """Price of all tokens; None if it is unknown, or models with different prices share them."""
         return None if self.further else self.price
 
     def left(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
-        """Return by scenario what is left of some episodes together."""
+        """Return the remaining use of some episodes together, by scenario."""
         return {scenario: self._estimate_rest(episodes, scenario) for scenario in SCENARIOS}
 
     def _estimate_rest(self, episodes: Sequence[_EpisodeLeft], scenario: str) -> Amount:
@@ -359,7 +357,7 @@ def _usual_steps(
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     """Estimate the run of a config: asks no model, needs no key, and writes nothing. Raises
-    KtdevalError where it can't work.
+    KtdevalError: if an estimate is not possible.
     """
     run = _Estimator(config, plugins)
     left = run.left(list(chain.from_iterable(part.episodes for part in run.parts)))

@@ -1,1 +1,1 @@
-"""Recorded decisions once more: asked again, or executed at other capitals."""
+"""Recorded decisions repeated: steps asked again, or decisions executed at other capitals."""

@@ -1,11 +1,12 @@
 """Recorded steps asked again with one input changed.
 
-A step is opened as it was: the episode is traced from the recorded replies, and each line must be
-the recorded one, so that the prompt that is forked is the prompt that was sent. Then the step alone
-is decided again, by the run's own model and agent, with payloads changed before the mask
+A step is restored first: the episode is traced from the recorded replies, and each line must equal
+the recorded one, so that the forked prompt is the prompt that was sent. Then only this step is
+decided again, by the run's own model and agent, with payloads changed before the mask
 (`ktdeval.observation.input_changes`), and nothing is settled.
 
-Each decision draws anew: seeds of calls and of chance follow from the change and its number.
+Each decision has its own random draws: seeds of calls and of chance follow from the change and its
+number.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ AGAIN = "asked again"  #: variant in which nothing is changed
 
 @dataclass(frozen=True)
 class Forked:
-    """Which variant of a step is asked, and which of its samples."""
+    """Variant of a step, and number of the sample."""
 
     change: InputChange | None  #: None: `AGAIN`
     sample: int
@@ -87,21 +88,21 @@ class Forker:
 
     @property
     def has_tools(self) -> bool:
-        """Whether a step can call research tools."""
+        """True if a step can call research tools."""
         return bool(self._task.tools)
 
     def entries(self, spec: EpisodeSpec, step: int) -> Sequence[JournalEntry[StepRecord]]:
         """Return the steps of an episode up to one, traced from the recorded replies. Raises
-        StoreError: they do not give the recorded prompts and orders; UsageError: it can't be asked
-        again.
+        StoreError: if they do not give the recorded prompts and orders; UsageError: if the step
+        can't be asked again.
         """
         if spec.id not in self._traces:
             self._traces[spec.id] = _Trace(self._folder, spec, self._factory)
         return self._traces[spec.id].until(step)
 
     def state(self, spec: EpisodeSpec, step: int) -> Mapping[str, Payload]:
-        """Return the state of a step before the mask. Raises UsageError: it shows none that can be
-        changed.
+        """Return the state of a step before the mask. Raises UsageError: if it shows no state that
+        can be changed.
         """
         seen: list[Mapping[str, Payload]] = []
 
@@ -119,8 +120,9 @@ class Forker:
         return seen[-1]
 
     def check(self, spec: EpisodeSpec, step: int, change: InputChange) -> int | None:
-        """Return how many values a change makes other ones in a step's state; None where tools may
-        show what the state does not. Raises UsageError: it can't be made here; nobody is asked.
+        """Return how many values in a step's state a change alters; None if tools may show values
+        that the state does not. Raises UsageError: if the change can't be made here. No model is
+        asked.
         """
         episode = self._open_episode(spec, step, RecordedModel(), {})
         episode.shown_bytes(step)  # the mask parses what it has shown
@@ -140,7 +142,7 @@ class Forker:
         raise CannotChangeError("changes nothing that the step shows")
 
     def _check_words(self, episode: TradingEpisode, change: InputChange) -> None:
-        """Refuse a value that names what the mask hides, in words or as a number."""
+        """Refuse a value that names a hidden identity, as text or as a number."""
         value = change.text.partition("=")[2]
         guard = LeakGuard(episode.lens, self._snapshot)
         try:
@@ -217,7 +219,7 @@ class Forker:
         )
 
     def place(self, spec: EpisodeSpec, step: int) -> ForkPlace:
-        """Return where a step is."""
+        """Return the location of a step."""
         return ForkPlace(
             episode=spec.id,
             task=spec.task,
@@ -288,7 +290,7 @@ class Forker:
     def _change_step(
         self, episode: TradingEpisode, step: int, change: InputChange, sample: int
     ) -> ChangedPayloads:
-        """Return a change of this step. Raises CannotChangeError: its stock isn't shown."""
+        """Return a change of this step. Raises CannotChangeError: if its stock isn't shown."""
         lens = episode.lens
         asset = None
         if change.stock:
@@ -306,7 +308,7 @@ class Forker:
     def _open_episode(
         self, spec: EpisodeSpec, step: int, model: Model, further: Mapping[str, Model]
     ) -> TradingEpisode:
-        """Return an episode at one of its steps, as it was."""
+        """Return an episode restored to one of its steps."""
         before = self.entries(spec, step)[:step]
         episode = self._factory.open(spec, model, further or None)
         assert isinstance(episode, TradingEpisode), "only trading tasks are forked"
@@ -316,7 +318,7 @@ class Forker:
 
 
 class _Trace:
-    """Steps of an episode, traced from its recorded replies as far as somebody asks."""
+    """Steps of an episode, traced lazily from its recorded replies."""
 
     def __init__(self, folder: RunFolder, spec: EpisodeSpec, factory: EpisodeFactory) -> None:
         self._where = f"{folder.path}: {spec.label}"
@@ -327,7 +329,7 @@ class _Trace:
         self._traced = retrace_episode(self._transcript, lambda model: factory.open(spec, model))
 
     def until(self, step: int) -> Sequence[JournalEntry[StepRecord]]:
-        """Return the steps up to one, its own included. Errors as of `Forker.entries`."""
+        """Return the steps up to and including a step. Raises the errors of `Forker.entries`."""
         if not 0 <= step < len(self._ledger):
             raise UsageError(f"--step {step}: {self._label} has steps 0 to {len(self._ledger) - 1}")
 
@@ -361,8 +363,8 @@ class _Trace:
 
 
 def fork_config(spec: EpisodeSpec, changes: Mapping[str, Any]) -> RunConfig:
-    """Return the options by which the model of an episode is asked again; `changes`: where it is
-    now, and what may be spent.
+    """Return the options to ask the model of an episode again. `changes`: the model's present
+    address, and budgets.
     """
     names = {field.name for field in fields(CallParams)} - {"seed"}
     call = {name: value for name, value in spec.call.items() if name in names}

@@ -109,11 +109,11 @@ class ForkFile(Value):
 
 
 def fork_beside(run: Path) -> Path:
-    """Return where the fork of a run lies unless another folder is named."""
+    """Return the default folder of a run's fork."""
     run = run.resolve()
     return run.with_name(f"{run.name}{_SUFFIX}")
 
 
 def load_fork(folder: Path) -> ForkFile:
-    """Read the document of a fork. Raises StoreError: there is none, or it is not readable."""
+    """Read the document of a fork. Raises StoreError: if it is missing or not readable."""
     return load_result(folder, FORK, ForkFile, FORMAT)

@@ -1,12 +1,11 @@
 """Recorded decisions executed again at another capital and at other costs, without a model.
 
-Each episode is booked by the `Bookkeeper` that booked the run. Orders by a target weight are taken
-as they were decided. Orders by shares are scaled by the capital and cut to whole lots; one that
-closes a position closes what is held. Orders that a mask sized when they were decided are sized
-anew, at the prices that the mask showed; with costs of execution at the day's prices, since no
-account as shown can have both. Lots, limits and rules apply anew. As long as the account equals the
-recorded one, orders are the recorded ones: at the run's own capital and costs the ledger is the
-run's own.
+Each episode is booked by the `Bookkeeper` that booked the run. Orders by a target weight are used
+as decided. Orders by shares are scaled by the capital and cut to whole lots; an order that closed a
+position closes it here, too. Orders that a mask sized when they were decided are sized again, at
+the prices that the mask showed; with costs of execution at the day's prices, since no account as
+shown can have both. Lots, limits and rules apply anew. As long as the account equals the recorded
+one, orders are the recorded ones: at the run's own capital and costs the ledger is the run's own.
 
 The model saw the fills of its run, not these. A step would have shown it another state where the
 names held differ, where an order of the step before ended under another rule, or where a weight
@@ -107,8 +106,8 @@ class TransplantedTask:
 
 
 def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
-    """Return the trading tasks of a run whose episodes are all complete. Raises StoreError: it has
-    none, or one is not complete.
+    """Return the trading tasks of a run whose episodes are all complete. Raises StoreError: if it
+    has no trading task, or an episode is not complete.
     """
     specs = folder.manifest.specs
     names = list(dict.fromkeys(spec.task for spec in specs))
@@ -163,8 +162,8 @@ class Transplanter:
         changes: Mapping[str, JsonValue],
         tell: Tell = tell_nobody,
     ) -> TransplantedTask:
-        """Execute every episode under other rules, and make their card. `changes`: what differs
-        from the task's `trading` options, as the card shows it.
+        """Execute every episode under other rules, and make their card. `changes`: differences from
+        the task's `trading` options, as shown on the card.
         """
         tape = MarketTape.from_snapshot(self._snapshot, trading)
         description = self._describe_task(changes)
@@ -181,7 +180,7 @@ class Transplanter:
         return TransplantedTask(trading, tuple(episodes), self._card(description, episodes))
 
     def _describe_task(self, changes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return the task's description with other rules, and with what it was made from."""
+        """Return the task's description with the changed rules and the source of the decisions."""
         trading = self._description["trading"]
         assert isinstance(trading, Mapping), "every trading task describes its rules"
         return {
@@ -239,14 +238,15 @@ class _Execution:
         self._run_books = Bookkeeper(snapshot, tape, task.trading, self._base_row)
         self._capital = (trading.initial_cash, task.trading.initial_cash)
         lens = task.scene(spec, snapshot).lens
-        #: None: orders are sized by the executor, as it answers for prices that a coarse mask hides
+        #: None: the executor sizes orders. Otherwise the account that a coarse mask shows sizes
+        #: them
         self._seen: SeenBooks | None = None
         if not lens.mask.is_coarse or tape.liquidity is None:
             self._seen = SeenBooks(lens, snapshot, tape, trading)
 
     def run(self, recorded: Ledger) -> tuple[list[StepRecord], FillFigures, tuple[int, ...]]:
-        """Return the records, their figures, and the steps that would have seen another state.
-        Raises InvariantError: the books don't add up.
+        """Return the records, their figures, and the steps at which the model would have seen
+        another state. Raises InvariantError: if the books don't add up.
         """
         books = self._books
         records: list[StepRecord] = []
@@ -297,7 +297,7 @@ class _Execution:
         own = _count_held_shares(self._books.account, asset)
         was = _count_held_shares(self._run_books.account, asset)
 
-        # what brings a position to nothing, and what goes beyond
+        # shares that close the position, and shares beyond
         closing = 0
         beyond = ordered
         if was * sign < 0 and ordered >= abs(was):
@@ -314,11 +314,11 @@ def _count_held_shares(account: Account, asset: int) -> int:
     return 0 if position is None else position.shares
 
 
-# ---- what the model would have seen
+# ---- states that the model would have seen
 
 
 def _shows_another_state(own: StepRecord | None, recorded: StepRecord | None) -> bool:
-    """Whether the state after a step is another one than that on record (see the module)."""
+    """Return whether the state after a step differs from the recorded one (see the module)."""
     if own is None or recorded is None:
         return own is not recorded
     if _endings(own) != _endings(recorded):
@@ -342,7 +342,7 @@ def _weights(record: StepRecord) -> dict[str, float]:
     return {held.code: held.value_minor / nav for held in record.positions}
 
 
-# ---- what fills cost
+# ---- costs of fills
 
 
 def _fill_figures(
@@ -411,7 +411,7 @@ def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day:
 
 
 def _execution_minor(shares: int, price_ticks: int, asset: int, day: TradingDay) -> int:
-    """Return what a fill cost against the price of the day; `shares` are below 0 in a sell."""
+    """Return the cost of a fill against the price of the day; `shares` are below 0 in a sell."""
     if not shares:
         return 0
 

@@ -1,12 +1,11 @@
-"""Folder of a transplant: the figures of a run's decisions at other capitals, and the ledgers and
-cards that they are from.
+"""Folder of a transplant: the figures of a run's decisions at other capitals, with their ledgers
+and cards.
 
-OUT/transplant.json                          all figures, and where they are from
-OUT/curve.svg                                the same as a plot, where vl-convert is installed
-OUT/at/<capital>/cards/<task>.json           card of a task at a capital, never ranked
-OUT/at/<capital>/episodes/<id>/ledger.parquet
+OUT/transplant.json                          all figures, and where they are from OUT/curve.svg
+the same as a plot, where vl-convert is installed OUT/at/<capital>/cards/<task>.json           card
+of a task at a capital, never ranked OUT/at/<capital>/episodes/<id>/ledger.parquet
 
-What reads a card there checks it as any card; the document is only shown.
+Cards there are checked like any card; the document is for display only.
 """
 
 from __future__ import annotations
@@ -144,20 +143,18 @@ def capital_folder(folder: Path, capital: int) -> Path:
 
 
 def transplant_beside(run: Path) -> Path:
-    """Return where the transplant of a run lies unless another folder is named."""
+    """Return the default folder of a run's transplant."""
     run = run.resolve()
     return run.with_name(f"{run.name}{_SUFFIX}")
 
 
 def load_transplant(folder: Path) -> TransplantFile:
-    """Read the document of a transplant. Raises StoreError: there is none, or it is not readable."""
+    """Read the document of a transplant. Raises StoreError: if it is missing or not readable."""
     return load_result(folder, TRANSPLANT, TransplantFile, FORMAT)
 
 
 def known_transplant(run: Path) -> TransplantFile | None:
-    """Return the transplant that lies beside a run; None where there is none, or that of another
-    run.
-    """
+    """Return the transplant stored next to a run; None if it is missing or belongs to another run."""
     folder = transplant_beside(run)
     if not (folder / TRANSPLANT).exists():
         return None
@@ -167,8 +164,8 @@ def known_transplant(run: Path) -> TransplantFile | None:
 
 
 def transplanted_at(path: Path, capital: int) -> Path:
-    """Return the folder of cards at a capital, of a transplant or of the run beside which it lies.
-    Raises UsageError: there is none at this capital, or its figures are withheld.
+    """Return the folder of cards at a capital, for a transplant or for a run with a transplant next
+    to it. Raises UsageError: if there are no cards at this capital, or its figures are withheld.
     """
     folder = path
     if not (path / TRANSPLANT).exists():

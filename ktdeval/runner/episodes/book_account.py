@@ -1,13 +1,13 @@
-"""Account at book: what an episode's own orders come to, and nothing that the market made of them.
+"""Account at book: the result of an episode's own orders, without any effect of the market.
 
-A mode that hides prices must hide all that follows from one. Cash, NAV and the return of an account
-do, and so does whether an order was filled (a limit, a suspension, a lot too dear): each tells a
-price to whoever orders for it. So a scene of such a task gets these books instead of the true ones.
-They are a function of the orders alone, and the same on every market.
+A mode that hides prices must hide everything that follows from a price. Cash, NAV and return of an
+account do, and so does whether an order was filled (a limit, a suspension, an expensive lot): each
+reveals a price to an agent that orders for this purpose. So a scene of such a task gets these books
+instead of the true ones. They depend only on the orders, and are the same on every market.
 
-The account's unit is a billionth of NAV: a position of 50,000,000 is the weight 0.05 that it was
-ordered at, whether or not it was filled, and cash is the rest. Orders are executed on the true
-market as ever; the ledger has what became of them.
+The account's unit is a billionth of NAV: a position of 50,000,000 is the weight 0.05 that was
+ordered, whether or not it was filled, and cash is the rest. Orders are still executed on the true
+market; the ledger has their outcomes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.trading.types import BOOK_NAV, Account, Action, Position, TradingCo
 
 
 class BookAccount:
-    """Account of an episode at book, in the place of `ktdeval.runner.episodes.shown_account.SeenBooks`.
+    """Account of an episode at book, instead of `ktdeval.runner.episodes.shown_account.SeenBooks`.
     `columns`: code -> asset.
     """
 
@@ -35,7 +35,7 @@ class BookAccount:
         self._ordered: set[int] = set()  # every asset that an order has named
 
     def follow(self, _account: Account, record: StepRecord) -> None:
-        """Take up the orders of a record."""
+        """Apply the orders of a record."""
         self.account = self._after(record.orders)
         self.last = structs.replace(
             record,
@@ -52,12 +52,12 @@ class BookAccount:
         )
 
     def sized(self, action: Action) -> Action:
-        """Return orders as they are: the executor turns weights into shares."""
+        """Return orders unchanged: the executor turns weights into shares."""
         return action
 
     def breaches(self, action: Action) -> list[RuleBreach]:
-        """Return the orders that break a rule at book; none where the task gives no feedback on
-        them. A name that was ordered before can be sold: an earlier sale may have found no buyer.
+        """Return the orders that break a rule at book; empty if the task gives no feedback on them.
+        A name that was ordered before can be sold: an earlier sale may not have been filled.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -71,7 +71,7 @@ class BookAccount:
 
     def _after(self, orders: Iterable[OrderRecord]) -> Account:
         """Return the account after orders, sells first: a sale lowers a weight to its target, a buy
-        raises it as far as the cash goes.
+        raises it as far as the cash allows.
         """
         weights = {asset: held.shares for asset, held in self.account.positions.items()}
         cash = self.account.cash_minor

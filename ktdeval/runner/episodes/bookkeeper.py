@@ -47,7 +47,7 @@ class Bookkeeper:
         self._base_row = base_row
 
     def resume(self, last: StepRecord) -> None:
-        """Take up the account at the close of a record's fill day."""
+        """Restore the account at the close of a record's fill day."""
         columns = self._snapshot.asset_index
         positions = {
             columns[held.code]: Position(held.shares, held.locked) for held in last.positions
@@ -57,7 +57,7 @@ class Bookkeeper:
         self.last = last
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
-        """Settle a decision and return its record. Raises InvariantError: the books don't add
+        """Settle a decision and return its record. Raises InvariantError: if the books don't add
         up.
         """
         row = self._base_row + step
@@ -97,7 +97,7 @@ class _DayRecords:
     day: TradingDay
 
     def of_assets(self, record: type[R], values: Iterable[Any]) -> tuple[R, ...]:
-        """Return a record of each value, all of whose fields besides the code the value has."""
+        """Return a record of each value, whose fields other than the code equal the value's."""
         return tuple(
             record(code=self.codes[value.asset], **_shared_values(record, value))
             for value in values
@@ -140,7 +140,7 @@ class _DayRecords:
         return structs.replace(record, duties=duties)
 
     def _duties(self, asset: int, signed_shares: int, notional_minor: int) -> dict[str, int]:
-        """Return the duties of a fill, a sale of shares below 0; none where nothing was filled."""
+        """Return the duties of a fill, a sale of shares below 0; empty if nothing was filled."""
         if not signed_shares:
             return {}
 
@@ -180,8 +180,8 @@ def _recorded_order(record: OrderRecord | WorkingRecord, asset: int | None) -> O
 
 
 def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
-    """Return the decision that a record was made from. Raises StoreError: an order's code is not an
-    asset of the snapshot.
+    """Return the decision that a record was made from. Raises StoreError: if an order's code is not
+    an asset of the snapshot.
     """
     columns = snapshot.asset_index
     action = []

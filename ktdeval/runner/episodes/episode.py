@@ -32,7 +32,7 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 class DecidedStep:
     """One step that is decided and not settled yet."""
 
-    decision: Decision  #: orders as the executor takes them
+    decision: Decision  #: orders in the form that the executor takes
     counts: CountsRecord
     transcript: TranscriptEntry
     memory: JsonValue  #: of the agent, after the step
@@ -40,8 +40,8 @@ class DecidedStep:
 
 
 class TradingEpisode(StepwiseEpisode[EpisodeParts]):
-    """A trading episode; from step to step go its books and the agent's memory. Members as of
-    `Episode`.
+    """A trading episode. Its books and the agent's memory carry over from step to step. Members:
+    see `Episode`.
     """
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
@@ -66,7 +66,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         self._session_parts = self._make_session_parts(self.lens, parts.tools, form)
 
     def _own_form(self) -> SubmissionForm:
-        """Return the form of a task that brings none: orders under the rules of its venue."""
+        """Return the default form of a task: orders under the rules of its venue."""
         task = self._parts.task
         limits = None
         if isinstance(self._seen, SeenBooks) and task.trading.limit_orders:
@@ -83,7 +83,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:
-        """Whether an entry can be that of this step of this episode."""
+        """Return whether an entry can be that of this step of this episode."""
         record = entry.step
         days = self._parts.snapshot.days
         row = self._base_row + step
@@ -98,7 +98,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def resume(self, entries: Sequence[JournalEntry[StepRecord]]) -> None:
-        """Take up where the journal of these entries, at least one, ends."""
+        """Continue after the last of these journal entries (at least one)."""
         for entry in entries:
             self._books.resume(entry.step)
             self._seen.follow(self._books.account, entry.step)
@@ -110,7 +110,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         return self.settle_step(step, self.decide_step(step))
 
     def decide_step(self, step: int) -> DecidedStep:
-        """Ask the agent at one close; the books stay as they are. Raises KtdevalError."""
+        """Ask the agent at one close; the books do not change. Raises KtdevalError."""
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
@@ -120,12 +120,12 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
             context=self._scene.tool_context(step, view, seen.account),
             breaches=seen.breaches,
             teach=self._teach(step, view),
-            # style factors are figures of the market, which an account at book goes without
+            # style factors are figures of the market, which an account at book does not show
             history=None if self._is_at_book else partial(self._history, view),
         )
         outcome = session.decide(self._parts.agent, observation, self._memory)
         decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))
-        # so that a resumed agent gets the very same
+        # so that a resumed agent gets exactly the same
         memory = loads_strict(dumps_canonical(outcome.decision.memory))
 
         return DecidedStep(
@@ -133,7 +133,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def settle_step(self, step: int, decided: DecidedStep) -> JournalEntry[StepRecord]:
-        """Settle a decision, and take up its memory. The days of its fills must be known."""
+        """Settle a decision, and keep its memory. The days of its fills must be known."""
         record = self._books.book(step, decided.decision, decided.counts)
         self._seen.follow(self._books.account, record)
         self._memory = decided.memory
@@ -151,7 +151,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         return self._scene.lens
 
     def draw_anew(self, *words: str | int) -> None:
-        """Ask from now on with other seeds of calls and of chance, which follow from `words`."""
+        """Use other seeds for calls and chance from now on, derived from `words`."""
         parts = self._session_parts
         chance = parts.chance_seed
         self._session_parts = replace(
@@ -162,11 +162,11 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
 
     @property
     def has_documents(self) -> bool:
-        """Whether the market has documents, of which a day may show many or none."""
+        """True if the market has documents; a day may show many or no documents."""
         return len(self._parts.snapshot.documents) > 0
 
     def shown_bytes(self, step: int) -> int:
-        """Return the UTF-8 bytes that the task shows at a step, at which nothing is held."""
+        """Return the number of UTF-8 bytes that the task shows at a step with no positions held."""
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
@@ -177,13 +177,15 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         self._scene.lens.recall(shown)
 
     def _teach(self, step: int, view: MarketView) -> Callable[[], Iterable[Lesson]] | None:
-        """Return what makes the lessons of a warm-up, at the first step of a task with one."""
+        """Return the function that makes the lessons of a warm-up, at the first step of a task with
+        a warm-up; None otherwise.
+        """
         if step > 0 or not self.has_warm_up or self._lessons is None:
             return None
         return partial(self._lessons, self._scene, view)
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
-        """Style factors of today's index members over the latest days, in an order that says
+        """Style factors of today's index members over the latest days, in an order that reveals
         nothing about codes.
         """
         inside = view.member[view.day]

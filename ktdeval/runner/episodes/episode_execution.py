@@ -1,4 +1,4 @@
-"""Execute an episode from its first step that is not recorded yet to its files.
+"""Execute an episode from its first unrecorded step, and write its files.
 
 Each step is on disk before the next one begins.
 """
@@ -83,10 +83,9 @@ class EpisodeFactory:
         further: Mapping[str, Model] | None = None,
         outside: Outside = NOT_A_RUN,
     ) -> Episode:
-        """Return an episode, ready to be run, resumed or retraced. `further`: models besides the
-        run's own by the name that the agent asks them by; None: `model` answers for them. `outside`:
-        what the run gives to agents outside of this code. Raises KtdevalError: task or agent refuse
-        the spec.
+        """Return an episode, ready to be run, resumed or retraced. `further`: additional models by
+        the name that the agent uses; None: `model` answers for them. `outside`: settings for
+        external agents. Raises KtdevalError: if task or agent refuse the spec.
         """
         task: Any = self._tasks[spec.task]
         if not is_scoring(task):
@@ -110,8 +109,8 @@ class EpisodeFactory:
         return self._tasks[name]
 
     def compacted(self, name: str) -> EpisodeFactory | None:
-        """Return the factory of a task with a compact prompt, named as in `hookspecs.COMPACT`; None
-        where there is none, or where the task is one.
+        """Return the factory of a task with a compact prompt, named with the suffix `COMPACT`; None
+        if there is no such task, or the task is itself compact.
         """
         compact = f"{name}{COMPACT}"
         try:
@@ -136,26 +135,27 @@ class EpisodeFactory:
 
 @dataclass(frozen=True)
 class EpisodeContext:
-    """What an episode needs from its run."""
+    """Objects that an episode needs from its run."""
 
-    open: Callable[[], Episode]  #: opens it; its first steps may be recorded already
+    open: Callable[[], Episode]  #: function that opens it; its first steps may be recorded already
     folder: RunFolder  #: folder of its records
     emit: Callable[[Event], None]  #: called with each event
-    stop: StopSignal  #: checked between steps; set by an episode after which none can go on
+    stop: StopSignal  #: checked between steps; set if all episodes must stop
     redact: Callable[[str], str]  #: removes secrets from a message
     #: steps in a row that may end in a failed call before the run stops; None sets no limit
     max_errors: int | None = None
     counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
     fence: Fence = no_fence  #: called before each step, and before each write
-    maker: Maker | None = None  #: what makes its steps; None records none
-    #: whether its steps can be played again for nothing, and give the same bytes
+    maker: Maker | None = None  #: identity of the code that makes its steps; None: not recorded
+    #: True if its steps can be replayed at no cost, with the same bytes
     is_repeatable: bool = False
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
-    """Run an episode from the end of its journal to its own end. Raises KeyboardInterrupt only.
+    """Run an episode from the end of its journal to its own end. Raises only KeyboardInterrupt.
 
-    A failure becomes the outcome of this episode: others go on, and what was recorded stays.
+    A failure becomes the outcome of this episode: other episodes continue, and recorded steps are
+    kept.
     """
     outcome = _run_to_outcome(spec, context)
     if outcome.error is None:

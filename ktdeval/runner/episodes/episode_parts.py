@@ -1,4 +1,4 @@
-"""What an episode is made of besides its spec, and what episodes of both kinds share."""
+"""Parts of an episode other than its spec, and the code that episodes of both kinds share."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from ktdeval.values.config_options import build
 
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
-    """What a run gives to an episode of either kind besides model and agent."""
+    """Objects that a run gives to an episode of either kind, other than model and agent."""
 
-    #: further models by the name that the agent asks them by; None: `model` answers for them
+    #: additional models by the name that the agent uses; None: `model` answers for them
     further: Mapping[str, Model] | None = None
-    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
+    outside: Outside = NOT_A_RUN  #: settings for agents outside of this code
 
 
 @dataclass(frozen=True)
 class EpisodeParts(_Surroundings):
-    """Everything that a trading episode's outcome depends on besides its spec. `tape` is the
+    """Everything other than the spec that a trading episode's outcome depends on. `tape`: the
     snapshot under the task's trading rules.
     """
 
@@ -62,11 +62,11 @@ class EpisodeParts(_Surroundings):
 
 @dataclass(frozen=True)
 class ScoringParts(_Surroundings):
-    """Everything that a scoring episode's outcome depends on besides its spec."""
+    """Everything other than the spec that a scoring episode's outcome depends on."""
 
     task: ScoringTask
     target_task: TargetTask | None
-    snapshot: MarketSnapshot | None  #: None where the task asks about no market
+    snapshot: MarketSnapshot | None  #: None if the task needs no market
     model: Model
     agent: Agent
 
@@ -75,12 +75,12 @@ Parts = TypeVar("Parts", EpisodeParts, ScoringParts)
 
 
 class StepwiseEpisode(Generic[Parts]):
-    """An episode that is asked step by step, whether it trades or answers. `total_steps`: of its
-    window or set of samples.
+    """An episode run step by step, of a trading or scoring task. `total_steps`: of its window or
+    set of samples.
     """
 
     def __init__(self, spec: EpisodeSpec, parts: Parts, total_steps: int) -> None:
-        #: how many steps it has, by the limit of its spec where that is less
+        #: number of steps, cut to the limit of its spec
         self.total_steps = limited_steps(spec, total_steps)
         self._spec = spec
         self._parts: Parts = parts
@@ -88,7 +88,7 @@ class StepwiseEpisode(Generic[Parts]):
     def _make_session_parts(
         self, lens: Lens, tools: tuple[Tool, ...], form: SubmissionForm
     ) -> SessionParts:
-        """Return what sessions need that show one mask and end with one form."""
+        """Return the parts of sessions with one mask and one submission form."""
         parts = self._parts
         spec = self._spec
         return SessionParts(
@@ -108,10 +108,10 @@ class StepwiseEpisode(Generic[Parts]):
         )
 
     def close(self) -> None:
-        """End what the agent holds."""
+        """Release the agent's resources."""
         close_agent(self._parts.agent)
 
 
 def limited_steps(spec: EpisodeSpec, total_steps: int) -> int:
-    """Return how many steps an episode has: all of them, or the spec's limit where that is less."""
+    """Return how many steps an episode has: all steps, or the spec's limit if lower."""
     return total_steps if spec.limit is None else min(spec.limit, total_steps)

@@ -37,7 +37,7 @@ class AnswerForm(SubmissionForm):
         self._validator = Draft202012Validator(tool.parameters)
 
     def arguments_of(self, text: str, /) -> str | None:
-        """Return an answer whose one field is the text; None where the sample takes no text."""
+        """Return an answer whose only field is the text; None if the sample takes no text."""
         if not self._text_field:
             return None
         return dumps_canonical({self._text_field: encodable(text.strip())})
@@ -49,8 +49,8 @@ class AnswerForm(SubmissionForm):
 
 
 class ScoringEpisode(StepwiseEpisode[ScoringParts]):
-    """An episode of a scoring task, sample by sample. Nothing goes from one to the next. Members as
-    of `Episode`.
+    """An episode of a scoring task, sample by sample. Samples are independent. Members: see
+    `Episode`.
     """
 
     entry_type: type[Entry] = JournalEntry[AnswerRecord]
@@ -61,11 +61,11 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         self._steps: dict[str, int] = {}  # by the ids of their samples
 
     def is_own(self, step: int, entry: JournalEntry[AnswerRecord]) -> bool:
-        """Whether an entry can be that of the sample with this index."""
+        """Return whether an entry can be that of the sample with this index."""
         return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
     def resume(self, entries: Sequence[JournalEntry[AnswerRecord]]) -> None:
-        """There is nothing to take up."""
+        """Do nothing: there is no state to restore."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
         """Ask one sample and score its answer."""
@@ -116,8 +116,8 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
 
     def _sample(self, step: int) -> Sample:
-        """Return the sample with this index. Raises PluginError: it can't be asked, or has the id
-        of another one.
+        """Return the sample with this index. Raises PluginError: if it can't be asked, or has the
+        id of another sample.
         """
         sample = self._samples.sample(step)
         if problem := sample_problem(sample):
@@ -129,7 +129,7 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
 
 
 def sample_problem(sample: object) -> str:
-    """Return what a plugin's sample should have and lacks; empty where it can be asked."""
+    """Return which requirement a plugin's sample violates; empty if it can be asked."""
     if not isinstance(sample, Sample):
         return f"expected a ktdeval.api.Sample, was {sample!r:.80}"
 

@@ -1,12 +1,12 @@
-"""Account as a model may know it: its shares are true, its money follows from prices as the mask
-shows them.
+"""Account as a model may see it: shares are true, money follows from the prices that the mask
+shows.
 
-Under a mask that rounds prices or adds noise to them, an account in true money would answer
-questions that the mask does not: the cost of a fill, the value of a holding, the lots that a weight
-buys. Asked day by day with other quantities, each tells the price to its last digit. So a scene gets
-these books instead of the true ones. They are a function of the prices shown and of the shares that
-were filled, and differ from the true ones by no more than the rounding of the fills. The ledger
-records the true market.
+Under a mask that rounds prices or adds noise to them, an account in true money would reveal more
+than the mask: the cost of a fill, the value of a holding, the lots that a weight buys. Probed day
+by day with varying quantities, each reveals the price to its last digit. So a scene gets these
+books instead of the true ones. They are a function of the prices shown and of the shares that were
+filled, and differ from the true ones by no more than the rounding of the fills. The ledger records
+the true market.
 
 For the same reason an order is sized when it is decided: its weight is cut to the digits of the
 mask and turned into shares at the prices as known, and this weight is compared with the limit. The
@@ -47,9 +47,7 @@ from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, wo
 def shown_account(
     task: Task, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape
 ) -> SeenBooks | BookAccount:
-    """Return the account of an episode as its task shows it. Raises ConfigError as of
-    `SeenBooks`.
-    """
+    """Return the account of an episode as its task shows it. Raises the ConfigError of `SeenBooks`."""
     if task_traits(task).account_at_book:
         return BookAccount(task.trading, snapshot.asset_index)
     return SeenBooks(lens, snapshot, tape, task.trading)
@@ -79,9 +77,9 @@ class SeenBooks:
                 " hide; give trading.execution none, or take a mask without them"
             )
 
-        #: cash as known, shares as they are
+        #: cash in shown money, true shares
         self.account = open_account(trading, tape.rules.minor_per_unit)
-        self.last: StepRecord | None = None  #: the last record in money as known
+        self.last: StepRecord | None = None  #: the last record, in shown money
         self._lens = lens
         self._snapshot = snapshot
         self._trading = trading
@@ -91,7 +89,7 @@ class SeenBooks:
         self._row = lens.base_row  # of the close of `account`
 
     def follow(self, account: Account, record: StepRecord) -> None:
-        """Take up a record of the true books and the account that it leaves."""
+        """Apply a record of the true books and the resulting account."""
         self._row += 1
         if not self._lens.mask.is_coarse:
             self.account = account
@@ -125,9 +123,9 @@ class SeenBooks:
         self.account = Account(cash_minor, account.positions)
 
     def sized(self, action: Action) -> Action:
-        """Return orders as they are meant: an order in shares that comes to a position as it is shown
-        closes it. If the mask shows prices other than as they are, orders are in shares at the prices
-        as known, each sized as if those before it were filled, in the order of the executor.
+        """Return orders as intended: an order in shares that equals the shown position closes it.
+        If the mask changes prices, orders are converted to shares at the shown prices, each sized
+        as if earlier orders (in the executor's sequence) were filled.
         """
         action = self._closing(action)
         if not self._lens.mask.is_coarse:
@@ -144,8 +142,8 @@ class SeenBooks:
         return tuple(sized)
 
     def breaches(self, action: Action) -> list[RuleBreach]:
-        """Return the orders that break a rule as known at the last closes; none where the task
-        gives no feedback on them.
+        """Return the orders that break a rule as known at the last closes; empty if the task gives
+        no feedback on them.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -173,8 +171,9 @@ class SeenBooks:
 
     def _closing(self, action: Action) -> Action:
         """Return orders with those that close a position as such. A position is shown with fewer
-        digits than it has: who sells what is shown would else keep a rest, or go short by one. An
-        overnight factor change, which changes the number of shares, leaves none of it either.
+        digits than it has, so selling the shown number would leave a remainder or a short of one.
+        Such an order also closes a position whose number of shares an overnight factor change
+        altered.
         """
         closing = list(action)
         ordered: dict[int, int] = {}  # against a position so far, in steps
@@ -195,8 +194,8 @@ class SeenBooks:
         return tuple(closing)
 
     def _closed_by(self, order: Order) -> int:
-        """Return the steps of the position that an order in shares reduces; 0 of another order, and
-        where shares are shown to the last one.
+        """Return the steps of the position that an order in shares reduces; 0 for any other order,
+        and if shares are shown exactly.
         """
         position = None
         if order.asset is not None and self._hides_digits(order.asset):

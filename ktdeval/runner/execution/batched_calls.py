@@ -1,4 +1,6 @@
-"""Runs that ask in batches (`--batch`): which can, and the batches before their episodes run."""
+"""Runs that ask in batches (`--batch`): which runs can use batches, and the batches before their
+episodes run.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
 
 
 def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -> None:
-    """Raise UsageError where a run with `--batch` has a model without batches, a backend of its own,
+    """Raise UsageError if a run with `--batch` has a model without batches, a backend of its own,
     or a task that trades. Nothing is opened or asked.
     """
     if not config.batch:
@@ -59,8 +61,8 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
 
 
 def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
-    """Raise UsageError where a task of a run with `--batch` makes more than one call a sample, as a
-    first sample shows that is answered by a stand-in.
+    """Raise UsageError if a task of a run with `--batch` makes more than one call a sample. This is
+    tested on a first sample that a stand-in answers.
     """
     if not config.batch:
         return
@@ -87,8 +89,8 @@ def _explain_refusal(problem: str) -> UsageError:
 
 
 def check_batch_folder(folder: Path, is_batch: bool) -> None:
-    """Raise StoreError where a run that was begun with `--batch` would go on without it, or the
-    other way round: the two have different prices.
+    """Raise StoreError if a run that was begun with `--batch` would continue without it, or the
+    reverse: the two have different prices.
     """
     if (folder / BATCHES).exists() == is_batch:
         return
@@ -114,9 +116,9 @@ def ask_in_batches(
     work: Sequence[EpisodeSpec],
     plugins: Plugins,
 ) -> None:
-    """Ask all that the steps of episodes ask, before they run: in one batch after another until no
-    step makes a further request. Where a budget or the provider stops that, so is the run. Raises
-    KeyboardInterrupt.
+    """Make the calls of episodes' steps before the episodes run, in consecutive batches until no
+    step makes a further request. If a budget or the provider stops a batch, the run stops, too.
+    Raises KeyboardInterrupt.
     """
     steps = _OpenSteps(client, folder, factory, stop)
 
@@ -152,8 +154,8 @@ class _OpenSteps:
         self._stop = stop
 
     def unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
-        """Return the steps of an episode that are not recorded; none where it can't be opened, as
-        it says when it runs.
+        """Return the steps of an episode that are not recorded; empty if it can't be opened, which
+        is reported when it runs.
         """
         total: list[int] = []
 

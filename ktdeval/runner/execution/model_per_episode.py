@@ -37,7 +37,7 @@ class _GivenAccess(ModelAccess):
     def __init__(self, model_of: ModelOf) -> None:
         self._model_of = model_of
         self.max_errors = None
-        self.is_repeatable = False  # nobody says whether such a model answers the same again
+        self.is_repeatable = False  # it is unknown whether such a model repeats its answers
 
     def for_episode(
         self,

@@ -126,7 +126,7 @@ class SharedRun:
     the tool protocol.
     """
 
-    #: tool protocols of the further models, by the names that the agent asks them by
+    #: tool protocols of the further models, by the names that the agent uses
     further_protocols: Mapping[str, ToolProtocol] = field(default_factory=dict)
     allowance: Allowance | None = None  #: budget of all parts together
     fence: Fence = no_fence  #: called before each call that finds out how a model takes tools
@@ -197,8 +197,8 @@ def prepare_run(
 def _check_start(
     recorded: RunFolder | None, config: RunConfig, plugins: Plugins, folder: Path
 ) -> None:
-    """Refuse to go on with a recorded run, before its record of calls is opened, which would make a
-    new one; or to begin where what decides can't be started.
+    """Check a recorded run before it continues and before its call log is opened (which would
+    create a new one), and check that the agent can be started.
     """
     if recorded is not None:
         check_batch_folder(recorded.path, config.batch)
@@ -207,8 +207,8 @@ def _check_start(
 
 
 def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:
-    """Claim the folder of a run. Raises StoreError: another process runs it, or it
-    can't be made.
+    """Claim the folder of a run. Raises StoreError: if another process runs it, or it can't be
+    made.
     """
     if config.out and is_url(config.out):
         return claim_url(config.out)
@@ -237,15 +237,15 @@ class _RunModels:
 
     @property
     def remote(self) -> RemoteModel | None:
-        """The run's own model where it is behind a network."""
+        """The run's own model if it is behind a network."""
         return as_remote(self.own)
 
 
 def _connect_models(
     config: RunConfig, plugins: Plugins, shared: SharedRun | None = None
 ) -> _RunModels:
-    """Return the models of a run, connected where they are behind a network, and checked where they
-    are people. Raises KtdevalError: one can't be asked.
+    """Return the models of a run: remote models connected, human models checked. Raises
+    KtdevalError: if one can't be asked.
     """
     own = own_model(config, plugins)
     further = further_models(config, plugins)
@@ -307,9 +307,9 @@ def _check_fit(
     specs: Sequence[EpisodeSpec],
     factory: Callable[[], EpisodeFactory],
 ) -> Context | None:
-    """Refuse a model that can't decide what a task asks, or whose context is too small for it.
+    """Refuse a model that can't decide a task, or whose context is too small for it.
 
-    Return the context as far as it is known; a model of this process has none.
+    Return the context as far as it is known; None for a local model.
     """
     rehearsal = rehearse(specs, factory)
     check_model(config.model, model, rehearsal, plugins)
@@ -340,10 +340,10 @@ def run_manifest(
     price: Price | None,
     recorded: RunFolder | None,
 ) -> RunManifest:
-    """Return what a run writes before its first step.
+    """Return the manifest that a run writes before its first step.
 
-    `recorded`: the same run, if it was begun before; its cutoff and its registration stay unless
-    new ones are given.
+    `recorded`: the same run, if it was begun before; its cutoff and its registration are kept
+    unless new ones are given.
     """
     cutoff: CutoffEntry | NoCutoff
     if config.knowledge_cutoff is None and recorded is not None:
@@ -397,15 +397,15 @@ def _with_further(
 
 
 def _settings_of(remote: RemoteModel | None) -> Mapping[str, JsonValue] | None:
-    """Return how a model's calls are put to its provider; None for a model of this machine."""
+    """Return the request settings of a model at its provider; None for a local model."""
     settings = None if remote is None else remote.settings()
     return settings if isinstance(settings, Mapping) else None  # as `connect` has checked
 
 
 def drawn_key_of(config: RunConfig) -> DrawnKey | None:
-    """Return the answered registration of a run, or None if it has none.
+    """Return the answered registration of a run, or None if it has no registration.
 
-    Raises ConfigError: it can't be read; UsageError: a mask key is given as well.
+    Raises ConfigError: if it can't be read; UsageError: if a mask key is given as well.
     """
     if config.registration is None:
         return None
@@ -420,7 +420,7 @@ def drawn_key_of(config: RunConfig) -> DrawnKey | None:
 def execute_run(run: PreparedRun) -> RunResult:
     """Run episodes that are not complete, then write the cards.
 
-    Raises KeyboardInterrupt; ProviderError: the model fails before any episode ran.
+    Raises KeyboardInterrupt; ProviderError: if the model fails before any episode ran.
     """
     return told_run(
         run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_execute_episodes, run)
@@ -428,7 +428,7 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 
 def _execute_episodes(run: PreparedRun) -> RunResult:
-    """Run episodes that are not complete, then write the cards; raises as of `execute_run`."""
+    """Run episodes that are not complete, then write the cards; raises like `execute_run`."""
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
         run.plugins.emit(EpisodeFinished(spec, already_done=True))
@@ -457,7 +457,7 @@ def _execute_episodes(run: PreparedRun) -> RunResult:
 def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[EpisodeOutcome]:
     """Run episodes by the run's backend.
 
-    Raises PluginError: it fails, or does not return an outcome of each episode.
+    Raises PluginError: if it fails, or does not return an outcome of each episode.
     """
     runner = run.plugins.make_runner(run.config.runner)
     name = run.config.runner
@@ -484,8 +484,8 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
-    """Return the function that runs one episode of a run, on any thread; it raises nothing but
-    KeyboardInterrupt. Episodes share what is made here.
+    """Return the function that runs one episode of a run, on any thread; it raises only
+    KeyboardInterrupt. Episodes share the objects made here.
 
     Its second argument is the fence of the episode; without one, that of the whole run folder.
     """

@@ -57,7 +57,7 @@ class EpisodeAccess:
 
     model: Model
     counter: CallCounter  #: counts its calls
-    #: models besides the run's own, by the agent's names
+    #: additional models, by the agent's names
     further: Mapping[str, Model] = field(default_factory=dict)
 
 
@@ -65,7 +65,7 @@ class ModelAccess:
     """Access to a model of this machine: every episode asks it directly."""
 
     protocol: ToolProtocol | None = None  #: Tool protocol; None if there is nothing to choose
-    #: Models besides the run's own, with the protocol by which tools are offered to each
+    #: Additional models, with the protocol by which tools are offered to each
     further: tuple[RunModel, ...] = ()
 
     def __init__(
@@ -81,13 +81,13 @@ class ModelAccess:
         #: Steps in a row that may end in a failed call; None sets no limit
         self.max_errors = max_errors
         models = [model, *(each.model for each in further)]
-        #: Whether a person answers for one of the models
+        #: True if a person answers for one of the models
         self.asks_person = any(model_traits(each).is_person for each in models)
-        #: Whether the models answer the same again, and for nothing
+        #: True if the models repeat their answers, at no cost
         self.is_repeatable = all(map(_is_repeatable, models))
 
-    batches: BatchClient | None = None  #: Asks in batches; None where calls are asked one by one
-    log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
+    batches: BatchClient | None = None  #: Asks in batches; None if calls are made one by one
+    log: CallLog | None = None  #: Record of the run's calls; None if no calls are recorded
 
     def for_episode(
         self,
@@ -108,10 +108,10 @@ class ModelAccess:
         return redact_secrets(text, os.environ)
 
     def begin(self, fence: Fence = no_fence) -> None:
-        """Ask what a run asks before its first episode; `fence` is called before each call."""
+        """Make the calls of a run before its first episode; `fence` is called before each call."""
 
     def finish(self, fence: Fence = no_fence) -> None:
-        """Ask what a run asks after its last episode; `fence` as of `begin`."""
+        """Make the calls of a run after its last episode; `fence`: see `begin`."""
 
     def take_over(self, label: str, other: Path) -> None:
         """Continue an episode, which is not being run here, with the calls and paid replies that
@@ -126,7 +126,7 @@ class ModelAccess:
         """Make what was recorded readable from the run folder."""
 
     def close(self) -> None:
-        """Write down what is still to be written; nothing is asked afterwards."""
+        """Write pending records; no call is made afterwards."""
 
 
 def _is_repeatable(model: Model) -> bool:
@@ -155,8 +155,8 @@ class RemoteAccess(ModelAccess):
         signals: RunSignals,
         further: Sequence[RunModel] = (),
     ) -> None:
-        """Open cache and record of calls for connected models, and find out how each takes tools.
-        `further`: models besides the run's own.
+        """Open cache and call log for connected models, and find out how each takes tools.
+        `further`: additional models of the run.
 
         Raises KtdevalError.
         """
@@ -184,7 +184,7 @@ class RemoteAccess(ModelAccess):
 
             self.log: CallLog = files.enter_context(CallLog(folder, cache))
             if config.batch:
-                # checks of the run are ordinary calls, at another price than `price`
+                # checks of the run are ordinary calls, at a price other than `price`
                 price = run_price(replace(config, batch=False), model)
                 self.batches = BatchClient(model, settings, price, self.log, signals.stop)
 
@@ -233,14 +233,14 @@ class RemoteAccess(ModelAccess):
             if client.sent:
                 raise
 
-        # The cached replies say that it takes none. Its server may have been fixed since: ask a
-        # question that neither cache nor log has.
+        # According to the cached replies it takes no tools. Its server may have been fixed since:
+        # ask a question that neither cache nor log has.
         ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify, fence=self._check_fence)
         fresh_seed = time.time_ns() % 2**31
         return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
 
     def _waits_of(self, check: str) -> Notify:
-        """Return what turns waits of a check into events."""
+        """Return a function that turns waits of a check into events."""
         return lambda *wait: self._emit(CheckDelayed(check, *wait))
 
     def begin(self, fence: Fence = no_fence) -> None:
@@ -310,7 +310,7 @@ class RemoteAccess(ModelAccess):
         self.log.flush()
 
     def close(self) -> None:
-        """Write down what is still to be written."""
+        """Write pending records."""
         self._files.close()
 
 

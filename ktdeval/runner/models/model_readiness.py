@@ -1,4 +1,4 @@
-"""Whether the models of a config can be asked at all, as far as that is found without a call."""
+"""Check whether the models of a config can be asked, as far as possible without a call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ktdeval.runner.plans.config import RunConfig
 
 
 def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
-    """Return why no model of a config can be asked from this machine (no key, no package, nobody at
-    its address), in one line; None where nothing speaks against it. Asks no provider anything.
+    """Return why no model of a config can be asked from this machine (no key, no package, no server
+    at its address), in one line; None if no obstacle is found. No provider receives a request.
 
-    Raises StoreError: the cache of replies can't be read.
+    Raises StoreError: if the cache of replies can't be read.
     """
     _check_cache(config)
     models = {config.model: as_remote(own_model(config, plugins))}
@@ -43,7 +43,7 @@ def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
 
 
 def _check_cache(config: RunConfig) -> None:
-    """Raise StoreError where the cache of replies is no such file, or of another version."""
+    """Raise StoreError if the cache of replies is not such a file, or has another version."""
     if config.cache == "run":
         return
 
@@ -53,7 +53,7 @@ def _check_cache(config: RunConfig) -> None:
 
 
 def _has_replies(config: RunConfig, model: RemoteModel) -> bool:
-    """Whether the cache has replies of a model, which need no server."""
+    """Return whether the cache has replies of a model, which need no server."""
     if config.cache == "run":
         return False
 

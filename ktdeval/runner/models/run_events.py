@@ -1,4 +1,4 @@
-"""What observers are told of a run as a whole."""
+"""Events of a run as a whole for observers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval.values.hashes import content_hash
 
 
 class EndedRun(Protocol):
-    """Result of a run, as observers are told of it."""
+    """Result of a run, as reported to observers."""
 
     @property
     def cards(self) -> Sequence[Path]:
@@ -25,7 +25,7 @@ class EndedRun(Protocol):
 
     @property
     def stopped(self) -> RunStop | None:
-        """Why the run stopped before its end."""
+        """Reason why the run stopped before its end."""
 
 
 R = TypeVar("R", bound=EndedRun)
@@ -37,7 +37,7 @@ def told_run(
     specs: tuple[EpisodeSpec, ...],
     execute: Callable[[], R],
 ) -> R:
-    """Execute a run, and tell its observers of the beginning and of the end, however it ends."""
+    """Execute a run, and emit events at its beginning and at its end, however it ends."""
     emit(RunStarted(run_id(specs), str(folder), specs))
     try:
         result = execute()
